@@ -1,0 +1,94 @@
+# Everything happens in .venv and out/, both ignored by git. `make help` lists the targets.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+.PHONY: help report test lint types front front-check pytest golden bench screenshots node browser clean
+
+# The first Python that is new enough; `make PYTHON=... report` takes another one.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SAMPLE := sample_snapshots/training_step.pickle
+PAGE := templates/node_modules/.package-lock.json
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+report: $(VENV)/.installed ## convert and render a sample, and say where the page is
+	@mkdir -p out
+	@$(BIN)/snapreport convert $(SAMPLE) -o out/training_step.zip --force
+	@$(BIN)/snapreport render out/training_step.zip -o out/training_step.html --force
+	@echo "Open this page in a browser: file://$(CURDIR)/out/training_step.html"
+
+test: lint types front-check pytest ## set up what the tests need, then run every check
+
+lint: $(VENV)/.dev ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy --strict over everything
+	$(BIN)/mypy
+
+front: $(PAGE) ## rebuild templates/built
+	cd templates && npm run --silent build
+
+front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is fresh
+	cd templates && npm run --silent check
+	cd templates && npm test --silent
+	cd templates && npm run --silent build:check
+
+pytest: $(VENV)/.dev browser ## all Python tests, those in the browser included
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
+	$(BIN)/python -m pytest tests/golden --rewrite-golden
+
+FILES ?= $(SAMPLE)
+bench: $(VENV)/.installed ## measure convert: make bench FILES="a.pickle b.pickle"
+	$(BIN)/python benchmarks/convert.py $(FILES)
+
+screenshots: $(VENV)/.dev browser ## take the README's picture again
+	$(BIN)/python docs/make_screenshots.py
+
+clean: ## remove what was built, the environment included
+	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find snapreport simulator tests benchmarks docs sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment. A stamp file inside it says what it holds; pyproject.toml newer than that: again.
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "snapreport needs Python 3.10 or newer, and none is on the PATH; install one, or pass PYTHON=/path/to/python3." >&2; exit 1; fi
+	@if ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$(PYTHON) cannot make virtual environments; install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; fi
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+# Node builds and checks the page. Rendering needs none of it: templates/built is committed.
+
+$(PAGE): templates/package.json templates/package-lock.json | node
+	cd templates && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+node:
+	@if command -v npm >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing nodejs and npm with apt-get"; \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y nodejs npm >/dev/null; \
+	else echo "The page's checks need Node 18 or newer with npm; install them first." >&2; exit 1; fi
+
+browser: $(VENV)/.dev
+	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing chromium with apt-get"; \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; \
+	else $(BIN)/playwright install chromium; fi

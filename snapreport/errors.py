@@ -1,0 +1,35 @@
+"""Expected errors: each message is one line with the file, what is wrong and what to do next."""
+
+from __future__ import annotations
+
+
+class SnapreportError(Exception):
+    """The parent of every expected error; all else that is raised is a bug."""
+
+
+class InputError(SnapreportError):
+    """A file that was given cannot be read: missing, a folder, no permission, not UTF-8."""
+
+
+class NotASnapshotError(SnapreportError):
+    """The file was read, but it is no memory snapshot, or a damaged one."""
+
+
+class UnsafePickleError(SnapreportError):
+    """The pickle asks for code to be run; nothing of it was run."""
+
+
+class BundleError(SnapreportError):
+    """The bundle is damaged, or of a newer format than this version reads."""
+
+
+class DeviceError(SnapreportError):
+    """The device that was asked for is not in the file; the message lists those that are."""
+
+
+class OutputExistsError(SnapreportError):
+    """The file to write exists already and was not to be replaced."""
+
+
+class OutputError(SnapreportError):
+    """The file cannot be written: no such folder, no permission, no space left."""

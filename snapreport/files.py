@@ -1,0 +1,129 @@
+"""Where output goes: its name when none was given, and writing it whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from snapreport.errors import OutputError, OutputExistsError
+
+_COMPRESSED = {".gz", ".zst", ".zstd"}
+_REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+_KINDS = {".pickle", ".pkl", ".json", ".zip"}
+
+# The writer's own troubles; any other OSError in the body may be about another file.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+
+def output_path(source: Path, output: Path | None, ending: str) -> Path:
+    """Say where to write what is made from a file.
+
+    Args:
+        source: the input file; ``snap.pickle.gz`` gives ``snap`` and the ending.
+        output: the file to write, an existing folder to write into, or None for the current one.
+        ending: the ending of a name made from the input's, with its dot.
+
+    Raises:
+        OutputError: that would be the input itself.
+    """
+    if output is None or output.is_dir():
+        name = source.name
+        for known in (_COMPRESSED, _KINDS):
+            stem, suffix = os.path.splitext(name)
+            if suffix.lower() in known:
+                name = stem
+        output = (output or Path()) / (name + ending)
+    if output.is_file() and source.is_file() and output.samefile(source):
+        raise OutputError(f"{output} is the input itself; name another file with -o.")
+    return output
+
+
+def report_format(output: Path | None) -> str:
+    """Tell a report's format, ``html`` or ``md``, by its name's ending; ``html`` without one.
+
+    Raises:
+        OutputError: the ending is that of something else.
+    """
+    if output is None or output.is_dir() or not output.suffix:
+        return "html"
+    try:
+        return _REPORTS[output.suffix.lower()]
+    except KeyError:
+        raise OutputError(
+            f"{output} ends neither in .html nor in .md; say which format it is to have."
+        ) from None
+
+
+def check_output(path: Path, force: bool) -> None:
+    """Refuse, before any work is done, a path that ``write_atomically`` would refuse.
+
+    Raises:
+        OutputExistsError: the file exists and ``force`` is off.
+        OutputError: it is a folder, or the folder to hold it does not exist.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not path.parent.is_dir():
+            raise OutputError(
+                f"{path} cannot be written: there is no folder {path.parent}; make it first."
+            ) from None
+        return
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"{path} is a folder; name a file in it.")
+    if stat.S_ISREG(mode) and not force:
+        raise OutputExistsError(f"{path} already exists; pass --force to replace it.")
+
+
+@contextmanager
+def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only when it is complete.
+
+    The bytes go to a hidden file beside the target, which is renamed at the end and removed
+    on any exception, Ctrl-C included. Devices and pipes (``/dev/stdout``) are written directly.
+
+    Raises:
+        OutputExistsError: the file exists and ``force`` is off, before the body runs or, where
+            somebody else made it meanwhile, after it.
+        OutputError: it cannot be written: a folder, no such folder, no permission, no space.
+    """
+    check_output(path, force)
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("wb") as out:
+                yield out
+        except OSError as error:
+            if error.errno in _WRITE_ERRORS:
+                raise _cannot_write(path, error) from error
+            raise
+        return
+    target = Path(os.path.realpath(path))  # through a link: the link stays
+    beside = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    try:
+        # Not tempfile: its files are readable by their owner alone, whatever the umask says.
+        out = beside.open("xb")
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        with out:
+            yield out
+        check_output(path, force)
+        os.replace(beside, target)
+    except BaseException as error:
+        beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _WRITE_ERRORS:
+            raise _cannot_write(path, error) from error
+        raise
+
+
+def _cannot_write(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or type(error).__name__
+    return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")

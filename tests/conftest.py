@@ -1,0 +1,48 @@
+"""Fixtures for every test: the samples, and a folder of real snapshots where there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+NO_CORPUS = "SNAPREPORT_CORPUS names no folder of real snapshots"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-golden",
+        action="store_true",
+        help="write what the golden tests expect anew (make golden); then read the diff",
+    )
+
+
+@pytest.fixture(scope="session")
+def rewrite_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden tests write what they get instead of comparing it."""
+    return bool(request.config.getoption("--rewrite-golden"))
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of our own small snapshots."""
+    return REPOSITORY / "sample_snapshots"
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """A folder of real snapshots, from SNAPREPORT_CORPUS; without one the test is skipped."""
+    given = os.environ.get("SNAPREPORT_CORPUS")
+    if not given:
+        pytest.skip(NO_CORPUS)
+    folder = Path(given)
+    assert folder.is_dir(), f"SNAPREPORT_CORPUS is {given}, which is no folder"
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = [r for r in terminalreporter.getreports("skipped") if NO_CORPUS in str(r.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} tests were skipped: {NO_CORPUS}.", yellow=True)

@@ -1,0 +1,109 @@
+"""The house of style.md: which room may import which, and how large a module grows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "snapreport"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+OTHERS = sorted(
+    path
+    for folder in ("tests", "simulator", "benchmarks", "docs", "sample_snapshots")
+    for path in (REPOSITORY / folder).rglob("*.py")
+)
+
+GROUND = {"collector", "errors", "files", "progress", "units", "version"}
+
+# room -> the rooms whose modules it may import, besides its own. Open a new door here.
+DOORS = {
+    "ground": {"ground"},
+    "model": {"ground"},
+    "read": {"ground", "model"},
+    "record": {"ground", "model"},
+    "analyse": {"ground", "model"},
+    "bundle": {"ground", "model"},
+    "reporters": {"ground", "model"},
+    "api": {"ground", "model", "read", "analyse", "bundle", "reporters"},
+    "commands": {"root", "ground", "model", "api", "reporters"},
+    "root": {"ground", "api"},
+    "main": {"commands"},
+}
+
+# design.md names what we use instead.
+BANNED = {"argparse", "json", "sqlite3"}
+
+MOST_LINES = 450
+
+
+def room_of(dotted: str) -> str:
+    """Name the room of a module given by its dotted name."""
+    parts = dotted.split(".")
+    if len(parts) == 1:
+        return "root"
+    if parts[1] in GROUND:
+        return "ground"
+    return {"__init__": "root", "__main__": "main"}.get(parts[1], parts[1])
+
+
+def dotted_name(path: Path) -> str:
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Yield the dotted name of every import in a file, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the whole name"
+            assert node.module is not None
+            if node.module == "snapreport":  # `from snapreport import api` imports a module too
+                for alias in node.names:
+                    inside = (PACKAGE / alias.name).is_dir() or (
+                        PACKAGE / f"{alias.name}.py"
+                    ).is_file()
+                    yield f"snapreport.{alias.name}" if inside else "snapreport"
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted_name)
+def test_rooms_are_entered_through_their_doors(path: Path) -> None:
+    room = room_of(dotted_name(path))
+    assert room in DOORS, f"{path} is in no room; add it to the map"
+    allowed = DOORS[room] | {room}
+    for name in imported_modules(path):
+        if name.split(".")[0] == "snapreport":
+            assert room_of(name) in allowed, f"{room} may not import {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted_name)
+def test_libraries_are_those_of_the_design(path: Path) -> None:
+    names = {name.split(".")[0] for name in imported_modules(path)}
+    assert names & BANNED == set()
+    if "torch" in names:
+        assert room_of(dotted_name(path)) == "record"
+
+
+@pytest.mark.parametrize("path", MODULES + OTHERS, ids=dotted_name)
+def test_a_module_has_a_docstring_and_one_subject(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), "say the module's subject in a docstring"
+    lines = text.count("\n")
+    assert lines <= MOST_LINES, f"{lines} lines: there are two subjects in it"
+
+
+def test_the_simulator_shares_no_code_with_what_it_judges() -> None:
+    for path in sorted((REPOSITORY / "simulator").rglob("*.py")):
+        assert not [name for name in imported_modules(path) if name.startswith("snapreport")]
+
+
+def test_every_room_exists() -> None:
+    rooms = {room_of(dotted_name(path)) for path in MODULES}
+    assert rooms <= set(DOORS)
+    assert {"read", "model", "analyse", "bundle", "reporters", "commands", "api"} <= rooms

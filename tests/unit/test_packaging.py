@@ -1,0 +1,107 @@
+"""The wheel and the source archive: each has what it takes to render, and no more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import snapreport
+from snapreport.version import __version__
+from tests.conftest import REPOSITORY
+
+# Building takes seconds: with `--dist loadfile` these tests share one build.
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source archive, and the wheel made from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, REPOSITORY],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    assert wheel.name == f"snapreport-{__version__}-py3-none-any.whl"
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "snapreport/_templates/report.html.j2",
+        "snapreport/_templates/built/app.js",
+        "snapreport/_templates/built/style.css",
+        "snapreport/bundle/schema.sql",
+        "snapreport/py.typed",
+    } <= names
+    assert {name.split("/")[0] for name in names} == {
+        "snapreport",
+        f"snapreport-{__version__}.dist-info",
+    }
+    assert not [name for name in names if name.endswith(".ts") or "node_modules" in name]
+
+
+def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+    assert {"Makefile", "LICENSE", "templates/package-lock.json", "tests/conftest.py"} <= names
+    assert not [name for name in names if "node_modules" in name or ".venv" in name]
+
+
+def test_the_installed_wheel_renders_the_same_page_as_the_checkout(
+    built: Path, samples: Path, tmp_path: Path
+) -> None:
+    fresh, bin_name = tmp_path / "venv", "Scripts" if os.name == "nt" else "bin"
+    venv.create(fresh, with_pip=False)
+    (wheel,) = built.glob("*.whl")
+    python = fresh / bin_name / "python"
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
+    subprocess.run([*pip, wheel], check=True)
+
+    # The libraries come from here; the checkout does not, as PYTHONPATH reads no .pth file.
+    environment = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    where = run(python, "-c", "import snapreport; print(snapreport.__file__)")
+    assert Path(where).is_relative_to(fresh)
+    sample = samples / "training_step.pickle"
+    run(fresh / bin_name / "snapreport", "render", sample, "-o", "wheel.html")
+    subprocess.run(
+        [sys.executable, "-m", "snapreport", "render", sample, "-o", tmp_path / "checkout.html"],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+    )
+    assert (tmp_path / "wheel.html").read_bytes() == (tmp_path / "checkout.html").read_bytes()
+
+
+def test_an_editable_install_reads_the_templates_where_they_lie() -> None:
+    """An edited template shows without installing again."""
+    package = Path(snapreport.__file__).parent
+    assert package == REPOSITORY / "snapreport"
+    assert not (package / "_templates").exists()
+    assert (REPOSITORY / "templates" / "report.html.j2").is_file()
