@@ -1,0 +1,74 @@
+"""Older layouts made from a current snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import Config, Simulator, layouts, simulate
+
+
+@pytest.fixture
+def snapshot() -> dict[str, Any]:
+    return simulate(Config(operations=80, annotations=True, record_from=20)).snapshot()
+
+
+def test_torch21_has_no_times(snapshot: dict[str, Any]) -> None:
+    old = layouts.torch21(snapshot)
+    assert list(old) == ["segments", "device_traces"]
+    assert not any("time_us" in event for event in old["device_traces"][0])
+    assert old["segments"] == snapshot["segments"]
+
+
+def test_torch20_keeps_a_history_instead_of_addresses(snapshot: dict[str, Any]) -> None:
+    old = layouts.torch20(snapshot)
+    for segment, before in zip(old["segments"], snapshot["segments"], strict=True):
+        assert "is_expandable" not in segment
+        for block, current in zip(segment["blocks"], before["blocks"], strict=True):
+            assert "address" not in block
+            if current["state"] != "inactive":
+                (entry,) = block["history"]
+                assert entry["addr"] == current["address"]
+                assert entry["real_size"] == current["requested_size"]
+                assert len(entry.get("frames", [])) == len(current["frames"])
+
+
+def test_only_free_completed_drops_the_requests(snapshot: dict[str, Any]) -> None:
+    old = layouts.only_free_completed(snapshot)
+    kept = [event["action"] for event in old["device_traces"][0]]
+    assert "free_completed" in kept
+    assert "free_requested" not in kept
+
+
+def test_the_truth_follows_when_events_are_dropped() -> None:
+    simulator = Simulator()
+    simulator.start_recording()
+    simulator.free(simulator.malloc(512))
+    simulator.malloc(1024)
+    # segment_alloc, alloc, free_requested, free_completed, alloc
+    truth = simulator.truth().keeping(np.array([True, True, False, True, True]))
+    assert truth.events == 4
+    assert truth.alloc_step.tolist() == [1, 3]
+    assert truth.free_requested_step.tolist() == [2, 4]
+    assert truth.free_step.tolist() == [2, 4]
+    assert truth.allocated.tolist() == [0, 0, 512, 0, 1024]
+
+
+def test_the_profiler_layout_ends_with_the_cpu(snapshot: dict[str, Any]) -> None:
+    old = layouts.profiler_layout(snapshot)
+    assert len(old["device_traces"]) == 2
+    assert old["device_traces"][-1] == []
+    (segment,) = old["segments"]
+    assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+    assert "segment_type" not in segment
+    assert {event["action"] for event in old["device_traces"][0]} <= {
+        "alloc",
+        "free_requested",
+        "free_completed",
+    }
+
+
+def test_as_json_has_no_tuples(snapshot: dict[str, Any]) -> None:
+    assert layouts.as_json(snapshot)["segments"][0]["segment_pool_id"] == [0, 0]
