@@ -1,0 +1,235 @@
+"""What was concluded from a history: figures, call tree, stages and warnings, for the reporters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.snapshot import DeviceId
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+OUTSIDE, LIBRARY, NODE, NATIVE, MACHINERY = range(5)
+"""Kinds of frames, by how little they tell a reader: Python code outside of PyTorch; that of
+PyTorch and the standard library; an autograd node; other C++; allocator, interpreter, threads."""
+
+MISSING_REASONS = (
+    "",
+    "before recording",
+    "before recording, or lost from the ring",
+    "stacks not recorded",
+    "recorded without frames (no Python on that thread)",
+)
+"""Why an allocation has no frames: each reason is a child of its own in the call tree."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """The curves at one step, in bytes, and what follows from them."""
+
+    step: int
+    """-1 for the start."""
+    time_us: int | None
+    requested: int
+    allocated: int
+    active: int
+    reserved: int | None
+    """None where no allocator reserves memory (profiler files); likewise the two below."""
+    slack: int
+    """active - requested: the part of live blocks that nobody asked for."""
+    inactive: int | None
+    """reserved - active: held by the caching allocator, in use by nobody."""
+    fragmentation: int | None
+    """The part of ``inactive`` in segments that still hold a live block."""
+    live: int
+    """Number of allocations live in the allocated curve."""
+    allocated_width: int
+    """The true allocated bytes lie between ``allocated`` and ``allocated + allocated_width``."""
+
+
+@dataclass(frozen=True)
+class CurvePeak:
+    """The most of one curve, at the first step that attains it."""
+
+    bytes: int
+    step: int
+    time_us: int | None
+    width: int = 0
+    """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another step."""
+
+
+@dataclass(frozen=True, eq=False)
+class CallTree:
+    """Live allocations at one step merged by call stack, outermost frame first.
+
+    Node 0 is the root. A node's parent has a smaller id; siblings come largest first.
+    ``bytes[i]`` is ``own_bytes[i]`` plus the bytes of its children, and ``bytes[0]`` the curve.
+    """
+
+    step: int
+    curve: str
+    parent: NDArray[np.int32]
+    frame: NDArray[np.int32]
+    """Frame ids; -1 for the root and for nodes that stand for allocations without frames."""
+    label: dict[int, str]
+    """Texts of the nodes that have no frame: the root, and each reason for a missing stack."""
+    bytes: NDArray[np.int64]
+    own_bytes: NDArray[np.int64]
+    count: NDArray[np.int64]
+    own_count: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """Allocations live at the peak that one source line made (see ``analyse.callsites``)."""
+
+    frame: int | None
+    """Frame id; None for allocations without frames."""
+    name: str
+    """A C++ function's without its arguments."""
+    filename: str
+    line: int | None
+    bytes: int
+    """Block bytes, as in the allocated curve."""
+    requested: int
+    count: int
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """Memory over one stage, in allocated bytes."""
+
+    name: str
+    parent: int | None
+    """Position in ``DeviceFindings.stages``."""
+    depth: int
+    start_step: int
+    end_step: int
+    start_time_us: int | None
+    end_time_us: int | None
+    cut: str
+    """``""``, ``"start"`` (began before the first event), ``"end"`` (still open) or ``"both"``."""
+    start_bytes: int | None
+    """Allocated just before its first event. None where that was not recorded, as below."""
+    end_bytes: int | None
+    peak_bytes: int | None
+    """Of the recorded part, where the stage is cut."""
+    peak_step: int | None
+    change: int | None
+    """end_bytes - start_bytes."""
+    allocations: int | None
+    """Number of allocations made inside."""
+    allocated_bytes: int | None
+    """Block bytes of those."""
+
+
+@dataclass(frozen=True)
+class OomEvent:
+    """A failed request for memory."""
+
+    step: int
+    time_us: int | None
+    size: int
+    """The rounded request that failed."""
+    device_free: int
+    """Free bytes on the device, as the driver told."""
+    allocated: int
+    reserved: int | None
+    """None where no allocator reserves memory (profiler files)."""
+    stack: int
+    """Stack id or NO_STACK."""
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The closing law: the replay's end against the sums over the final segments, in bytes."""
+
+    requested: int
+    """Replayed minus stated; 0 when it closes; likewise the next two."""
+    allocated: int
+    active: int
+
+    @property
+    def closes(self) -> bool:
+        """Whether all three agree to the byte."""
+        return self.requested == self.allocated == self.active == 0
+
+
+@dataclass(frozen=True)
+class RecordingWarning:
+    """Something the reader of the figures has to know."""
+
+    code: str
+    """Stable id, such as ``no-history``."""
+    text: str
+    """One or two plain sentences: what is missing or odd, what it means, what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceFindings:
+    """Conclusions about one device."""
+
+    history: DeviceHistory
+    recorded: bool
+    """Whether there is a usable trace (more than one event)."""
+    first_time_us: int | None
+    last_time_us: int | None
+    start: Amounts
+    peak: Amounts
+    """At the first step of the allocated peak."""
+    end: Amounts
+    peaks: dict[str, CurvePeak]
+    """For ``requested``, ``allocated``, ``active``, ``reserved``."""
+    reserved_steps: NDArray[np.int64]
+    """Steps from which reserved has a new value; the first is -1."""
+    reserved_bytes: NDArray[np.int64]
+    """Reserved bytes from that step on."""
+    missing: NDArray[np.int8]
+    """Why each allocation has no frames, 0 where it has; a place in ``MISSING_REASONS``."""
+    tree: CallTree
+    """Of the allocated curve, at its peak."""
+    sites: tuple[CallSite, ...]
+    """Every call site live at the allocated peak, largest first."""
+    stages: tuple[StageUse, ...]
+    ooms: tuple[OomEvent, ...]
+    closing: Closing | None
+    """None where the device has no segments to compare with."""
+    inferred_blocks: int
+    """Allocations whose block size is a range."""
+    answer: str
+    """One paragraph: what held the memory at the peak."""
+    warnings: tuple[RecordingWarning, ...]
+
+    @property
+    def device(self) -> DeviceId:
+        """Which device this is about."""
+        return self.history.device
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Conclusions about a whole file: what a reporter renders."""
+
+    history: History
+    title: str
+    notes: str
+    """The user's Markdown, or ``""``."""
+    frame_kinds: NDArray[np.int8]
+    """The kind of each frame: OUTSIDE, LIBRARY, NODE, NATIVE or MACHINERY."""
+    stack_sites: NDArray[np.int32]
+    """The call site of each stack, a frame id; -1 for an empty stack."""
+    devices: tuple[DeviceFindings, ...]
+    """The devices to show: all of the file, or the one that was asked for."""
+    default: int
+    """Position in ``devices`` of the one to open with."""
+    settings: dict[str, Any]
+    warnings: tuple[RecordingWarning, ...]
+    """About the file as a whole."""

@@ -1,0 +1,141 @@
+"""One device's history as columns: the centre that bundles store and reports are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.model.snapshot import DeviceId, Segments, Source
+from snapreport.model.stacks import StackTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+START = -1
+"""The step before the first event."""
+
+
+@dataclass(frozen=True, eq=False)
+class Allocations:
+    """Every allocation that was live at some step, in birth order; arrays of shape (n,).
+
+    First the baseline (blocks that the trace never touches, then those freed in the window, the
+    last freed first, so that stacked strips move as little as can be), then by ``alloc_step``.
+    An allocation is live after event s, in each curve, when:
+
+    - requested, active: ``alloc_step <= s < free_step``
+    - allocated: ``alloc_step <= s < free_requested_step``
+    """
+
+    addr: NDArray[np.int64]
+    version: NDArray[np.int32]
+    """0 for the first allocation at this address, 1 for the next, and so on."""
+    size: NDArray[np.int64]
+    """Requested bytes."""
+    block_size: NDArray[np.int64]
+    """Bytes of the block: exact, or the lower bound where block_size_max is larger."""
+    block_size_max: NDArray[np.int64]
+    alloc_step: NDArray[np.int64]
+    """START for the baseline."""
+    free_requested_step: NDArray[np.int64]
+    """START when requested before the recording; n_events (the device's ``events``) for never."""
+    free_step: NDArray[np.int64]
+    """The step of ``free_completed``; n_events for never. Never before free_requested_step."""
+    alloc_time_us: NDArray[np.int64]
+    """NO_TIME where unknown; likewise the next two."""
+    free_requested_time_us: NDArray[np.int64]
+    free_time_us: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    pool: NDArray[np.int32]
+    """Rows of ``History.pools``, or NO_ID."""
+    stack: NDArray[np.int32]
+    """NO_STACK where no stack is known; an empty stack where PyTorch recorded one of no frames."""
+    free_stack: NDArray[np.int32]
+    category: NDArray[np.int32]
+    """Rows of ``History.strings``, or NO_ID; likewise the next two."""
+    compile_context: NDArray[np.int32]
+    metadata: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.addr)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Trace events that are no part of an allocation, in order; arrays of shape (n,).
+
+    ``segment_*``, ``oom``, ``snapshot``, unknown actions, and frees that fit no allocation.
+    """
+
+    step: NDArray[np.int64]
+    action: list[str]
+    addr: NDArray[np.int64]
+    """For ``oom``: free bytes on the device."""
+    size: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    stack: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """Annotations as spans, in order of their start; arrays of shape (n,).
+
+    The stage is on after every event s with ``start_step <= s < end_step``.
+    """
+
+    name: list[str]
+    parent: NDArray[np.int32]
+    """Rows of this table; -1 for an outermost stage."""
+    depth: NDArray[np.int32]
+    """0 for an outermost stage."""
+    start_step: NDArray[np.int64]
+    """The first event inside; START where the START marker was lost or precedes the trace."""
+    end_step: NDArray[np.int64]
+    """The first event after it; n_events where it was still open or ends after the trace."""
+    start_time_us: NDArray[np.int64]
+    """NO_TIME where the marker was lost; likewise the next."""
+    end_time_us: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceHistory:
+    """Everything known about one device. Tables shared by devices are in ``History``."""
+
+    device: DeviceId
+    events: int
+    """Number of trace events."""
+    allocations: Allocations
+    other: Events
+    segments: Segments
+    """At the end of the recording."""
+    block_allocation: NDArray[np.int32]
+    """int32, shape (n_blocks,): the allocation that each final block holds, NO_ID if inactive."""
+    stages: Stages
+    anomalies: dict[str, int]
+    """What did not fit while pairing, by kind, with how often; empty for a sound recording."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """A whole snapshot file, ready to be stored or reported."""
+
+    source: Source
+    layout: str
+    stacks: StackTable
+    strings: list[str]
+    pools: list[tuple[int, int]]
+    devices: tuple[DeviceHistory, ...]
+    """In the order of the file: GPUs by ordinal, then host, then cpu."""
+    default_device: int
+    """Position in ``devices`` of the one that a report opens with."""
+    settings: dict[str, Any]
+    oddities: dict[str, int]

@@ -1,0 +1,136 @@
+"""What a snapshot file holds, as columns: the reader's output and the builder's input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.model.stacks import StackTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_TIME = -1
+"""The event carries no ``time_us`` (PyTorch 2.1 and older, profiler-derived files)."""
+
+NO_ID = -1
+"""No row of the table that the column points into."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a history came from."""
+
+    name: str
+    size: int
+    """Bytes on disk."""
+    sha256: str
+    """Hexadecimal digest of the file as it lies on disk."""
+
+
+@dataclass(frozen=True, order=True)
+class DeviceId:
+    """One memory space with its own addresses: a GPU, pinned host memory, or a profiler's CPU."""
+
+    kind: str
+    """``cuda``, ``host`` (pinned) or ``cpu`` (profiler)."""
+    ordinal: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.ordinal}"
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One device's trace events in recorded order; every array has shape (n_events,)."""
+
+    device: DeviceId
+    actions: tuple[str, ...]
+    """The distinct action names; ``action`` points in here."""
+    action: NDArray[np.int16]
+    addr: NDArray[np.int64]
+    """Start address; for ``oom`` the free bytes on the device, where PyTorch keeps them too."""
+    size: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    """Microseconds since the Unix epoch, or NO_TIME."""
+    stack: NDArray[np.int32]
+    """Stack ids; NO_STACK where the event has no ``frames`` key."""
+    pool: NDArray[np.int32]
+    """Pool ids (rows of ``RawSnapshot.pools``), or NO_ID where the event does not say."""
+    category: NDArray[np.int32]
+    """String ids, or NO_ID; likewise the next two."""
+    compile_context: NDArray[np.int32]
+    metadata: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """One device's segments and blocks when the snapshot was taken, in address order."""
+
+    address: NDArray[np.int64]
+    """int64, shape (n_segments,); likewise the next seven."""
+    size: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    pool: NDArray[np.int32]
+    """Pool ids; NO_ID in files from before PyTorch 2.1."""
+    large: NDArray[np.bool_]
+    """``segment_type == 'large'``."""
+    expandable: NDArray[np.bool_]
+    stack: NDArray[np.int32]
+    stated: NDArray[np.int64]
+    """int64, (n_segments, 3): the file's own allocated, active and requested size, or -1."""
+
+    block_segment: NDArray[np.int32]
+    """int32, shape (n_blocks,), rows of the segment arrays; likewise the rest."""
+    block_address: NDArray[np.int64]
+    block_size: NDArray[np.int64]
+    block_requested: NDArray[np.int64]
+    """Requested bytes; of an inactive block stale garbage in the file and 0 here."""
+    block_state: NDArray[np.int8]
+    """Positions in BLOCK_STATES."""
+    block_stack: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+BLOCK_STATES = ("active_allocated", "active_pending_free", "inactive")
+ACTIVE, PENDING, INACTIVE = range(3)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One START or END marker of a named span."""
+
+    device: DeviceId
+    name: str
+    start: bool
+    time_us: int
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RawSnapshot:
+    """A whole snapshot file as columns, before anything is concluded from it."""
+
+    source: Source
+    layout: str
+    """``trace``, ``segments`` (a bare list), ``no-segments``, ``torch-2.0`` or ``profiler``."""
+    stacks: StackTable
+    strings: list[str]
+    """Categories, compile contexts and metadata; the trace columns point in here."""
+    pools: list[tuple[int, int]]
+    traces: tuple[Trace, ...]
+    """One per device that the file names, with or without events."""
+    segments: dict[DeviceId, Segments]
+    annotations: tuple[Annotation, ...]
+    settings: dict[str, Any]
+    """``allocator_settings`` as read; empty where the file has none."""
+    oddities: dict[str, int]
+    """Unknown keys and values met while reading, with how often: kept for the warnings."""

@@ -1,0 +1,73 @@
+"""Frames and call stacks, each distinct one once, as a prefix tree from the outermost frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNKNOWN_LINE = -1
+"""PyTorch writes 2**64 - 1 where the unwinder knows no line; no column of ours holds that."""
+
+NO_STACK = -1
+"""The event or block has no stack at all; an empty stack is a stack of its own, of depth 0."""
+
+
+_ARGUMENTS = re.compile(r"\((?!anonymous namespace\)|\)\().*$", re.DOTALL)
+
+
+def short_name(name: str) -> str:
+    """Return a C++ function's name without its arguments; a Python function's as it is."""
+    if "::" not in name:
+        return name
+    cut = _ARGUMENTS.sub("", name)
+    return cut.removeprefix("torch::autograd::generated::") or name
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """Every distinct frame; a frame id is a position in these lists."""
+
+    names: list[str]
+    filenames: list[str]
+    lines: NDArray[np.int64]
+    """int64, shape (n_frames,); UNKNOWN_LINE where the file has none."""
+    extra: dict[int, dict[str, str]] = field(default_factory=dict)
+    """FX fields (``fx_node_op`` and so on) of the few frames that have them, by frame id."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class StackTable:
+    """Every distinct call stack as a node of a prefix tree (outermost frame first).
+
+    A node's parent always has a smaller id, so one backward pass adds children into parents.
+    """
+
+    frames: FrameTable
+    node_parent: NDArray[np.int32]
+    """int32, shape (n_nodes,); -1 for an outermost frame."""
+    node_frame: NDArray[np.int32]
+    """int32, shape (n_nodes,), frame ids."""
+    node_depth: NDArray[np.int32]
+    """int32, shape (n_nodes,); 1 for an outermost frame."""
+    stack_node: NDArray[np.int32]
+    """int32, shape (n_stacks,); the node of the innermost frame, -1 for the empty stack."""
+
+    def __len__(self) -> int:
+        return len(self.stack_node)
+
+    def path(self, stack_id: int) -> Iterator[int]:
+        """Yield the frame ids of one stack, innermost first; nothing for NO_STACK."""
+        node = int(self.stack_node[stack_id]) if stack_id >= 0 else -1
+        while node >= 0:
+            yield int(self.node_frame[node])
+            node = int(self.node_parent[node])

@@ -1,0 +1,118 @@
+"""Take one field of many dicts as a typed column, and name the first value that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.errors import NotASnapshotError
+from snapreport.read.interner import clean_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_INT_TYPES = {int, bool}
+_LOW, _HIGH = -(2**63), 2**63 - 1
+
+
+def integers(
+    rows: Sequence[dict[str, Any]], key: str, where: str, default: int | None = None
+) -> NDArray[np.int64]:
+    """Return an integer field of each row, shape (len(rows),).
+
+    Args:
+        rows: dicts of the file.
+        key: the field.
+        where: what the rows are, for messages: ``device 0: event``.
+        default: for rows without the field; None makes it obligatory.
+
+    Raises:
+        NotASnapshotError: a value is missing, no integer, or outside of 64 bits.
+    """
+    try:
+        try:
+            values = list(map(itemgetter(key), rows))
+        except KeyError:
+            values = [row.get(key, default) for row in rows]
+        if set(map(type, values)) <= _INT_TYPES:
+            return np.array(values, np.int64)
+    except (TypeError, AttributeError, IndexError, OverflowError):
+        pass
+    raise _first_misfit(rows, key, where, default)
+
+
+def _first_misfit(
+    rows: Sequence[Any], key: str, where: str, default: int | None
+) -> NotASnapshotError:
+    """Find the value that ``integers`` could not take."""
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict):
+            return NotASnapshotError(
+                f"is no memory snapshot: {where} {index} is of type"
+                f" {type(row).__name__}, not a dict."
+            )
+        value = row.get(key, default)
+        if value is None:
+            return NotASnapshotError(f"is damaged: {where} {index} has no {key!r}.")
+        if type(value) not in _INT_TYPES:
+            return NotASnapshotError(
+                f"is damaged: {where} {index} has {key!r} of type {type(value).__name__}, not int."
+            )
+        if not _LOW <= value <= _HIGH:
+            return NotASnapshotError(
+                f"is damaged: {where} {index} has a {key!r} that does not fit in 64 bits."
+            )
+    raise AssertionError("every value fits")
+
+
+MOST_BYTES = 2**48
+"""More than any memory, and few enough that sums of them stay within 64 bits."""
+
+
+def check_bytes(
+    address: NDArray[np.int64], size: NDArray[np.int64], where: str, rows: NDArray[Any]
+) -> None:
+    """Check that ranges of memory can be.
+
+    Args:
+        address, size: int64, shape (n,).
+        where: what the rows are, for messages.
+        rows: which of them to check, as an index.
+
+    Raises:
+        NotASnapshotError: a size is negative or beyond any memory, or an address is none.
+    """
+    for key, column, most in (("size", size, MOST_BYTES), ("address", address, 2**62)):
+        wrong = (column[rows] < 0) | (column[rows] > most)
+        if wrong.any():
+            index = int(np.arange(len(column))[rows][wrong][0])
+            raise NotASnapshotError(
+                f"is damaged: {where} {index} has the {key} {int(column[index]):,}."
+            )
+
+
+LATEST_US = 253_402_300_799_999_999
+"""The last microsecond of the year 9999, which is the last that a date can be made of."""
+
+
+def count_unknown_keys(
+    rows: Sequence[dict[str, Any]], known: frozenset[str], what: str, oddities: dict[str, int]
+) -> set[Any]:
+    """Count keys outside ``known`` into ``oddities``, under ``what`` and the key's name.
+
+    Returns:
+        every key that some row has.
+    """
+    shapes: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        shape = tuple(row)
+        shapes[shape] = shapes.get(shape, 0) + 1
+    for shape, count in shapes.items():
+        for key in shape:
+            if key not in known:
+                name = f"{what} key {clean_text(key)[:60]!r}"
+                oddities[name] = oddities.get(name, 0) + count
+    return {key for shape in shapes for key in shape}

@@ -1,0 +1,171 @@
+"""Give each distinct frame, call stack and text one id while a snapshot is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from snapreport.errors import NotASnapshotError
+from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+
+# The profiler has no file and line of their own: "train.py(43): training_step".
+_PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
+_PLAIN_KEYS = {"name", "filename", "line"}
+# A file made to be slow could have any number of different stacks with the same ends.
+_MOST_ALIKE = 64
+_LINE_LIMIT = 2**63
+
+
+def clean_text(text: object) -> str:
+    """Return a text that every encoder takes: lone surrogates become replacement characters."""
+    if not isinstance(text, str):
+        # Not str() of a list: shared parts could make it larger than any memory. Python refuses
+        # to print an integer of thousands of digits.
+        if isinstance(text, int) and text.bit_length() > 64:
+            text = hex(text)
+        elif text is None or isinstance(text, (int, float)):
+            text = str(text)
+        else:
+            text = f"<{type(text).__name__}>"
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+class StringInterner:
+    """Ids for texts, in order of first appearance."""
+
+    def __init__(self, *without: str) -> None:
+        """Make an empty table; the texts ``without`` stand for no text at all."""
+        self.strings: list[str] = []
+        self._ids: dict[object, int] = dict.fromkeys((None, "", *without), NO_ID)
+
+    def intern(self, text: object) -> int:
+        """Return the id of a text, NO_ID for none."""
+        known = self._ids.get(text)
+        if known is None:
+            known = self._ids[text] = len(self.strings)
+            self.strings.append(clean_text(text))
+        return known
+
+
+def _from_profiler(name: object) -> tuple[object, str, int]:
+    """Take a profiler's frame name apart into function, file and line."""
+    parts = _PROFILER_FRAME.fullmatch(name) if isinstance(name, str) else None
+    return (parts[3], parts[1], int(parts[2])) if parts else (name, "", UNKNOWN_LINE)
+
+
+class StackInterner:
+    """Ids for frames and stacks by value, through object identity where the file shares objects.
+
+    A pickle shares its frame dicts but not its lists: 12,665 lists for 178 stacks are normal.
+    So a list is known by its own identity first, then by being equal to one met before, and only
+    what is left is taken apart. Identity is sound only while the raw objects live.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._filenames: list[str] = []
+        self._lines: list[int] = []
+        self._extra: dict[int, dict[str, str]] = {}
+        self._frame_of_object: dict[int, int] = {}
+        self._frame_of_value: dict[tuple[object, ...], int] = {}
+        self._stack_of_object: dict[int, int] = {}
+        self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
+        self._stack_of_frames: dict[tuple[int, ...], int] = {}
+
+    def intern(self, frames: Any) -> int:
+        """Return the stack id of a list of frame dicts, innermost first; NO_STACK for None."""
+        if frames is None:
+            return NO_STACK
+        known = self._stack_of_object.get(id(frames))
+        if known is None:
+            known = self._stack_of_object[id(frames)] = self._by_frames(frames)
+        return known
+
+    def _by_frames(self, frames: Any) -> int:
+        if not isinstance(frames, (list, tuple)):
+            raise NotASnapshotError(f"has 'frames' of type {type(frames).__name__}, not a list.")
+        if not frames:
+            return self._by_value(frames)
+        # Lists with the same frame at both ends and in the middle are compared whole: that is
+        # quick, because equal frames are mostly the same object.
+        ends = (len(frames), id(frames[0]), id(frames[len(frames) // 2]), id(frames[-1]))
+        alike = self._alike.setdefault(ends, [])
+        for known_frames, known in alike:
+            if known_frames == frames:
+                return known
+        known = self._by_value(frames)
+        if len(alike) < _MOST_ALIKE:
+            alike.append((frames, known))
+        return known
+
+    def _by_value(self, frames: Any) -> int:
+        ids = tuple(map(self._frame, frames))
+        return self._stack_of_frames.setdefault(ids, len(self._stack_of_frames))
+
+    def _frame(self, frame: Any) -> int:
+        known = self._frame_of_object.get(id(frame))
+        if known is not None:
+            return known
+        if not isinstance(frame, dict):
+            raise NotASnapshotError(f"has a frame of type {type(frame).__name__}, not a dict.")
+        name, filename, line = frame.get("name", ""), frame.get("filename", ""), frame.get("line")
+        if type(line) is not int or not 0 <= line < _LINE_LIMIT:
+            line = UNKNOWN_LINE
+        if filename == "none":
+            name, filename, line = _from_profiler(name)
+        extra: dict[str, str] = {}
+        if len(frame) > 3:
+            extra = {
+                clean_text(key): clean_text(value)
+                for key, value in frame.items()
+                if key not in _PLAIN_KEYS and value is not None
+            }
+        value = (name, filename, line, *sorted(extra.items()))
+        try:
+            known = self._frame_of_value.get(value)
+        except TypeError as error:
+            raise NotASnapshotError("has a frame whose name or file is not a text.") from error
+        if known is None:
+            known = self._frame_of_value[value] = len(self._names)
+            self._names.append(clean_text(name))
+            self._filenames.append(clean_text(filename))
+            self._lines.append(line)
+            if extra:
+                self._extra[known] = extra
+        self._frame_of_object[id(frame)] = known
+        return known
+
+    def table(self) -> StackTable:
+        """Return all frames and stacks met so far, as a prefix tree."""
+        parents: list[int] = []
+        node_frames: list[int] = []
+        depths: list[int] = []
+        nodes: dict[tuple[int, int], int] = {}
+        stack_node = np.empty(len(self._stack_of_frames), np.int32)
+        for stack_id, frames in enumerate(self._stack_of_frames):
+            node = -1
+            for depth, frame in enumerate(reversed(frames), start=1):
+                key = (node, frame)
+                child = nodes.get(key)
+                if child is None:
+                    child = nodes[key] = len(parents)
+                    parents.append(node)
+                    node_frames.append(frame)
+                    depths.append(depth)
+                node = child
+            stack_node[stack_id] = node
+        frame_table = FrameTable(
+            self._names, self._filenames, np.array(self._lines, np.int64), self._extra
+        )
+        return StackTable(
+            frame_table,
+            np.array(parents, np.int32),
+            np.array(node_frames, np.int32),
+            np.array(depths, np.int32),
+            stack_node,
+        )

@@ -1,0 +1,189 @@
+"""Bring every known layout of a snapshot's top level into one shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from snapreport.errors import NotASnapshotError
+from snapreport.model.snapshot import DeviceId
+from snapreport.read.interner import clean_text
+
+_KNOWN_KEYS = frozenset(
+    [
+        "segments",
+        "device_traces",
+        "allocator_settings",
+        "external_annotations",
+        "host_segments",
+        "host_traces",
+        "traces",
+        "trace_alloc_max_entries",
+        "trace_alloc_overflowed",
+        "categories",
+    ]
+)
+_MOST_SETTINGS = 10_000
+_WHAT_TO_DO = "a snapshot is what torch.cuda.memory._dump_snapshot() writes"
+
+
+@dataclass
+class Layout:
+    """A snapshot's parts by device, still as the raw objects of the file."""
+
+    kind: str
+    """``trace``, ``segments``, ``torch-2.0`` or ``profiler``, as in ``RawSnapshot.layout``."""
+    traces: dict[DeviceId, Any]
+    segments: dict[DeviceId, list[dict[str, Any]]]
+    annotations: Any
+    settings: dict[str, Any]
+
+
+def recognise(top: Any, oddities: dict[str, int]) -> Layout:
+    """Find a snapshot's parts, whatever PyTorch's version.
+
+    Args:
+        top: the object that the file holds; emptied, so that its parts can go when read.
+        oddities: unknown keys are counted here.
+
+    Raises:
+        NotASnapshotError: it is something else.
+    """
+    kind = "trace"
+    if isinstance(top, (list, tuple)):
+        _require_segments(top)
+        top, kind = {"segments": list(top)}, "segments"
+    if not isinstance(top, dict):
+        raise NotASnapshotError(
+            f"is no memory snapshot: it holds a {type(top).__name__}, and {_WHAT_TO_DO}."
+        )
+    if "segments" not in top and "device_traces" not in top:
+        raise NotASnapshotError(
+            f"is no memory snapshot: it has neither 'segments' nor 'device_traces', and"
+            f" {_WHAT_TO_DO}."
+        )
+    for key in top:
+        if key not in _KNOWN_KEYS:
+            name = f"top-level key {clean_text(key)[:60]!r}"
+            oddities[name] = oddities.get(name, 0) + 1
+    if top.get("segments") is None:
+        kind = "no-segments"
+    segments = _list(top, "segments")
+    _require_segments(segments)
+    traces = _list(top, "device_traces") or ([top["traces"]] if top.get("traces") else [])
+    if _is_profiler_derived(segments, traces):
+        kind = "profiler"
+    elif any(_is_torch_20(row.get("blocks")) for row in segments):
+        kind = "torch-2.0"
+    # The profiler adds one trace behind those of the GPUs: the CPU's.
+    cpu = len(traces) - 1 if kind == "profiler" else None
+    layout = Layout(
+        kind,
+        {_device(ordinal, cpu): trace for ordinal, trace in enumerate(traces)},
+        {},
+        top.get("external_annotations") or [],
+        _settings(top),
+    )
+    for row in segments:
+        layout.segments.setdefault(_device(_ordinal(row), cpu), []).append(row)
+    _add_host(top, layout, oddities)
+    top.clear()
+    return layout
+
+
+def _list(top: dict[str, Any], key: str) -> list[Any]:
+    value = top.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        raise NotASnapshotError(
+            f"is no memory snapshot: {key!r} is a {type(value).__name__}, not a list."
+        )
+    return list(value)
+
+
+def _require_segments(rows: Any) -> None:
+    for row in rows:
+        if not isinstance(row, dict) or "address" not in row or "total_size" not in row:
+            raise NotASnapshotError(
+                f"is no memory snapshot: it has a list of {type(row).__name__} where segments with"
+                f" an 'address' and a 'total_size' belong, and {_WHAT_TO_DO}."
+            )
+
+
+def _is_torch_20(blocks: Any) -> bool:
+    return isinstance(blocks, list) and any(
+        isinstance(block, dict) and "history" in block for block in blocks
+    )
+
+
+def _is_profiler_derived(segments: list[Any], traces: list[Any]) -> bool:
+    """Tell ``_profile_to_snapshot``'s work: nothing in it was an allocator's segment."""
+    if segments:
+        return not any("segment_type" in row or "allocated_size" in row for row in segments)
+    first = next((trace[0] for trace in traces if isinstance(trace, list) and trace), None)
+    return isinstance(first, dict) and "category" in first and "time_us" not in first
+
+
+def _ordinal(row: dict[str, Any]) -> int:
+    ordinal = row.get("device", 0)
+    if type(ordinal) is not int or not 0 <= ordinal < 2**31:
+        raise NotASnapshotError(f"is damaged: a segment is on device {clean_text(ordinal)[:40]!r}.")
+    return ordinal
+
+
+def _device(ordinal: int, cpu: int | None) -> DeviceId:
+    return DeviceId("cpu", 0) if ordinal == cpu else DeviceId("cuda", ordinal)
+
+
+def _settings(top: dict[str, Any]) -> dict[str, Any]:
+    settings = top.get("allocator_settings")
+    if settings is None:
+        settings = {}
+    if not isinstance(settings, dict):
+        raise NotASnapshotError("is damaged: 'allocator_settings' is no dict.")
+    # Builds differ in where they put the overflow fields; everything reads them from here.
+    for key in ("trace_alloc_max_entries", "trace_alloc_overflowed"):
+        if key in top:
+            settings.setdefault(key, top[key])
+    budget = [_MOST_SETTINGS]
+    return {clean_text(key): _plain(value, budget) for key, value in settings.items()}
+
+
+def _plain(value: Any, budget: list[int]) -> Any:
+    """Return a setting as a bundle can store it, so that both give the same report.
+
+    Shared or circular objects would grow without end when written out: the budget ends it.
+    """
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise NotASnapshotError(f"is damaged: over {_MOST_SETTINGS:,} allocator settings.")
+    if isinstance(value, dict):
+        return {clean_text(key): _plain(item, budget) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, budget) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**64:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return clean_text(value)
+
+
+def _add_host(top: dict[str, Any], layout: Layout, oddities: dict[str, int]) -> None:
+    """Add pinned host memory, one list of events or one list per device."""
+    traces = _list(top, "host_traces")
+    if traces and all(isinstance(event, dict) for event in traces):
+        traces = [traces]
+    for ordinal, trace in enumerate(traces):
+        if trace:
+            layout.traces[DeviceId("host", ordinal)] = trace
+    for row in _list(top, "host_segments"):
+        if isinstance(row, dict) and "address" in row and "total_size" in row:
+            layout.segments.setdefault(DeviceId("host", 0), []).append(row)
+        else:
+            oddities["host segment of unknown shape"] = (
+                oddities.get("host segment of unknown shape", 0) + 1
+            )

@@ -1,0 +1,102 @@
+"""Read a snapshot file into columns: the one way in."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+from snapreport.collector import collector_off
+from snapreport.errors import InputError, NotASnapshotError, SnapreportError
+from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
+from snapreport.progress import Progress, silent
+from snapreport.read.annotations import read_annotations
+from snapreport.read.layout import Layout, recognise
+from snapreport.read.segments import read_segments
+from snapreport.read.source import open_source
+from snapreport.read.traces import Tables, read_trace
+from snapreport.read.unpickle import load_plain_pickle
+
+_KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
+
+
+def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
+    """Read a ``.pickle``, ``.pickle.gz``, ``.pickle.zst`` or ``.json`` snapshot.
+
+    What the file is, is told by its first bytes, not by its name.
+
+    Raises:
+        InputError: the file is missing, a folder or unreadable.
+        NotASnapshotError: it is no snapshot, or a damaged one.
+        UnsafePickleError: it is a pickle that could run code; nothing of it was run.
+    """
+    try:
+        with collector_off():
+            progress("Reading", None)
+            with open_source(path) as (source, data):
+                top = _parse(data)
+            return _to_columns(source, top, progress)
+    except (NotASnapshotError, InputError) as error:
+        raise type(error)(f"{path} {error}") from error.__cause__
+    except RecursionError as error:
+        raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
+    except MemoryError as error:
+        raise NotASnapshotError(f"{path} needs more memory than there is.") from error
+    except SnapreportError as error:
+        raise type(error)(f"{path} {error}") from error.__cause__
+
+
+def _parse(data: bytes | mmap.mmap) -> Any:
+    start = data[:64].lstrip()
+    if data[:1] == b"\x80":
+        return load_plain_pickle(data)
+    if start[:1] in (b"{", b"["):
+        import orjson
+
+        try:
+            return orjson.loads(data if isinstance(data, bytes) else data[:])
+        except orjson.JSONDecodeError as error:
+            raise NotASnapshotError(f"is damaged JSON ({error}); copy it again.") from error
+    raise NotASnapshotError(
+        "is no memory snapshot: it is neither a pickle (protocol 2 to 5) nor JSON;"
+        " record one with torch.cuda.memory._dump_snapshot()."
+    )
+
+
+def _to_columns(source: Source, top: Any, progress: Progress) -> RawSnapshot:
+    """Turn the raw objects into columns, letting each part go as soon as it is read."""
+    tables = Tables()
+    layout = recognise(top, tables.oddities)
+    del top
+    traces, segments = _devices(layout, tables, progress)
+    return RawSnapshot(
+        source=source,
+        layout=layout.kind,
+        stacks=tables.stacks.table(),
+        strings=tables.strings.strings,
+        pools=tables.pools.pools,
+        traces=traces,
+        segments=segments,
+        annotations=read_annotations(layout.annotations, tables.oddities),
+        settings=layout.settings,
+        oddities=tables.oddities,
+    )
+
+
+def _devices(
+    layout: Layout, tables: Tables, progress: Progress
+) -> tuple[tuple[Trace, ...], dict[DeviceId, Segments]]:
+    devices = sorted(
+        layout.traces.keys() | layout.segments.keys(),
+        key=lambda device: (_KIND_ORDER[device.kind], device.ordinal),
+    )
+    # Segments first: their raw objects are few, and the events' go device by device below.
+    segments = {
+        device: read_segments(layout.segments.pop(device, []), str(device), tables)
+        for device in devices
+    }
+    traces = []
+    for done, device in enumerate(devices):
+        progress("Reading events", done / len(devices))
+        traces.append(read_trace(layout.traces.pop(device, []), device, tables))
+    return tuple(traces), segments

@@ -1,0 +1,91 @@
+"""The bytes of an input file: mapped or unpacked, told apart by what they begin with."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import mmap
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from snapreport.errors import InputError, NotASnapshotError
+from snapreport.model.snapshot import Source
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[tuple[Source, bytes | mmap.mmap]]:
+    """Give a file's identity and its content, unpacked if it was gzip or zstd.
+
+    Raises:
+        InputError: missing, a folder, or not readable.
+        NotASnapshotError: empty, or a damaged gzip or zstd file.
+    """
+    try:
+        status = path.stat()
+        mode = status.st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            # Opening a pipe would wait for its other end, and a device has no length.
+            raise InputError("is a pipe or device; save its content to a file first.")
+        with path.open("rb") as file:
+            if status.st_size == 0:
+                raise NotASnapshotError(
+                    "is empty; was the program still writing it? Record it again."
+                )
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                source = Source(_shown_name(path), len(mapped), hashlib.sha256(mapped).hexdigest())
+                if mapped[:2] == _GZIP:
+                    yield source, _unpack_gzip(mapped)
+                elif mapped[:4] == _ZSTD:
+                    yield source, _unpack_zstd(mapped)
+                else:
+                    yield source, mapped
+    except FileNotFoundError as error:
+        raise InputError("does not exist; check the path.") from error
+    except IsADirectoryError as error:
+        raise InputError("is a folder; name the snapshot file in it.") from error
+    except PermissionError as error:
+        raise InputError("cannot be read: permission denied.") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot be read: {reason}.") from error
+
+
+def _shown_name(path: Path) -> str:
+    """Return a file's name; bytes in it that are no UTF-8 become replacement characters."""
+    return os.fsencode(path.name).decode(errors="replace")
+
+
+def _unpack_gzip(packed: mmap.mmap) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(packed)) as stream:
+            return stream.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise NotASnapshotError(f"is a damaged gzip file ({error}); copy it again.") from error
+
+
+def _unpack_zstd(packed: mmap.mmap) -> bytes:
+    import zstandard
+
+    parts: list[bytes] = []
+    rest: memoryview | bytes = memoryview(packed)
+    try:
+        while len(rest):  # one frame each
+            frame = zstandard.ZstdDecompressor().decompressobj()
+            parts.append(frame.decompress(rest))
+            if not frame.eof:  # a stream reader would end here without a word
+                raise NotASnapshotError("is a zstd file that is cut off; copy it again.")
+            rest = frame.unused_data
+    except zstandard.ZstdError as error:
+        raise NotASnapshotError(f"is a damaged zstd file ({error}); copy it again.") from error
+    finally:
+        if isinstance(rest, memoryview):
+            rest.release()
+    return b"".join(parts)

@@ -1,0 +1,172 @@
+"""One device's list of trace events to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.errors import NotASnapshotError
+from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
+from snapreport.read.fields import LATEST_US, check_bytes, count_unknown_keys, integers
+from snapreport.read.interner import StackInterner, StringInterner, clean_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_KNOWN_KEYS = frozenset(
+    [
+        "action",
+        "addr",
+        "device_free",
+        "size",
+        "stream",
+        "time_us",
+        "frames",
+        "compile_context",
+        "user_metadata",
+        "pool_id",
+        "category",
+    ]
+)
+# Of other events the size may be anything: a program can ask for any number of bytes in vain.
+_MOVES = frozenset(
+    [
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_alloc",
+        "segment_free",
+        "segment_map",
+        "segment_unmap",
+    ]
+)
+
+
+@dataclass
+class PoolInterner:
+    """Ids for pools; the file writes them as (int, int), or as lists in JSON."""
+
+    pools: list[tuple[int, int]] = field(default_factory=list)
+    _ids: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def intern(self, pool: Any) -> int:
+        """Return the id of a pool, NO_ID for None or for what is no pair of integers."""
+        if not isinstance(pool, (tuple, list)) or len(pool) != 2:
+            return NO_ID
+        first, second = pool
+        if not isinstance(first, int) or not isinstance(second, int):
+            return NO_ID
+        key = (int(first), int(second))
+        if not all(-(2**63) <= number < 2**63 for number in key):
+            return NO_ID
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = len(self.pools)
+            self.pools.append(key)
+        return known
+
+
+@dataclass
+class Tables:
+    """What the devices of a file share while it is read."""
+
+    stacks: StackInterner = field(default_factory=StackInterner)
+    # 'N/A' is PyTorch's word for no compile context.
+    strings: StringInterner = field(default_factory=lambda: StringInterner("N/A"))
+    pools: PoolInterner = field(default_factory=PoolInterner)
+    oddities: dict[str, int] = field(default_factory=dict)
+
+
+def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
+    """Turn a device's trace events into columns.
+
+    Raises:
+        NotASnapshotError: the events are no list of dicts with the fields that PyTorch writes.
+    """
+    where = f"{device}: event"
+    if not isinstance(events, (list, tuple)):
+        raise NotASnapshotError(
+            f"is no memory snapshot: the trace of {device} is of type {type(events).__name__}."
+        )
+    size = integers(events, "size", where, default=0)  # also checks that every row is a dict
+    present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities)
+    actions, action = _actions(events, where)
+    addr = _addresses(events, where, present)
+    moves = np.array([name in _MOVES for name in actions], np.bool_)
+    check_bytes(addr, size, where, moves[action])
+    stack = tables.stacks.intern
+    return Trace(
+        device=device,
+        actions=actions,
+        action=action,
+        addr=addr,
+        size=size,
+        stream=integers(events, "stream", where, default=0),
+        time_us=_times(events, where, tables.oddities),
+        stack=np.array([stack(event.get("frames")) for event in events], np.int32),
+        pool=_ids(events, "pool_id", tables.pools, present),
+        category=_ids(events, "category", tables.strings, present),
+        compile_context=_ids(events, "compile_context", tables.strings, present),
+        metadata=_ids(events, "user_metadata", tables.strings, present),
+    )
+
+
+def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, ...], Any]:
+    names = [event.get("action") for event in events]
+    ids: dict[Any, int] = {}
+    try:
+        distinct = dict.fromkeys(names)
+        for name in distinct:
+            if not isinstance(name, str):
+                raise TypeError
+            ids[name] = len(ids)
+    except TypeError:
+        index = next(i for i, name in enumerate(names) if not isinstance(name, str))
+        raise NotASnapshotError(f"is damaged: {where} {index} has no 'action' text.") from None
+    if len(ids) > np.iinfo(np.int16).max:
+        raise NotASnapshotError(f"is damaged: {len(ids):,} different actions in one trace.")
+    return tuple(map(clean_text, ids)), np.array([ids[name] for name in names], np.int16)
+
+
+def _times(
+    events: Sequence[dict[str, Any]], where: str, oddities: dict[str, int]
+) -> NDArray[np.int64]:
+    times = integers(events, "time_us", where, default=NO_TIME)
+    wrong = (times < NO_TIME) | (times > LATEST_US)
+    if wrong.any():
+        oddities["event time that is no date"] = int(wrong.sum())
+        times[wrong] = NO_TIME
+    return times
+
+
+def _addresses(events: Sequence[dict[str, Any]], where: str, present: set[Any]) -> Any:
+    addresses = integers(events, "addr", where, default=0)
+    for index, event in enumerate(events if "device_free" in present else ()):
+        if "device_free" in event:
+            addresses[index] = integers([event], "device_free", f"{where} {index}, part")[0]
+    return addresses
+
+
+def _ids(
+    events: Sequence[dict[str, Any]],
+    key: str,
+    interner: StringInterner | PoolInterner,
+    present: set[Any],
+) -> Any:
+    if key not in present:
+        return np.full(len(events), NO_ID, np.int32)
+    values = [event.get(key) for event in events]
+    try:
+        if len(set(values)) == 1 and interner.intern(values[0]) == NO_ID:
+            return np.full(len(values), NO_ID, np.int32)
+    except TypeError:
+        pass  # lists, as JSON writes pools
+    if isinstance(interner, StringInterner):
+        values = [
+            value if value is None or isinstance(value, str) else clean_text(value)
+            for value in values
+        ]
+    return np.array([interner.intern(value) for value in values], np.int32)

@@ -1,0 +1,50 @@
+"""Load a pickle that can hold plain data only: no class, no call, nothing that runs."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import pickle
+from typing import Any, NoReturn
+
+from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.read.opcodes import check_opcodes
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """An unpickler to which every class and every persistent object is unknown.
+
+    ``check_opcodes`` has refused all of them already; this is the second lock on the door.
+    """
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise UnsafePickleError(
+            f"asks for {module}.{name}, and a snapshot holds no classes; nothing of it was run."
+        )
+
+    def persistent_load(self, pid: Any) -> NoReturn:  # noqa: ARG002
+        raise UnsafePickleError("asks for a persistent object; nothing of it was run.")
+
+
+def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
+    """Load a pickle of dicts, lists, tuples, strings and numbers.
+
+    Args:
+        data: the pickle, uncompressed.
+
+    Raises:
+        UnsafePickleError: it holds anything that could run code; nothing of it was run.
+        NotASnapshotError: it is damaged.
+    """
+    check_opcodes(data)
+    stream = io.BytesIO(data) if isinstance(data, bytes) else data
+    try:
+        return _PlainUnpickler(stream).load()
+    except UnsafePickleError:
+        raise
+    except Exception as error:
+        # The C unpickler raises nearly any class on damaged input (KeyError, EOFError, ...).
+        reason = str(error) or type(error).__name__
+        raise NotASnapshotError(
+            f"is a damaged pickle ({reason}); copy or record it again."
+        ) from error

@@ -1,0 +1,280 @@
+"""Single values of a snapshot: what is taken, what is counted, and what is damaged."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapreport
+from snapreport.bundle import read_bundle, write_bundle
+from snapreport.errors import NotASnapshotError
+from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId
+from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
+from tests.builders import (
+    BASE,
+    FIRST_US,
+    MIB,
+    TraceBuilder,
+    assert_same_history,
+    frame,
+    history_of,
+    read_object,
+    stack,
+    trace,
+)
+
+
+def with_block() -> TraceBuilder:
+    return trace().alloc("a", 4 * MIB).segment("a", 20 * MIB, (4 * MIB, 4 * MIB, "live"))
+
+
+def test_frames_absent_and_frames_empty_are_two_things() -> None:
+    raw = read_object(
+        trace().alloc("a", 4).alloc("b", 4, frames=[]).alloc("c", 4, frames=stack("f")).snapshot()
+    )
+    absent, empty, framed = raw.traces[0].stack.tolist()
+    assert absent == NO_STACK
+    assert list(raw.stacks.path(empty)) == []
+    assert empty != NO_STACK
+    assert [raw.stacks.frames.names[f] for f in raw.stacks.path(framed)] == ["f"]
+
+
+def test_equal_stacks_are_one_however_often_they_are_written() -> None:
+    builder = trace()
+    for place in "abc":
+        builder.alloc(place, 4, frames=stack("inner", "outer"))
+    raw = read_object(builder.snapshot())
+    assert len(set(raw.traces[0].stack.tolist())) == 1
+    assert len(raw.stacks.frames) == 2
+    assert raw.stacks.node_depth.tolist() == [1, 2]
+
+
+def test_frames_that_differ_in_one_field_are_different() -> None:
+    frames = [frame("f"), frame("g"), frame("f", "other.py"), frame("f", line=2), frame("f")]
+    raw = read_object(trace().alloc("a", 4, frames=frames).snapshot())
+    assert len(raw.stacks.frames) == 4
+
+
+@pytest.mark.parametrize("line", [2**64 - 1, 2**63, -1, None, "7", 1.5, True])
+def test_a_line_that_is_none_is_unknown(line: object) -> None:
+    frames = [{"name": "f", "filename": "a.cpp", "line": line}]
+    raw = read_object(trace().alloc("a", 4, frames=frames).snapshot())
+    assert raw.stacks.frames.lines.tolist() == [UNKNOWN_LINE]
+
+
+def test_lines_up_to_the_largest_are_kept() -> None:
+    frames = [frame("f", line=0), frame("g", line=2**63 - 1)]
+    raw = read_object(trace().alloc("a", 4, frames=frames).snapshot())
+    assert raw.stacks.frames.lines.tolist() == [0, 2**63 - 1]
+
+
+def test_fx_fields_of_a_frame_are_kept() -> None:
+    frames = [frame("f") | {"fx_node_op": "call_function", "fx_node_target": None}, frame("f")]
+    raw = read_object(trace().alloc("a", 4, frames=frames).snapshot())
+    assert raw.stacks.frames.extra == {0: {"fx_node_op": "call_function"}}
+    assert len(raw.stacks.frames) == 2
+
+
+@pytest.mark.parametrize("pool", [(0, 1), [0, 1]])
+def test_a_pool_is_a_tuple_or_a_list(pool: object) -> None:
+    builder = with_block().alloc("b", 4, pool_id=pool)
+    builder.segments[0]["segment_pool_id"] = pool
+    raw = read_object(builder.snapshot())
+    assert raw.pools == [(0, 1)]
+    assert raw.traces[0].pool.tolist() == [NO_ID, 0]
+    assert raw.segments[DeviceId("cuda", 0)].pool.tolist() == [0]
+
+
+def test_an_event_without_time_or_stream_has_none() -> None:
+    raw = read_object(trace().alloc("a", 4, time_us=None, stream=None).snapshot())
+    assert raw.traces[0].time_us.tolist() == [NO_TIME]
+    assert raw.traces[0].stream.tolist() == [0]
+
+
+@pytest.mark.parametrize("time_us", [-7, 2**63 - 1])
+def test_a_time_that_is_no_date_is_counted_and_left_out(time_us: int) -> None:
+    builder = trace().alloc("a", 4, time_us=time_us).alloc("b", 4)
+    snapshot = builder.start("s", 0).snapshot()
+    snapshot["external_annotations"][0]["time_us"] = time_us
+    raw = read_object(snapshot)
+    assert raw.traces[0].time_us.tolist() == [NO_TIME, FIRST_US + 10]
+    assert raw.annotations == ()
+    assert raw.oddities == {
+        "event time that is no date": 1,
+        "annotation time that is no date": 1,
+    }
+
+
+@pytest.mark.parametrize("key", ["size", "addr"])
+@pytest.mark.parametrize("value", [-1, 2**63 - 1])
+@pytest.mark.parametrize("action", ["alloc", "free_completed", "segment_alloc"])
+def test_bytes_that_cannot_be_are_damage(action: str, key: str, value: int) -> None:
+    snapshot = trace().event(action, **{key: value}).snapshot()
+    with pytest.raises(NotASnapshotError, match="event 0 has the"):
+        read_object(snapshot)
+
+
+def test_a_program_may_ask_in_vain_for_any_number_of_bytes() -> None:
+    raw = read_object(trace().event("oom", addr=None, size=2**62, device_free=7).snapshot())
+    assert raw.traces[0].size.tolist() == [2**62]
+
+
+@pytest.mark.parametrize("key", ["address", "total_size"])
+@pytest.mark.parametrize("value", [-1, 2**63 - 1])
+def test_a_segment_that_cannot_be_is_damage(key: str, value: int) -> None:
+    snapshot = with_block().snapshot()
+    snapshot["segments"][0][key] = value
+    with pytest.raises(NotASnapshotError, match="segment 0 has the"):
+        read_object(snapshot)
+
+
+def test_an_out_of_memory_event_keeps_the_free_bytes() -> None:
+    raw = read_object(trace().event("oom", addr=None, size=512, device_free=7).snapshot())
+    assert (raw.traces[0].addr.tolist(), raw.traces[0].size.tolist()) == ([7], [512])
+
+
+def test_texts_of_events_are_stored_once_and_none_is_none() -> None:
+    raw = read_object(
+        trace()
+        .alloc("a", 4, compile_context="N/A", user_metadata="")
+        .alloc("b", 4, compile_context="Region 0", user_metadata="Region 0")
+        .snapshot()
+    )
+    assert raw.strings == ["Region 0"]
+    assert raw.traces[0].compile_context.tolist() == [NO_ID, 0]
+    assert raw.traces[0].metadata.tolist() == [NO_ID, 0]
+
+
+def test_unknown_keys_and_values_are_kept_in_count() -> None:
+    builder = with_block().alloc("b", 4, novelty=1).alloc("c", 4, novelty=2)
+    builder.segments[0]["new_segment_key"] = 1
+    builder.segments[0]["blocks"][0]["new_block_key"] = 1
+    builder.segments[0]["blocks"][1]["state"] = "inactive_in_a_new_way"
+    snapshot = builder.start("s", 0).snapshot()
+    snapshot["external_annotations"][0]["stage"] = "MIDDLE"
+    snapshot["brand_new"] = []
+    assert read_object(snapshot).oddities == {
+        "top-level key 'brand_new'": 1,
+        "segment key 'new_segment_key'": 1,
+        "block key 'new_block_key'": 1,
+        "block state 'inactive_in_a_new_way'": 1,
+        "event key 'novelty'": 2,
+        "annotation stage 'MIDDLE'": 1,
+    }
+
+
+def test_an_unknown_action_is_kept_and_counts_as_no_bytes() -> None:
+    history = trace().alloc("a", 4).event("reticulate", addr=BASE, size=99).history()
+    assert history.other.action == ["reticulate"]
+    assert history.other.size.tolist() == [99]
+    assert history.allocations.size.tolist() == [4]
+
+
+def test_both_words_for_a_pending_block_are_known() -> None:
+    for word in ("active_pending_free", "active_awaiting_free"):
+        history = trace().segment("a", 20 * MIB, (4 * MIB, 4 * MIB, word)).history()
+        assert history.allocations.free_requested_step.tolist() == [-1]
+
+
+@pytest.mark.parametrize("key", ["size", "addr", "stream", "time_us"])
+@pytest.mark.parametrize("value", ["7", 1.5, None, [7], 2**63, -(2**70), b"7"[0:0].decode()])
+def test_an_event_field_that_is_no_integer_is_damaged(key: str, value: object) -> None:
+    snapshot = trace().alloc("a", 4).snapshot()
+    snapshot["device_traces"][0][0][key] = value
+    with pytest.raises(NotASnapshotError, match=rf"event 0 .*'{key}'"):
+        read_object(snapshot)
+
+
+@pytest.mark.parametrize("value", [None, 3, ["alloc"], {}])
+def test_an_action_that_is_no_text_is_damaged(value: object) -> None:
+    snapshot = trace().alloc("a", 4).alloc("b", 4).snapshot()
+    snapshot["device_traces"][0][1]["action"] = value
+    with pytest.raises(NotASnapshotError, match="event 1 has no 'action'"):
+        read_object(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("address",), "7"),
+        (("address",), 2**64),
+        (("total_size",), None),
+        (("stream",), "x"),
+        (("device",), -1),
+        (("device",), "0"),
+        (("blocks",), 3),
+        (("blocks",), [3]),
+        (("blocks", 0), 3),
+        (("blocks", 0, "size"), "7"),
+        (("blocks", 0, "address"), None),
+        (("blocks", 0, "requested_size"), "7"),
+        (("blocks", 0, "frames"), 3),
+        (("blocks", 0, "frames"), [3]),
+        (("frames",), 3),
+        (("frames",), ["text"]),
+    ],
+)
+def test_a_damaged_segment_is_named(path: tuple[Any, ...], value: object) -> None:
+    snapshot = with_block().snapshot()
+    at = snapshot["segments"][0]
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    with pytest.raises(NotASnapshotError) as caught:
+        read_object(snapshot)
+    assert "\n" not in str(caught.value)
+
+
+def test_odd_texts_survive_to_the_reports_and_back(tmp_path: Path) -> None:
+    odd = "lone \ud800 surrogate, \0 zero, \u202e turned, </script><!-- \u2028 end"
+    snapshot = (
+        trace()
+        .alloc("a", 4 * MIB, frames=[frame(odd, odd)], user_metadata=odd, compile_context=odd)
+        .segment("a", 20 * MIB, (4 * MIB, 4 * MIB, "live"))
+        .event(odd)
+        .settings(**{odd: odd, "nan": float("nan"), "huge": 2**70, "pair": (1, 2)})
+        .start(odd, 0)
+        .snapshot()
+    )
+    snapshot[odd] = 1
+    path = tmp_path / "odd.pickle"
+    path.write_bytes(pickle.dumps(snapshot, 4))
+    bundle = snapreport.convert(path, tmp_path / "odd.zip")
+    assert_same_history(snapreport.load(bundle).history, snapreport.load(path).history)
+    for ending in ("html", "md"):
+        ours = snapreport.render(path, tmp_path / f"a.{ending}").read_bytes()
+        theirs = snapreport.render(bundle, tmp_path / f"b.{ending}").read_bytes()
+        assert ours == theirs
+        # In Markdown it stands in code, where it is a text.
+        assert ending == "md" or b"</script><!--" not in ours
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{1: 2}, {None: {3: 4}}, {"a": {"b": [(1, (2,))]}}, {"big": 10**5000}, {"x": float("inf")}],
+)
+def test_settings_of_any_kind_come_back_from_a_bundle(settings: dict[Any, Any]) -> None:
+    snapshot = with_block().snapshot()
+    snapshot["allocator_settings"] = settings
+    history = history_of(snapshot)
+    out = io.BytesIO()
+    write_bundle(history, out)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bundle.zip"
+        path.write_bytes(out.getvalue())
+        assert_same_history(read_bundle(path), history)
+
+
+@pytest.mark.parametrize("where", ["top", "settings"])
+def test_the_ring_overflow_flag_is_read_wherever_it_is(where: str) -> None:
+    snapshot = with_block().snapshot()
+    place = snapshot if where == "top" else snapshot["allocator_settings"]
+    place["trace_alloc_overflowed"] = [True]
+    raw = read_object(snapshot)
+    assert raw.settings["trace_alloc_overflowed"] == [True]
+    assert raw.oddities == {}
