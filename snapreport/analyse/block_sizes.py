@@ -1,0 +1,216 @@
+"""Block sizes: the allocator's rounding, and the hole rule that recovers unsplit blocks.
+
+Source: CUDACachingAllocator.cpp (round_size, get_pool, should_split) and the snapshot-format
+notes 5.3. A free hole is always as large as it can be, since neighbours merge on free; so the
+hole that an allocation was put in ends at the next active block above it, or at its segment's
+end. It was split when enough remained; else the block is the whole hole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.analyse.segment_replay import SegmentSpans
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MIN_BLOCK = 512
+SMALL_SIZE = 2**20
+"""The most, after rounding, that the small pool serves; also the least remainder of a split."""
+
+
+@dataclass(frozen=True)
+class SplitRules:
+    """The allocator settings that decide block sizes."""
+
+    divisions: tuple[int, ...] = ()
+    """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
+    max_split_size: int = 2**63 - 1
+    expandable: bool = False
+    pinned: bool = False
+    """Pinned host memory: sizes round up to a power of two, and nothing is split."""
+
+
+def split_rules(settings: Mapping[str, Any]) -> SplitRules:
+    """Read the rules out of a snapshot's allocator settings; defaults where it has none."""
+    table = settings.get("roundup_power2_divisions")
+    divisions: tuple[int, ...] = ()
+    if isinstance(table, Mapping):
+        values = [table.get(str(2**power), 0) for power in range(16)]
+        if all(isinstance(value, int) for value in values) and any(v > 1 for v in values):
+            divisions = tuple(values)
+    limit = settings.get("max_split_size", -1)
+    if not isinstance(limit, int) or limit < 0:
+        limit = 2**63 - 1
+    return SplitRules(divisions, limit, settings.get("expandable_segments") is True)
+
+
+def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
+    """Round requested bytes as the allocator does before it looks for a block.
+
+    Args:
+        sizes: int64, shape (n,), requested bytes.
+        rules: the allocator's settings.
+
+    Returns:
+        int64, shape (n,), bytes.
+    """
+    if rules.pinned:
+        powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
+        return np.array(powers, np.int64)
+    rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
+    if rules.divisions:
+        for index in np.flatnonzero(sizes >= MIN_BLOCK).tolist():
+            rounded[index] = _round_one(int(sizes[index]), int(rounded[index]), rules.divisions)
+    return rounded
+
+
+def _round_one(size: int, plain: int, divisions: tuple[int, ...]) -> int:
+    key = min(max(size.bit_length() - 1 - 20, 0), 15)
+    parts = divisions[key]
+    if parts <= 1 or size <= MIN_BLOCK * parts:
+        return plain
+    floor = 1 << (size.bit_length() - 1)
+    if size == floor:
+        return size
+    part = floor // parts
+    if part == 0:
+        return floor * 2
+    return -(-size // part) * part
+
+
+@dataclass(frozen=True)
+class _Lives:
+    """The large, non-expandable blocks whose sizes the hole rule must find."""
+
+    addr: list[int]
+    rounded: list[int]
+    born: list[int]
+    died: list[int]
+
+
+def recover_block_sizes(
+    addr: NDArray[np.int64],
+    rounded: NDArray[np.int64],
+    alloc_step: NDArray[np.int64],
+    free_step: NDArray[np.int64],
+    spans: SegmentSpans,
+    rules: SplitRules,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the block bytes of each allocation.
+
+    Args:
+        addr, rounded, alloc_step, free_step: int64, shape (n,), as in ``Allocations``; alloc_step
+            is -1 for the baseline.
+        spans: the non-expandable segments over their lives.
+        rules: the allocator's settings.
+
+    Returns:
+        lower and upper bound, int64, shape (n,); equal for all but large baseline blocks.
+    """
+    low, high = rounded.copy(), rounded.copy()
+    if rules.expandable or rules.pinned:
+        return low, high  # nothing remains: 512 bytes are enough to be split off
+    inside = _in_some_span(addr, spans)
+    rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
+    lives = _Lives(
+        addr[rows].tolist(),
+        rounded[rows].tolist(),
+        alloc_step[rows].tolist(),
+        free_step[rows].tolist(),
+    )
+    holes, bounds = _sweep(lives, spans)
+    lower, upper = low[rows], high[rows]
+    for i, size in enumerate(lives.rounded):
+        if lives.born[i] < 0:
+            # Baseline: its hole was before our time. What is certain: it ends before the next.
+            most = size + SMALL_SIZE if size < rules.max_split_size else bounds[i]
+            upper[i] = max(size, min(most, bounds[i]))
+        elif holes[i] > 0:
+            split = holes[i] - size > SMALL_SIZE and size < rules.max_split_size
+            lower[i] = upper[i] = size if split else holes[i]
+    low[rows], high[rows] = lower, upper
+    return low, high
+
+
+def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bool_]:
+    """Say for each address whether a non-expandable segment ever covered it."""
+    order = np.argsort(spans.address, kind="stable")
+    starts = spans.address[order]
+    reach = np.maximum.accumulate(starts + spans.size[order]) if len(starts) else starts
+    place = np.searchsorted(starts, addr, side="right") - 1
+    inside = place >= 0
+    inside[inside] = addr[inside] < reach[place[inside]]
+    return inside
+
+
+_SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
+
+
+def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
+    """Replay births and deaths in order.
+
+    Returns:
+        each allocation's hole at its birth (0 if in no live segment), and, for the baseline, the
+        least distance to a block above it, or to its segment's end, over its whole life.
+    """
+    moves = [(step, _SEGMENT_MADE, i) for i, step in enumerate(spans.start_step.tolist())] + [
+        (step, _SEGMENT_GONE, i) for i, step in enumerate(spans.end_step.tolist())
+    ]
+    # Blocks from before the recording are there first; then each event at its own step.
+    moves += [(born, _MADE, i) for i, born in enumerate(lives.born) if born >= 0]
+    moves += [(died, _FREED, i) for i, died in enumerate(lives.died)]
+    moves.sort()
+    baseline = [i for i, born in enumerate(lives.born) if born < 0]
+
+    holes, bounds = [0] * len(lives.addr), [0] * len(lives.addr)
+    segment_starts = sorted(spans.address[spans.start_step < 0].tolist())
+    segment_end = {
+        int(a): int(a + s)
+        for a, s, b in zip(spans.address, spans.size, spans.start_step, strict=True)
+        if b < 0
+    }
+    active = sorted(lives.addr[i] for i in baseline)
+    # Baseline blocks by address, while live: a block born just above one limits its size.
+    ranged = {lives.addr[i]: i for i in baseline}
+
+    def hole(start: int) -> int:
+        place = bisect_right(segment_starts, start) - 1
+        if place < 0 or start >= (end := segment_end[segment_starts[place]]):
+            return 0
+        above = bisect_right(active, start)
+        return min(active[above], end) - start if above < len(active) else end - start
+
+    for i in baseline:
+        bounds[i] = hole(lives.addr[i])
+    for step, kind, i in moves:
+        if kind == _MADE:
+            start = lives.addr[i]
+            holes[i] = hole(start)
+            place = bisect_left(active, start)
+            if place and active[place - 1] in ranged:
+                below = ranged[active[place - 1]]
+                bounds[below] = min(bounds[below], start - lives.addr[below])
+            active.insert(place, start)
+        elif kind == _FREED:
+            place = bisect_left(active, lives.addr[i])
+            if place < len(active) and active[place] == lives.addr[i]:
+                del active[place]
+            if ranged.get(lives.addr[i]) == i:
+                del ranged[lives.addr[i]]
+        elif kind == _SEGMENT_MADE and step >= 0:
+            address = int(spans.address[i])
+            insort(segment_starts, address)
+            segment_end[address] = address + int(spans.size[i])
+        elif kind == _SEGMENT_GONE:
+            address = int(spans.address[i])
+            place = bisect_left(segment_starts, address)
+            if place < len(segment_starts) and segment_starts[place] == address:
+                del segment_starts[place]
+    return holes, bounds

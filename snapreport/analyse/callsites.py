@@ -1,0 +1,128 @@
+"""The call site of a stack: the one frame that a reader would look up.
+
+It is the innermost Python frame outside of PyTorch, the standard library and the interpreter:
+in user code or a model library. Where there is none (C++ threads of the autograd engine, say),
+it is the innermost Python frame, else the autograd node at work, else the innermost C++ frame
+that is not machinery.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse.curves import live_at
+from snapreport.analyse.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.model.findings import (
+    LIBRARY,
+    MACHINERY,
+    MISSING_REASONS,
+    NATIVE,
+    NODE,
+    OUTSIDE,
+    CallSite,
+)
+from snapreport.model.history import DeviceHistory
+from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NATIVE_FILE = re.compile(r"^(\?\?|none)?$|\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)|^<")
+_LIBRARY_FILE = re.compile(
+    r"(^|[/\\])(torch|torchvision|torchaudio|functorch|triton)[/\\]"
+    r"|[/\\]lib[/\\]python3[^/\\]*[/\\](?!(site|dist)-packages)"
+    r"|[/\\]Lib[/\\](?!site-packages)[a-z_]+(\.py$|[/\\])"
+    r"|(^|[/\\])(contextlib|threading|runpy|functools|concurrent[/\\].*)\.py$",
+)
+_MACHINERY_NAME = re.compile(
+    r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
+    r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
+    r"|_?Py(Eval|Object|Run|_)|_PyEval|_PyFunction|_PyObject|clone3?$|start_thread"
+    r"|__libc_start|_start$|main$|pthread)"
+)
+_NODE_NAME = re.compile(r"\w+Backward\w*::(apply|operator\(\))")
+
+
+def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
+    """Sort frames into OUTSIDE of PyTorch to MACHINERY, by how little they tell; (n_frames,)."""
+    files: dict[str, int] = {}
+    kinds = np.empty(len(frames), np.int8)
+    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        kind = files.get(filename)
+        if kind is None:
+            kind = files[filename] = _classify_file(filename)
+        if kind == NATIVE and _NODE_NAME.search(name):
+            kind = NODE
+        elif kind == NATIVE and _MACHINERY_NAME.match(name):
+            kind = MACHINERY
+        kinds[i] = kind
+    return kinds
+
+
+def _classify_file(filename: str) -> int:
+    # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open.
+    if _NATIVE_FILE.search(filename):
+        return LIBRARY if filename.startswith("<") else NATIVE
+    return LIBRARY if _LIBRARY_FILE.search(filename) else OUTSIDE
+
+
+def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
+    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,).
+
+    A frame's rank along the path decides; the innermost of the best rank wins.
+    """
+    kinds = classify_frames(stacks.frames)
+    n_nodes = len(stacks.node_parent)
+    best = np.full(n_nodes, -1, np.int32)
+    rank = np.full(n_nodes, MACHINERY + 1, np.int8)
+    for node in range(n_nodes):  # parents come first
+        parent, frame = int(stacks.node_parent[node]), int(stacks.node_frame[node])
+        best[node], rank[node] = frame, kinds[frame]
+        if parent >= 0 and rank[parent] < rank[node]:
+            best[node], rank[node] = best[parent], rank[parent]
+    sites = np.full(len(stacks), -1, np.int32)
+    framed = stacks.stack_node >= 0
+    sites[framed] = best[stacks.stack_node[framed]]
+    return sites
+
+
+def find_sites(history: DeviceHistory, stacks: StackTable, step: int) -> tuple[CallSite, ...]:
+    """Return every call site with memory in the allocated curve after a step, largest first."""
+    rows = history.allocations
+    live = live_at(history, step, "allocated")
+    reason = missing_reason(history, stacks)[live]
+    framed = reason == HAS_FRAMES
+    # Sites without frames come behind the frames' ids, one for each reason.
+    n_frames = len(stacks.frames)
+    key = n_frames + reason.astype(np.int64)
+    if framed.any():
+        key[framed] = find_site_frames(stacks)[rows.stack[live][framed]]
+    keys, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    np.add.at(block_bytes, group, rows.block_size[live])
+    np.add.at(requested, group, rows.size[live])
+    order = np.lexsort((keys, -block_bytes))
+    return tuple(
+        _site(stacks.frames, int(keys[i]), int(block_bytes[i]), int(requested[i]), int(counts[i]))
+        for i in order
+    )
+
+
+def _site(frames: FrameTable, key: int, block_bytes: int, requested: int, count: int) -> CallSite:
+    if key >= len(frames):
+        return CallSite(
+            None, MISSING_REASONS[key - len(frames)], "", None, block_bytes, requested, count
+        )
+    line = int(frames.lines[key])
+    return CallSite(
+        frame=key,
+        name=short_name(frames.names[key]),
+        filename=frames.filenames[key],
+        line=None if line in (UNKNOWN_LINE, 0) else line,  # C++ frames mostly have line 0
+        bytes=block_bytes,
+        requested=requested,
+        count=count,
+    )

@@ -1,0 +1,132 @@
+"""The four curves of one device: bytes after every step, the start included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse.segment_replay import reserved_changes
+from snapreport.model.findings import CurvePeak
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.snapshot import NO_TIME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Bytes after each step; int64, shape (n_events + 1,), where index 0 is the start (step -1)."""
+
+    requested: NDArray[np.int64]
+    allocated: NDArray[np.int64]
+    active: NDArray[np.int64]
+    reserved: NDArray[np.int64] | None
+    """None where no allocator reserves (profiler files)."""
+
+    def named(self) -> dict[str, NDArray[np.int64]]:
+        """Return the curves that are known, by name."""
+        curves = {
+            "requested": self.requested,
+            "allocated": self.allocated,
+            "active": self.active,
+        }
+        if self.reserved is not None:
+            curves["reserved"] = self.reserved
+        return curves
+
+
+def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
+    """Add up one device's curves.
+
+    Args:
+        history: the device.
+        reserves: whether its segments are memory that an allocator holds.
+    """
+    rows = history.allocations
+    reserved = None
+    if reserves:
+        steps, values = reserved_changes(history.other, history.segments)
+        reserved = np.repeat(values, np.diff(np.append(steps, history.events)))
+    return Curves(
+        requested=_sum_live(rows.size, rows.alloc_step, rows.free_step, history.events),
+        allocated=_sum_live(
+            rows.block_size, rows.alloc_step, rows.free_requested_step, history.events
+        ),
+        active=_sum_live(rows.block_size, rows.alloc_step, rows.free_step, history.events),
+        reserved=reserved,
+    )
+
+
+def _sum_live(
+    weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
+) -> NDArray[np.int64]:
+    """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
+    deltas = np.zeros(events + 2, np.int64)
+    np.add.at(deltas, begin + 1, weight)
+    np.add.at(deltas, end + 1, -weight)
+    return np.cumsum(deltas)[: events + 1]
+
+
+def find_peaks(
+    history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
+) -> dict[str, CurvePeak]:
+    """Return the peak of every curve that is known, by name.
+
+    Where block sizes are ranges, the most that a curve can have been is added up from the upper
+    bounds, at every step: its peak need not be where that of the lower bounds is.
+    """
+    rows = history.allocations
+    most = {}
+    if (rows.block_size_max > rows.block_size).any():
+        ends = {"allocated": rows.free_requested_step, "active": rows.free_step}
+        for name, end in ends.items():
+            upper = _sum_live(rows.block_size_max, rows.alloc_step, end, history.events)
+            most[name] = int(upper.max())
+    return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
+
+
+def find_peak(
+    curve: NDArray[np.int64], times: NDArray[np.int64], most: int | None = None
+) -> CurvePeak:
+    """Return the most of a curve, at the first step that attains it.
+
+    Args:
+        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        times: int64, shape (n_events,), as from ``step_times``.
+        most: the upper bound of the peak, where the curve is a lower one.
+    """
+    step = int(curve.argmax()) - 1
+    peak = int(curve[step + 1])
+    return CurvePeak(peak, step, time_at(times, step), 0 if most is None else most - peak)
+
+
+def step_times(history: DeviceHistory) -> NDArray[np.int64]:
+    """Return each step's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
+    times = np.full(history.events, NO_TIME, np.int64)
+    rows = history.allocations
+    for step, time in (
+        (rows.alloc_step, rows.alloc_time_us),
+        (rows.free_requested_step, rows.free_requested_time_us),
+        (rows.free_step, rows.free_time_us),
+        (history.other.step, history.other.time_us),
+    ):
+        known = (step >= 0) & (step < history.events)
+        times[step[known]] = time[known]
+    return times
+
+
+def time_at(times: NDArray[np.int64], step: int) -> int | None:
+    """Return the time of a step, None for the start and where the file has no times."""
+    if step == START or not len(times) or times[step] == NO_TIME:
+        return None
+    return int(times[step])
+
+
+def live_at(history: DeviceHistory, step: int, curve: str) -> NDArray[np.bool_]:
+    """Say for each allocation whether it counts in a curve after a step; shape (n,)."""
+    rows = history.allocations
+    end = rows.free_requested_step if curve == "allocated" else rows.free_step
+    return (rows.alloc_step <= step) & (step < end)

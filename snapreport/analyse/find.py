@@ -1,0 +1,129 @@
+"""Draw the conclusions about a history: everything that a reporter prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from snapreport.analyse.amounts import find_amounts
+from snapreport.analyse.answer import write_answer
+from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
+from snapreport.analyse.calltree import find_call_tree
+from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
+from snapreport.analyse.missing_stacks import missing_reason
+from snapreport.analyse.segment_replay import reserved_changes
+from snapreport.analyse.stage_use import find_stage_use
+from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
+from snapreport.model.findings import Closing, DeviceFindings, Findings, OomEvent
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.snapshot import ACTIVE, INACTIVE
+
+
+def find(
+    history: History, devices: Sequence[int] | None = None, title: str = "", notes: str = ""
+) -> Findings:
+    """Conclude everything about a file, or about some of its devices.
+
+    Args:
+        history: the file.
+        devices: positions in ``history.devices``; None for all.
+        title: of the report; the source's name if empty.
+        notes: the user's Markdown.
+    """
+    chosen = list(range(len(history.devices))) if devices is None else list(devices)
+    default = history.default_device
+    return Findings(
+        history=history,
+        title=title or history.source.name,
+        notes=notes,
+        frame_kinds=classify_frames(history.stacks.frames),
+        stack_sites=find_site_frames(history.stacks),
+        devices=tuple(_find_device(history, history.devices[i]) for i in chosen),
+        default=chosen.index(default) if default in chosen else 0,
+        settings=history.settings,
+        warnings=file_warnings(history),
+    )
+
+
+def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
+    reserves = tables.layout != "profiler"
+    curves = find_curves(history, reserves)
+    times = step_times(history)
+    peaks = find_peaks(history, curves, times)
+    step = peaks["allocated"].step
+    start = find_amounts(history, curves, times, START)
+    peak = find_amounts(history, curves, times, step)
+    ooms = _find_ooms(history, curves)
+    closing = find_closing(history, curves, tables.layout != "no-segments")
+    sites = find_sites(history, tables.stacks, step)
+    stages = find_stage_use(history, curves)
+    known = times[times >= 0]
+    changes = reserved_changes(history.other, history.segments)
+    none = np.empty(0, np.int64)
+    return DeviceFindings(
+        history=history,
+        recorded=recorded(history),
+        first_time_us=int(known[0]) if len(known) else None,
+        last_time_us=int(known[-1]) if len(known) else None,
+        start=start,
+        peak=peak,
+        end=find_amounts(history, curves, times, history.events - 1),
+        peaks=peaks,
+        reserved_steps=changes[0] if reserves else none,
+        reserved_bytes=changes[1] if reserves else none,
+        missing=missing_reason(history, tables.stacks),
+        tree=find_call_tree(history, tables.stacks, step),
+        sites=sites,
+        stages=stages,
+        ooms=ooms,
+        closing=closing,
+        inferred_blocks=int(
+            (history.allocations.block_size_max > history.allocations.block_size).sum()
+        ),
+        answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
+        warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
+    )
+
+
+def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
+    """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
+
+    Args:
+        history: the device.
+        curves: its curves.
+        stated: whether the file has a final state; there is nothing to compare with if not,
+            nor on a device that did nothing.
+    """
+    segments = history.segments
+    if not stated or not (len(segments) or history.events):
+        return None
+    in_use = segments.block_state != INACTIVE
+    held = segments.block_state == ACTIVE
+    return Closing(
+        requested=int(curves.requested[-1]) - int(segments.block_requested[in_use].sum()),
+        allocated=int(curves.allocated[-1]) - int(segments.block_size[held].sum()),
+        active=int(curves.active[-1]) - int(segments.block_size[in_use].sum()),
+    )
+
+
+def _find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
+    other = history.other
+    found = []
+    for i, action in enumerate(other.action):
+        if action != "oom":
+            continue
+        step = int(other.step[i])
+        reserved = None if curves.reserved is None else int(curves.reserved[step + 1])
+        found.append(
+            OomEvent(
+                step=step,
+                time_us=time_at(other.time_us, i),
+                size=int(other.size[i]),
+                device_free=int(other.addr[i]),
+                allocated=int(curves.allocated[step + 1]),
+                reserved=reserved,
+                stack=int(other.stack[i]),
+            )
+        )
+    return tuple(found)

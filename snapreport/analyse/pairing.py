@@ -1,0 +1,188 @@
+"""Pair allocs with their frees, address by address, and count what does not fit.
+
+Source: snapshot-format notes 5.2, steps 2 to 5; PyTorch's own viewer pairs by address too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.snapshot import Trace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ALLOC, _REQUESTED, _COMPLETED = 0, 1, 2
+_CODES = {"alloc": _ALLOC, "free_requested": _REQUESTED, "free_completed": _COMPLETED}
+
+ABSENT = -1
+"""No such event in the trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Allocations as the trace alone shows them; arrays of shape (n,), in steps or ABSENT."""
+
+    addr: NDArray[np.int64]
+    alloc: NDArray[np.int64]
+    requested: NDArray[np.int64]
+    """The step of ``free_requested``; equals ``completed`` where only one kind is recorded."""
+    completed: NDArray[np.int64]
+    leftover: NDArray[np.int64]
+    """Steps of frees that fit no allocation."""
+    anomalies: dict[str, int]
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The first event of each allocation: its alloc, or a free if it is baseline."""
+        requested = np.where(self.requested == ABSENT, self.completed, self.requested)
+        return np.where(self.alloc == ABSENT, requested, self.alloc)
+
+
+def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs:
+    """Pair the allocation events of one device.
+
+    Events at one address must alternate alloc, free_requested, free_completed; where they do,
+    NumPy pairs them all at once. Only addresses with another order are walked one by one.
+
+    Args:
+        trace: the events.
+        pending: int64, addresses of the blocks that await their free at the end.
+    """
+    codes = np.array([_CODES.get(name, -1) for name in trace.actions], np.int8)
+    code = codes[trace.action] if len(trace) else np.empty(0, np.int8)
+    step = np.flatnonzero(code >= 0)
+    step = step[np.argsort(trace.addr[step], kind="stable")]
+    code, addr = code[step], trace.addr[step]
+    kinds = frozenset(np.unique(code).tolist())
+
+    first = np.ones(len(step), np.bool_)
+    first[1:] = addr[1:] != addr[:-1]
+    group = np.cumsum(first) - 1
+    regular = _regular_groups(code, first, group, kinds)
+    in_order = regular[group] if len(group) else np.empty(0, np.bool_)
+
+    fast = _pair_regular(step[in_order], code[in_order], addr[in_order], first[in_order])
+    slow, leftover, anomalies = _pair_irregular(
+        step[~in_order], code[~in_order], addr[~in_order], kinds
+    )
+    rows = np.concatenate([fast, slow], axis=1)
+    _fill_single_marker(rows, kinds, np.empty(0, np.int64) if pending is None else pending)
+    pairs = Pairs(rows[0], rows[1], rows[2], rows[3], leftover, anomalies)
+    _count_sizes(pairs, trace)
+    return pairs
+
+
+def _regular_groups(
+    code: NDArray[np.int8],
+    first: NDArray[np.bool_],
+    group: NDArray[np.int64],
+    kinds: frozenset[int],
+) -> NDArray[np.bool_]:
+    """Say for each address whether its events alternate as the allocator makes them."""
+    cycle = sorted(kinds | {_ALLOC})
+    follows = np.full(3, -1, np.int8)
+    for here, after in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+        follows[here] = after
+    fits = np.ones(len(code), np.bool_)
+    # A trace without frees has no cycle: a second alloc at an address is always odd.
+    fits[1:] = first[1:] | ((code[1:] == follows[code[:-1]]) & (len(cycle) > 1))
+    regular = np.ones(int(group[-1]) + 1 if len(group) else 0, np.bool_)
+    regular[group[~fits]] = False
+    return regular
+
+
+def _pair_regular(
+    step: NDArray[np.int64],
+    code: NDArray[np.int8],
+    addr: NDArray[np.int64],
+    first: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Pair events that alternate; returns int64, (4, n): addr, alloc, requested, completed."""
+    begins = first | (code == _ALLOC)
+    row = np.cumsum(begins) - 1
+    rows = np.full((4, int(begins.sum())), ABSENT, np.int64)
+    rows[0] = addr[begins]
+    for kind in (_ALLOC, _REQUESTED, _COMPLETED):
+        of_kind = code == kind
+        rows[1 + kind, row[of_kind]] = step[of_kind]
+    return rows
+
+
+def _pair_irregular(
+    step: NDArray[np.int64], code: NDArray[np.int8], addr: NDArray[np.int64], kinds: frozenset[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
+    """Pair events in any order, closing and counting what does not fit."""
+    rows: list[list[int]] = []
+    leftover: list[int] = []
+    anomalies: dict[str, int] = {}
+
+    def odd(what: str) -> None:
+        anomalies[what] = anomalies.get(what, 0) + 1
+
+    live: list[int] | None = None
+    last_addr = None
+    for s, kind, a in zip(step.tolist(), code.tolist(), addr.tolist(), strict=True):
+        if a != last_addr:
+            last_addr, live, seen = a, None, False
+        if kind == _ALLOC:
+            if live is not None:
+                odd("alloc on a live address")
+                live[3] = s
+                if live[2] == ABSENT:
+                    live[2] = s
+            live = [a, s, ABSENT, ABSENT]
+            rows.append(live)
+        elif live is None and seen:
+            odd("free of an address that is not live")
+            leftover.append(s)
+        else:
+            if live is None:  # the address's first event: live from before step 0
+                live = [a, ABSENT, ABSENT, ABSENT]
+                rows.append(live)
+            elif kind == _REQUESTED and live[2] != ABSENT:
+                odd("free requested twice")
+                leftover.append(s)
+                continue
+            elif kind == _COMPLETED and live[2] == ABSENT and _REQUESTED in kinds:
+                odd("free completed without a request")
+                live[2] = s
+            live[1 + kind] = s
+            if kind == _COMPLETED or _COMPLETED not in kinds:
+                live = None
+        seen = True
+    table = np.array(rows, np.int64).reshape(-1, 4).T
+    return table, np.array(sorted(leftover), np.int64), anomalies
+
+
+def _fill_single_marker(
+    rows: NDArray[np.int64], kinds: frozenset[int], pending: NDArray[np.int64]
+) -> None:
+    """Let the one kind of free that a trace has serve as both (skip_actions, old layouts)."""
+    addr, alloc, requested, completed = rows
+    if _REQUESTED not in kinds:
+        # Where no alloc of the trace is freed in it, the requests may just be older than the
+        # trace: a ring often ends between the two events of a free.
+        if ((alloc != ABSENT) & (completed != ABSENT)).any():
+            requested[:] = completed
+    elif _COMPLETED not in kinds:
+        still = np.isin(addr, pending)
+        for row in np.flatnonzero(still).tolist():
+            still[row] = requested[row] == requested[addr == addr[row]].max()
+        completed[~still] = requested[~still]
+
+
+def _count_sizes(pairs: Pairs, trace: Trace) -> None:
+    """Count frees whose size is not the alloc's; the alloc is trusted."""
+    differs = np.zeros(len(pairs.addr), np.bool_)
+    for free in (pairs.requested, pairs.completed):
+        known = np.flatnonzero((free != ABSENT) & (pairs.alloc != ABSENT))
+        closed_by_alloc = trace.addr[free[known]] != pairs.addr[known]
+        sizes = trace.size[free[known]] != trace.size[pairs.alloc[known]]
+        is_free = ~np.isin(free[known], pairs.alloc)
+        differs[known] |= sizes & is_free & ~closed_by_alloc
+    if differs.any():
+        pairs.anomalies["free of another size than its alloc"] = int(differs.sum())

@@ -1,0 +1,138 @@
+"""Call trees add up, whatever the history, the step and the curve."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from simulator import Simulator
+from snapreport.analyse.callsites import find_sites
+from snapreport.analyse.calltree import find_call_tree
+from snapreport.analyse.curves import find_curves
+from snapreport.model.findings import CallTree
+from snapreport.model.history import DeviceHistory, History
+from tests.property.simulated import device_files, for_simulations, some_steps
+
+CURVES = ("requested", "allocated", "active")
+
+
+@for_simulations(250)
+def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulator) -> None:
+    for file, device in device_files(simulation):
+        curves = find_curves(device).named()
+        for step in some_steps(device.events, 3):
+            for curve in CURVES:
+                tree = find_call_tree(device, file.stacks, step, curve)
+                assert int(tree.bytes[0]) == int(curves[curve][step + 1])
+
+
+@for_simulations(250)
+def test_a_node_is_its_own_and_its_children(simulation: Simulator) -> None:
+    for file, device in device_files(simulation):
+        for step in some_steps(device.events, 3):
+            for curve in CURVES:
+                assert_adds_up(find_call_tree(device, file.stacks, step, curve))
+
+
+def assert_adds_up(tree: CallTree) -> None:
+    total, count = tree.own_bytes.copy(), tree.own_count.copy()
+    for node in range(len(tree) - 1, 0, -1):
+        assert 0 <= tree.parent[node] < node
+        total[tree.parent[node]] += total[node]
+        count[tree.parent[node]] += count[node]
+    assert tree.parent[0] == -1
+    assert total.tolist() == tree.bytes.tolist()
+    assert count.tolist() == tree.count.tolist()
+    assert (tree.count[1:] > 0).all()
+    for one, other in zip(range(1, len(tree)), range(2, len(tree)), strict=False):
+        if tree.parent[one] == tree.parent[other]:
+            assert tree.bytes[one] >= tree.bytes[other]
+
+
+@for_simulations(250)
+def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simulator) -> None:
+    for file, device in device_files(simulation):
+        for step in some_steps(device.events, 3):
+            for curve in CURVES:
+                tree = find_call_tree(device, file.stacks, step, curve)
+                assert own_by_path(tree) == recount(file, device, step, curve)
+
+
+Path = tuple[int, ...]
+Sums = dict[Path, tuple[int, int]]
+
+
+def own_by_path(tree: CallTree) -> Sums:
+    """Own bytes and count by frame ids, outermost first; nodes without a frame count as ()."""
+    paths: list[Path] = [()]
+    sums: Counter[Path] = Counter()
+    counts: Counter[Path] = Counter()
+    for node in range(1, len(tree)):
+        frame = int(tree.frame[node])
+        framed = frame >= 0
+        assert framed == (node not in tree.label)
+        paths.append((*paths[int(tree.parent[node])], frame) if framed else ())
+        if tree.own_count[node]:
+            sums[paths[node]] += int(tree.own_bytes[node])
+            counts[paths[node]] += int(tree.own_count[node])
+    assert tree.own_count[0] == tree.own_bytes[0] == 0
+    return {path: (sums[path], counts[path]) for path in counts}
+
+
+def recount(file: History, device: DeviceHistory, step: int, curve: str) -> Sums:
+    """Add up allocation by allocation what the tree should hold."""
+    rows = device.allocations
+    end = rows.free_requested_step if curve == "allocated" else rows.free_step
+    weight = rows.size if curve == "requested" else rows.block_size
+    sums: Counter[Path] = Counter()
+    counts: Counter[Path] = Counter()
+    for i in range(len(rows)):
+        if rows.alloc_step[i] <= step < end[i]:
+            path = tuple(file.stacks.path(int(rows.stack[i])))[::-1]
+            sums[path] += int(weight[i])
+            counts[path] += 1
+    return {path: (sums[path], counts[path]) for path in counts}
+
+
+@for_simulations(250)
+def test_call_sites_share_out_the_allocated_bytes(simulation: Simulator) -> None:
+    for file, device in device_files(simulation):
+        curves = find_curves(device)
+        rows = device.allocations
+        for step in some_steps(device.events, 3):
+            sites = find_sites(device, file.stacks, step)
+            live = (rows.alloc_step <= step) & (step < rows.free_requested_step)
+            assert sum(site.bytes for site in sites) == int(curves.allocated[step + 1])
+            assert sum(site.requested for site in sites) == int(rows.size[live].sum())
+            assert sum(site.count for site in sites) == int(live.sum())
+            sizes = [site.bytes for site in sites]
+            assert sizes == sorted(sizes, reverse=True)
+
+
+@for_simulations(250)
+def test_stacks_are_those_that_were_recorded(simulation: Simulator) -> None:
+    for file, device in device_files(simulation):
+        trace = simulation.snapshot()["device_traces"][device.device.ordinal]
+        rows, frames = device.allocations, file.stacks.frames
+        for i in np.flatnonzero(rows.alloc_step >= 0).tolist():
+            recorded = trace[int(rows.alloc_step[i])].get("frames", [])
+            found = [
+                (frames.names[f], frames.filenames[f], int(frames.lines[f]))
+                for f in file.stacks.path(int(rows.stack[i]))
+            ]
+            assert found == [
+                (f["name"], f["filename"], f["line"] if f["line"] < 2**63 else -1) for f in recorded
+            ]
+            assert (int(rows.stack[i]) == -1) == ("frames" not in trace[int(rows.alloc_step[i])])
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_tree_of_nothing_is_a_root_alone(curve: str) -> None:
+    from tests.builders import trace
+
+    file = trace().file()
+    tree = find_call_tree(file.devices[0], file.stacks, -1, curve)
+    assert len(tree) == 1
+    assert tree.bytes.tolist() == [0]

@@ -1,0 +1,250 @@
+"""What is concluded from a simulated snapshot is what the allocator really did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import Simulator, layouts
+from snapreport.analyse.curves import find_curves, live_at
+from snapreport.analyse.find import find, find_closing
+from snapreport.analyse.segment_replay import segments_at
+from tests.builders import history_of
+from tests.property.simulated import (
+    device_files,
+    device_pairs,
+    for_simulations,
+    history_rows,
+    some_steps,
+    truth_rows,
+)
+
+
+@for_simulations(600)
+def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        curves = find_curves(history)
+        assert curves.requested.tolist() == truth.requested.tolist()
+        assert curves.reserved is not None
+        assert curves.reserved.tolist() == truth.reserved.tolist()
+        assert (curves.active <= truth.active).all()
+
+
+@for_simulations(600)
+def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        rows = history.allocations
+        curves = find_curves(history)
+        width = rows.block_size_max - rows.block_size
+        assert (width >= 0).all()
+        for end, low, true in (
+            (rows.free_requested_step, curves.allocated, truth.allocated),
+            (rows.free_step, curves.active, truth.active),
+        ):
+            deltas = np.zeros(history.events + 2, np.int64)
+            np.add.at(deltas, rows.alloc_step + 1, width)
+            np.add.at(deltas, end + 1, -width)
+            high = low + np.cumsum(deltas)[: history.events + 1]
+            assert (low <= true).all()
+            assert (true <= high).all()
+            assert low[low == high].tolist() == true[low == high].tolist()
+
+
+@for_simulations(600)
+def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        ours, true = history_rows(history), truth_rows(truth)
+        rows = history.allocations
+        assert rows.addr[ours].tolist() == truth.address[true].tolist()
+        assert rows.size[ours].tolist() == truth.size[true].tolist()
+        assert rows.alloc_step[ours].tolist() == truth.alloc_step[true].tolist()
+        assert rows.free_step[ours].tolist() == truth.free_step[true].tolist()
+        asked = truth.free_requested_step[true]
+        assert rows.free_requested_step[ours].tolist() == asked.tolist()
+        assert rows.stream[ours].tolist() == truth.stream[true].tolist()
+
+
+@for_simulations(600)
+def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        ours, true = history_rows(history), truth_rows(truth)
+        rows, actual = history.allocations, truth.block_size[true]
+        low, high = rows.block_size[ours], rows.block_size_max[ours]
+        in_trace = rows.alloc_step[ours] >= 0
+        assert low[in_trace].tolist() == actual[in_trace].tolist()
+        assert high[in_trace].tolist() == actual[in_trace].tolist()
+        assert (low <= actual).all()
+        assert (actual <= high).all()
+
+
+@for_simulations(400)
+def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> None:
+    for history, _ in device_pairs(simulation):
+        assert history.anomalies == {}
+        closing = find_closing(history, find_curves(history))
+        assert (closing is None) == (len(history.segments) == 0)
+        assert closing is None or closing.closes
+
+
+@for_simulations(300)
+def test_the_live_set_at_any_step_is_true(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        for step in some_steps(history.events):
+            for curve, end in (
+                ("requested", truth.free_step),
+                ("active", truth.free_step),
+                ("allocated", truth.free_requested_step),
+            ):
+                alive = (truth.alloc_step <= step) & (step < end)
+                ours = history.allocations.addr[live_at(history, step, curve)]
+                assert sorted(ours.tolist()) == sorted(truth.address[alive].tolist())
+
+
+@for_simulations(300)
+def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -> None:
+    findings = find(history_of(simulation.snapshot()))
+    for device, truth in zip(findings.devices, simulation.truths(), strict=True):
+        for name in ("requested", "reserved"):
+            true = getattr(truth, name).tolist()
+            assert device.peaks[name].bytes == max(true)
+            assert device.peaks[name].step == true.index(max(true)) - 1
+        if device.peak.allocated_width == 0 and device.inferred_blocks == 0:
+            true = truth.allocated.tolist()
+            assert device.peak.allocated == max(true)
+            assert device.peak.step == true.index(max(true)) - 1
+
+
+@for_simulations(300)
+def test_segments_replayed_forward_are_those_found_backward(simulation: Simulator) -> None:
+    for history, truth in device_pairs(simulation):
+        mapped = granules(*segments_at(history, -1))
+        at = 0
+        for step in range(history.events):
+            other = history.other
+            while at < len(other) and int(other.step[at]) == step:
+                part = granules(other.addr[at : at + 1], other.size[at : at + 1])
+                if other.action[at] in ("segment_alloc", "segment_map"):
+                    assert not mapped & part
+                    mapped |= part
+                elif other.action[at] in ("segment_free", "segment_unmap"):
+                    assert part <= mapped
+                    mapped -= part
+                at += 1
+            if step % 7 == 0 or step == history.events - 1:
+                address, size = segments_at(history, step)
+                assert int(size.sum()) == truth.reserved[step + 1]
+                assert granules(address, size) == mapped
+        assert mapped == granules(history.segments.address, history.segments.size)
+
+
+GRANULE = 2 << 20
+
+
+def granules(address: Any, size: Any) -> set[int]:
+    """Return the starts of the 2 MiB granules that ranges cover."""
+    return {
+        granule
+        for start, length in zip(address.tolist(), size.tolist(), strict=True)
+        for granule in range(start, start + length, GRANULE)
+    }
+
+
+@for_simulations(200)
+def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulator) -> None:
+    for _, device in device_files(simulation):
+        end = find(history_of(simulation.snapshot())).devices[device.device.ordinal].end
+        segments = device.segments
+        wasted = 0
+        for row in range(len(segments)):
+            own = segments.block_segment == row
+            used = int(segments.block_size[own & (segments.block_state != 2)].sum())
+            if used:
+                wasted += int(segments.size[row]) - used
+        assert end.fragmentation == wasted
+        assert end.reserved == int(segments.size.sum())
+
+
+@pytest.mark.parametrize("layout", [layouts.torch21, layouts.torch20, layouts.without_times])
+def test_older_layouts_give_the_same_curves(layout: Any) -> None:
+    @for_simulations(120)
+    def check(simulation: Simulator) -> None:
+        history = history_of(layout(simulation.snapshot()))
+        for device, truth in zip(history.devices, simulation.truths(), strict=True):
+            curves = find_curves(device)
+            assert curves.requested.tolist() == truth.requested.tolist()
+            assert curves.reserved is not None
+            assert curves.reserved.tolist() == truth.reserved.tolist()
+
+    check()
+
+
+@for_simulations(150)
+def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simulator) -> None:
+    if simulation.settings != type(simulation.settings)():
+        return  # that layout has no settings, so the defaults are taken
+    history = history_of(layouts.torch21(simulation.snapshot()))
+    for device, truth in zip(history.devices, simulation.truths(), strict=True):
+        ours, true = history_rows(device), truth_rows(truth)
+        in_trace = device.allocations.alloc_step[ours] >= 0
+        low = device.allocations.block_size[ours]
+        assert low[in_trace].tolist() == truth.block_size[true][in_trace].tolist()
+
+
+@for_simulations(150, plain=True)
+def test_torch21_gives_true_block_sizes(simulation: Simulator) -> None:
+    history = history_of(layouts.torch21(simulation.snapshot()))
+    for device, truth in zip(history.devices, simulation.truths(), strict=True):
+        ours, true = history_rows(device), truth_rows(truth)
+        assert device.allocations.block_size[ours].tolist() == truth.block_size[true].tolist()
+
+
+@for_simulations(150)
+def test_a_list_of_segments_gives_the_final_state(simulation: Simulator) -> None:
+    truths = simulation.truths()
+    for device in history_of(layouts.segment_list(simulation.snapshot())).devices:
+        truth = truths[device.device.ordinal]
+        curves = find_curves(device)
+        assert curves.requested.tolist() == [truth.requested[-1]]
+        assert curves.allocated.tolist() == [truth.allocated[-1]]
+        assert curves.active.tolist() == [truth.active[-1]]
+        assert curves.reserved is not None
+        assert curves.reserved.tolist() == [truth.reserved[-1]]
+
+
+@for_simulations(150)
+def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Simulator) -> None:
+    snapshot = simulation.snapshot()
+    history = history_of(layouts.only_free_completed(snapshot))
+    for device, trace, truth in zip(
+        history.devices, snapshot["device_traces"], simulation.truths(), strict=True
+    ):
+        kept = np.array([event["action"] != "free_requested" for event in trace], np.bool_)
+        expected = truth.keeping(kept)
+        assert find_curves(device).requested.tolist() == expected.requested.tolist()
+
+
+@for_simulations(150, plain=True)
+def test_a_profiler_snapshot_gives_the_requested_curve(simulation: Simulator) -> None:
+    snapshot = simulation.snapshot()
+    reduced = layouts.profiler_layout(snapshot)
+    history = history_of(reduced)
+    if history.layout != "profiler":
+        return  # nothing in it tells: no segment, and no allocation
+    for device, trace, truth in zip(
+        history.devices, snapshot["device_traces"], simulation.truths(), strict=False
+    ):
+        tensor = ("alloc", "free_requested", "free_completed")
+        kept = np.array([event["action"] in tensor for event in trace], np.bool_)
+        expected = truth.keeping(kept).requested
+        # Blocks that await their free are no tensors any more, so such a file has none.
+        pending = [
+            block["requested_size"]
+            for segment in snapshot["segments"]
+            if segment["device"] == truth.device
+            for block in segment["blocks"]
+            if block["state"] == "active_pending_free"
+        ]
+        if not pending:
+            assert find_curves(device, reserves=False).requested.tolist() == expected.tolist()
