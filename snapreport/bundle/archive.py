@@ -1,0 +1,193 @@
+"""The zip around a bundle: ``manifest.json``, ``elements.db`` and ``allocations.json``."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from snapreport.bundle.database import default_first, write_database
+from snapreport.bundle.database_reader import read_database
+from snapreport.bundle.strips import EXACT_UP_TO, RULE, make_strips
+from snapreport.errors import BundleError, InputError
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.snapshot import Source
+from snapreport.progress import Progress, silent
+from snapreport.version import __version__
+
+FORMAT = 1
+_DATE = (1980, 1, 1, 0, 0, 0)
+_INDENT = orjson.OPT_INDENT_2
+
+
+def is_zip(path: Path) -> bool:
+    """Say whether a file begins as a zip does."""
+    try:
+        if not path.is_file():  # opening a pipe would wait for its other end
+            return False
+        with path.open("rb") as file:
+            return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    except OSError:
+        return False
+
+
+def write_bundle(
+    history: History,
+    out: BinaryIO,
+    warnings: list[dict[str, str]] | None = None,
+    progress: Progress = silent,
+) -> None:
+    """Write a bundle; equal histories give equal bytes.
+
+    Args:
+        history: what to store.
+        out: where to write.
+        warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
+        progress: told of the steps.
+    """
+    # Into memory first: a zip written to a pipe would have other bytes than one to a file.
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
+        ThreadPoolExecutor(1) as packer,  # deflate lets the next member be made meanwhile
+    ):
+        done = [
+            packer.submit(archive.writestr, _member(name), data, compresslevel=level)
+            for name, data, level in _members(history, warnings or [], progress)
+        ]
+        for member in done:
+            member.result()
+    out.write(packed.getbuffer())
+
+
+def _members(
+    history: History, warnings: list[dict[str, str]], progress: Progress
+) -> Iterator[tuple[str, bytes, int]]:
+    """Yield each member's name, content and the level of deflate that pays for it."""
+    yield "manifest.json", orjson.dumps(_manifest(history, warnings), option=_INDENT), 9
+    progress("Writing elements.db", None)
+    yield "elements.db", write_database(history), 5
+    first_id = 0
+    order = default_first(history)
+    for done, index in enumerate(order):
+        progress("Laying out strips", done / len(order))
+        device = history.devices[index]
+        yield strips_name(history, index), _strips_json(device, first_id), 4
+        first_id += len(device.allocations)
+    if not order:
+        yield "allocations.json", b"[]", 4
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """Describe a member by what is the same on every machine and day."""
+    member = zipfile.ZipInfo(name, _DATE)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = 0o644 << 16
+    member.create_system = 3
+    return member
+
+
+def strips_name(history: History, index: int) -> str:
+    """Return the member that holds a device's strips; the default device's has no number."""
+    return "allocations.json" if index == history.default_device else f"allocations.{index}.json"
+
+
+def _strips_json(device: DeviceHistory, first_id: int) -> bytes:
+    strips = make_strips(device)
+    rows = zip(strips.size, strips.timesteps, strips.offsets, strict=True)
+    return orjson.dumps(
+        [
+            {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
+            for i, (size, steps, offsets) in enumerate(rows, start=first_id)
+        ]
+    )
+
+
+def _manifest(history: History, warnings: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "snapreport": __version__,
+        "source": {
+            "name": history.source.name,
+            "size": history.source.size,
+            "sha256": history.source.sha256,
+        },
+        "default_device": history.default_device,
+        "devices": [
+            {
+                "device": str(device.device),
+                "events": device.events,
+                "allocations": len(device.allocations),
+                "segments": len(device.segments),
+                "blocks": len(device.segments.block_state),
+                "annotations": len(device.stages),
+                "strips": strips_name(history, index),
+                "strips_exact_at_every_step": device.events <= EXACT_UP_TO,
+            }
+            for index, device in enumerate(history.devices)
+        ],
+        "counts": {
+            "frames": len(history.stacks.frames),
+            "stacks": len(history.stacks),
+        },
+        "strips": RULE,
+        "warnings": warnings,
+    }
+
+
+def read_bundle(path: Path, progress: Progress = silent) -> History:
+    """Read a bundle's history.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, no bundle, or of a newer format.
+    """
+    progress("Reading bundle", None)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _read_manifest(archive)
+            source = manifest["source"]
+            database = archive.read("elements.db")
+        return read_database(
+            database, Source(str(source["name"]), int(source["size"]), str(source["sha256"]))
+        )
+    except BundleError as error:
+        raise BundleError(f"{path} {error}") from error.__cause__
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise BundleError(
+            f"{path} is a damaged zip ({error}); copy or convert it again."
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(
+            f"{path} is no complete snapreport bundle ({_reason(error)});"
+            " convert the snapshot again."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if "manifest.json" not in archive.namelist():
+        raise BundleError(
+            "is a zip, but no snapreport bundle: it has no manifest.json. Make one with"
+            " 'snapreport convert'."
+        )
+    manifest = orjson.loads(archive.read("manifest.json"))
+    version = manifest["format"]
+    if type(version) is not int or version > FORMAT:
+        raise BundleError(
+            f"has the newer bundle format {str(version)[:20]}, and snapreport {__version__} reads"
+            f" up to {FORMAT}; upgrade snapreport, or convert the snapshot with this version."
+        )
+    result: dict[str, Any] = manifest
+    return result
+
+
+def _reason(error: Exception) -> str:
+    return f"no {error}" if isinstance(error, KeyError) else str(error)

@@ -1,0 +1,39 @@
+"""Columns to SQLite cells and back: what a sentinel says in an array, NULL says in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Cells = list[int | None]
+
+
+def to_cells(column: NDArray[Any], *none: int) -> Cells:
+    """Return a column as Python integers, with NULL for each of the values ``none``."""
+    values: Cells = column.tolist()
+    if not none or not np.isin(column, none).any():
+        return values
+    return [None if value in none else value for value in values]
+
+
+def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int = -1) -> NDArray[Any]:
+    """Return cells as an array, with a sentinel for NULL.
+
+    Raises:
+        TypeError, ValueError, OverflowError: a cell is no integer of that kind.
+    """
+    values = [none if cell is None else cell for cell in cells]
+    if not all(type(value) is int for value in values):
+        raise TypeError("a cell is not an integer")
+    return np.array(values, kind)
+
+
+def transposed(rows: Iterable[Sequence[Any]], width: int) -> list[tuple[Any, ...]]:
+    """Return rows as columns, ``width`` of them even when there is no row."""
+    columns = list(zip(*rows, strict=True))
+    return columns or [()] * width

@@ -1,0 +1,227 @@
+"""Write ``elements.db``: every fact of a history once, as SQLite tables (see ``schema.sql``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any
+
+import apsw
+import numpy as np
+import orjson
+
+from snapreport.bundle.cells import to_cells
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
+from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable
+
+
+def default_first(history: History) -> list[int]:
+    """Return the order in which devices are stored: the default one, then the others.
+
+    Its allocations then have the ids 0, 1, 2, ..., the rows of ``allocations.json``.
+    """
+    others = [i for i in range(len(history.devices)) if i != history.default_device]
+    return [history.default_device, *others] if history.devices else []
+
+
+def write_database(history: History) -> bytes:
+    """Return the bytes of an SQLite file that holds a whole history."""
+    connection = apsw.Connection(":memory:")
+    schema = resources.files("snapreport.bundle").joinpath("schema.sql").read_text("utf-8")
+    connection.execute(schema)
+    with connection:
+        _Writer(connection).write(history)
+    database = connection.serialize("main")
+    connection.close()
+    return database
+
+
+class _Writer:
+    """Fills the tables, keeping count of the ids that run over all devices."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._allocations = self._segments = self._annotations = 0
+
+    def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
+        marks = ", ".join("?" * len(columns))
+        self._connection.executemany(
+            f"INSERT INTO {table} VALUES ({marks})",  # noqa: S608  (our own names)
+            zip(*columns, strict=True),
+        )
+
+    def write(self, history: History) -> None:
+        meta = {
+            "default_device": history.default_device,
+            "layout": history.layout,
+            "oddities": history.oddities,
+            "settings": history.settings,
+        }
+        self._insert("strings", [range(len(history.strings)), history.strings])
+        first, second = zip(*history.pools, strict=True) if history.pools else ((), ())
+        self._insert("pools", [range(len(history.pools)), first, second])
+        self._stacks(history.stacks)
+        for i in default_first(history):
+            device = history.devices[i]
+            meta[f"anomalies.{i}"] = device.anomalies
+            meta[f"requested_before.{i}"] = self._device(i, device)
+        values = [_json(meta[key]) for key in sorted(meta)]
+        self._insert("meta", [sorted(meta), values])
+
+    def _stacks(self, stacks: StackTable) -> None:
+        frames = stacks.frames
+        extra = [_json(frames.extra[i]) if i in frames.extra else None for i in range(len(frames))]
+        lines = to_cells(frames.lines, UNKNOWN_LINE)
+        self._insert("frames", [range(len(frames)), frames.names, frames.filenames, lines, extra])
+        self._insert(
+            "call_nodes",
+            [
+                range(len(stacks.node_parent)),
+                to_cells(stacks.node_parent, -1),
+                to_cells(stacks.node_frame),
+                to_cells(stacks.node_depth),
+            ],
+        )
+        texts = [
+            f"{file}:{'?' if line is None else line}:{name}"
+            for file, line, name in zip(frames.filenames, lines, frames.names, strict=True)
+        ]
+        ids = range(len(stacks))
+        depth = np.zeros(len(stacks), np.int64)
+        framed = stacks.stack_node >= 0
+        depth[framed] = stacks.node_depth[stacks.stack_node[framed]]
+        self._insert(
+            "stacks",
+            [
+                ids,
+                to_cells(stacks.stack_node, -1),
+                to_cells(depth),
+                ["\n".join([texts[frame] for frame in stacks.path(i)]) for i in ids],
+            ],
+        )
+
+    def _device(self, index: int, history: DeviceHistory) -> list[int]:
+        """Write one device; returns the allocations that were pending before step 0."""
+        first, last = _time_range(history)
+        row = (index, history.device.kind, history.device.ordinal, history.events, first, last)
+        self._insert("devices", [[cell] for cell in row])
+        first_id, n = self._allocations, len(history.allocations)
+        self._allocations += n
+        never = history.events
+        rows = history.allocations
+        self._insert(
+            "allocations",
+            [
+                range(first_id, first_id + n),
+                [index] * n,
+                to_cells(rows.addr),
+                to_cells(rows.version),
+                to_cells(rows.size),
+                to_cells(rows.block_size),
+                to_cells(rows.block_size_max),
+                to_cells(rows.alloc_step, START),
+                to_cells(rows.free_requested_step, START, never),
+                to_cells(rows.free_step, never),
+                to_cells(rows.alloc_time_us, NO_TIME),
+                to_cells(rows.free_requested_time_us, NO_TIME),
+                to_cells(rows.free_time_us, NO_TIME),
+                to_cells(rows.stream),
+                to_cells(rows.pool, NO_ID),
+                to_cells(rows.stack, NO_STACK),
+                to_cells(rows.free_stack, NO_STACK),
+                to_cells(rows.category, NO_ID),
+                to_cells(rows.compile_context, NO_ID),
+                to_cells(rows.metadata, NO_ID),
+            ],
+        )
+        self._events(index, history)
+        self._final_state(index, history, first_id)
+        self._stages(index, history)
+        pending: list[int] = np.flatnonzero(rows.free_requested_step == START).tolist()
+        return [first_id + i for i in pending]
+
+    def _events(self, index: int, history: DeviceHistory) -> None:
+        other = history.other
+        self._insert(
+            "events",
+            [
+                [index] * len(other),
+                to_cells(other.step),
+                other.action,
+                to_cells(other.addr),
+                to_cells(other.size),
+                to_cells(other.time_us, NO_TIME),
+                to_cells(other.stream),
+                to_cells(other.stack, NO_STACK),
+            ],
+        )
+
+    def _final_state(self, index: int, history: DeviceHistory, first_allocation: int) -> None:
+        segments, first, n = history.segments, self._segments, len(history.segments)
+        self._segments += n
+        self._insert(
+            "segments",
+            [
+                range(first, first + n),
+                [index] * n,
+                to_cells(segments.address),
+                to_cells(segments.size),
+                to_cells(segments.stream),
+                to_cells(segments.pool, NO_ID),
+                ["large" if large else "small" for large in segments.large.tolist()],
+                [int(flag) for flag in segments.expandable.tolist()],
+                to_cells(segments.stack, NO_STACK),
+                *(to_cells(column, -1) for column in segments.stated.T),
+            ],
+        )
+        held = np.where(
+            history.block_allocation == NO_ID,
+            NO_ID,
+            history.block_allocation.astype(np.int64) + first_allocation,
+        )
+        self._insert(
+            "blocks",
+            [
+                to_cells(segments.block_segment.astype(np.int64) + first),
+                to_cells(segments.block_address),
+                to_cells(segments.block_size),
+                to_cells(segments.block_requested),
+                [BLOCK_STATES[state] for state in segments.block_state.tolist()],
+                to_cells(segments.block_stack, NO_STACK),
+                to_cells(held, NO_ID),
+            ],
+        )
+
+    def _stages(self, index: int, history: DeviceHistory) -> None:
+        stages, first, n = history.stages, self._annotations, len(history.stages)
+        self._annotations += n
+        parent = np.where(stages.parent < 0, -1, stages.parent.astype(np.int64) + first)
+        self._insert(
+            "annotations",
+            [
+                range(first, first + n),
+                [index] * n,
+                stages.name,
+                to_cells(parent, -1),
+                to_cells(stages.depth),
+                to_cells(stages.start_step, START),
+                to_cells(stages.end_step, START),
+                to_cells(stages.start_time_us, NO_TIME),
+                to_cells(stages.end_time_us, NO_TIME),
+            ],
+        )
+
+
+def _json(value: object) -> str:
+    """Encode a value in its own order: a report lists settings as the file does."""
+    return orjson.dumps(value).decode()
+
+
+def _time_range(history: DeviceHistory) -> tuple[int | None, int | None]:
+    rows = history.allocations
+    times = np.concatenate(
+        [rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us, history.other.time_us]
+    )
+    times = times[times != NO_TIME]
+    return (int(times.min()), int(times.max())) if len(times) else (None, None)

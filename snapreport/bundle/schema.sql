@@ -1,0 +1,112 @@
+-- elements.db of a snapreport bundle, format 1. Ids are row numbers; what is unknown is NULL.
+-- A step is the index of a trace event. Sizes are in bytes, times in microseconds since 1970.
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE pools (id INTEGER PRIMARY KEY, first INTEGER NOT NULL, second INTEGER NOT NULL);
+CREATE TABLE devices (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,              -- cuda, host (pinned), cpu (profiler)
+    ordinal INTEGER NOT NULL,
+    events INTEGER NOT NULL,         -- number of trace events
+    first_time_us INTEGER,
+    last_time_us INTEGER
+);
+CREATE TABLE frames (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    filename TEXT NOT NULL,
+    line INTEGER,
+    extra TEXT                       -- FX fields, as JSON
+);
+CREATE TABLE call_nodes (            -- the prefix tree of all stacks, outermost frame first
+    id INTEGER PRIMARY KEY,
+    parent INTEGER REFERENCES call_nodes,
+    frame INTEGER NOT NULL REFERENCES frames,
+    depth INTEGER NOT NULL
+);
+CREATE TABLE stacks (
+    id INTEGER PRIMARY KEY,
+    node INTEGER REFERENCES call_nodes,  -- the innermost frame; NULL for a stack without frames
+    depth INTEGER NOT NULL,
+    callstack TEXT NOT NULL          -- file:line:function, innermost first
+);
+CREATE TABLE allocations (
+    id INTEGER PRIMARY KEY,
+    device INTEGER NOT NULL REFERENCES devices,
+    addr INTEGER NOT NULL,
+    version INTEGER NOT NULL,        -- how many allocations had this address before
+    size INTEGER NOT NULL,           -- requested bytes
+    block_size INTEGER NOT NULL,     -- the lower bound where it differs from the next
+    block_size_max INTEGER NOT NULL,
+    alloc_step INTEGER,              -- NULL: before recording
+    free_requested_step INTEGER,     -- NULL: never, or before recording
+    free_step INTEGER,               -- NULL: never
+    alloc_time_us INTEGER,
+    free_requested_time_us INTEGER,
+    free_time_us INTEGER,
+    stream INTEGER NOT NULL,
+    pool INTEGER REFERENCES pools,
+    stack INTEGER REFERENCES stacks,
+    free_stack INTEGER REFERENCES stacks,
+    category INTEGER REFERENCES strings,
+    compile_context INTEGER REFERENCES strings,
+    metadata INTEGER REFERENCES strings
+);
+CREATE TABLE events (                -- all trace events that belong to no allocation
+    device INTEGER NOT NULL REFERENCES devices,
+    step INTEGER NOT NULL,
+    action TEXT NOT NULL,
+    addr INTEGER NOT NULL,           -- for oom: free bytes on the device
+    size INTEGER NOT NULL,
+    time_us INTEGER,
+    stream INTEGER NOT NULL,
+    stack INTEGER REFERENCES stacks
+);
+CREATE TABLE segments (              -- at the end of the recording
+    id INTEGER PRIMARY KEY,
+    device INTEGER NOT NULL REFERENCES devices,
+    address INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    stream INTEGER NOT NULL,
+    pool INTEGER REFERENCES pools,
+    kind TEXT NOT NULL,              -- small or large
+    expandable INTEGER NOT NULL,
+    stack INTEGER REFERENCES stacks,
+    allocated_size INTEGER,          -- as the file states them
+    active_size INTEGER,
+    requested_size INTEGER
+);
+CREATE TABLE blocks (                -- they tile their segment
+    segment INTEGER NOT NULL REFERENCES segments,
+    address INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    requested INTEGER NOT NULL,
+    state TEXT NOT NULL,             -- active_allocated, active_pending_free, inactive
+    stack INTEGER REFERENCES stacks,
+    allocation INTEGER REFERENCES allocations
+);
+CREATE TABLE annotations (           -- stages
+    id INTEGER PRIMARY KEY,
+    device INTEGER NOT NULL REFERENCES devices,
+    name TEXT NOT NULL,
+    parent INTEGER REFERENCES annotations,
+    depth INTEGER NOT NULL,
+    start_step INTEGER,              -- NULL: before recording, or its START was lost
+    end_step INTEGER,                -- the first step after it; NULL: before recording
+    start_time_us INTEGER,
+    end_time_us INTEGER
+);
+-- The default device's allocations as SnapViewer's users query them; idx i is row i of
+-- allocations.json.
+CREATE VIEW allocs AS
+SELECT
+    a.id AS idx,
+    a.size AS size,
+    coalesce(a.alloc_step, 0) AS start_time,
+    coalesce(a.free_step, max(d.events, 1)) AS end_time,
+    coalesce(s.callstack, '') AS callstack
+FROM allocations AS a
+JOIN devices AS d ON d.id = a.device
+LEFT JOIN stacks AS s ON s.id = a.stack
+WHERE a.device = (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'default_device');

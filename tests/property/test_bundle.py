@@ -1,0 +1,121 @@
+"""A bundle gives back what was put in, and its parts tell of the same allocations."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import tempfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from simulator import Simulator, layouts
+from snapreport.bundle import read_bundle, write_bundle
+from snapreport.model.history import History
+from tests.builders import assert_same_history, history_of
+from tests.property.simulated import for_simulations
+
+
+def bundle_of(history: History) -> bytes:
+    out = io.BytesIO()
+    write_bundle(history, out)
+    return out.getvalue()
+
+
+def read_back(bundle: bytes) -> History:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bundle.zip"
+        path.write_bytes(bundle)
+        return read_bundle(path)
+
+
+def unzipped(bundle: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def query(database: bytes, text: str) -> list[tuple[Any, ...]]:
+    """Ask the database as any SQLite client would."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "elements.db"
+        path.write_bytes(database)
+        connection = sqlite3.connect(path)
+        try:
+            return connection.execute(text).fetchall()
+        finally:
+            connection.close()
+
+
+@for_simulations(200)
+def test_a_bundle_gives_back_what_was_put_in(simulation: Simulator) -> None:
+    history = history_of(simulation.snapshot())
+    assert_same_history(read_back(bundle_of(history)), history)
+
+
+@for_simulations(40)
+def test_every_layout_survives_a_bundle(simulation: Simulator) -> None:
+    snapshot = simulation.snapshot()
+    for layout in (
+        layouts.torch20,
+        layouts.torch21,
+        layouts.segment_list,
+        layouts.only_free_completed,
+        layouts.profiler_layout,
+        layouts.as_json,
+    ):
+        history = history_of(layout(snapshot))
+        assert_same_history(read_back(bundle_of(history)), history)
+
+
+@for_simulations(60)
+def test_equal_histories_give_equal_bytes(simulation: Simulator) -> None:
+    snapshot = simulation.snapshot()
+    assert bundle_of(history_of(snapshot)) == bundle_of(history_of(snapshot))
+
+
+@for_simulations(60)
+def test_json_gives_the_history_that_the_pickle_gives(simulation: Simulator) -> None:
+    snapshot = simulation.snapshot()
+    by_json = history_of(layouts.as_json(snapshot))
+    by_pickle = history_of(snapshot)
+    assert_same_history(replace(by_json, source=by_pickle.source), by_pickle)
+
+
+@for_simulations(120)
+def test_row_i_is_the_same_allocation_everywhere(simulation: Simulator) -> None:
+    history = history_of(simulation.snapshot())
+    members = unzipped(bundle_of(history))
+    device = history.devices[history.default_device]
+    rows, frames = device.allocations, history.stacks.frames
+    strips = orjson.loads(members["allocations.json"])
+    stored = query(
+        members["elements.db"],
+        "SELECT id, addr, size, alloc_step, free_step FROM allocations"
+        f" WHERE device = {history.default_device} ORDER BY id",
+    )
+    seen = query(
+        members["elements.db"],
+        "SELECT idx, size, start_time, end_time, callstack FROM allocs ORDER BY idx",
+    )
+    assert len(strips) == len(stored) == len(seen) == len(rows)
+    for i, (strip, cells, seen_cells) in enumerate(zip(strips, stored, seen, strict=True)):
+        begin, end = int(rows.alloc_step[i]), int(rows.free_step[i])
+        assert cells == (
+            i,
+            int(rows.addr[i]),
+            int(rows.size[i]),
+            None if begin < 0 else begin,
+            None if end == device.events else end,
+        )
+        assert (strip["elem"], strip["size"]) == (i, int(rows.size[i]))
+        text = "\n".join(
+            f"{frames.filenames[f]}:{'?' if frames.lines[f] < 0 else frames.lines[f]}"
+            f":{frames.names[f]}"
+            for f in history.stacks.path(int(rows.stack[i]))
+        )
+        drawn = (max(begin, 0), max(end, 1) if end == device.events else end)
+        assert seen_cells == (i, int(rows.size[i]), *drawn, text)
+        assert (strip["timesteps"][0], strip["timesteps"][-1]) == drawn
