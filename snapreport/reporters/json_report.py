@@ -1,0 +1,70 @@
+"""Every figure as JSON, in bytes, steps and microseconds: ``snapreport summary --json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+import orjson
+
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.version import __version__
+
+FORMAT = 1
+
+
+class JsonReporter:
+    """Writes the findings as one indented JSON object."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the JSON and a line end."""
+        out.write(orjson.dumps(findings_as_json(findings), option=orjson.OPT_INDENT_2))
+        out.write(b"\n")
+
+
+def findings_as_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as plain objects: what JSON readers and the page get."""
+    history = findings.history
+    return {
+        "format": FORMAT,
+        "snapreport": __version__,
+        "title": findings.title,
+        "source": asdict(history.source),
+        "layout": history.layout,
+        "settings": findings.settings,
+        "warnings": [asdict(warning) for warning in findings.warnings],
+        "default": findings.default,
+        "devices": [_device(device) for device in findings.devices],
+    }
+
+
+def _device(device: DeviceFindings) -> dict[str, Any]:
+    history, closing = device.history, device.closing
+    return {
+        "device": str(device.device),
+        "kind": device.device.kind,
+        "ordinal": device.device.ordinal,
+        "events": history.events,
+        "allocations": len(history.allocations),
+        "recorded": device.recorded,
+        "first_time_us": device.first_time_us,
+        "last_time_us": device.last_time_us,
+        "start": asdict(device.start),
+        "peak": asdict(device.peak),
+        "end": asdict(device.end),
+        "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
+        "answer": device.answer,
+        "warnings": [asdict(warning) for warning in device.warnings],
+        "sites": [
+            {key: value for key, value in asdict(site).items() if key != "frame"}
+            for site in device.sites
+        ],
+        "stages": [asdict(stage) for stage in device.stages],
+        "ooms": [
+            {key: value for key, value in asdict(oom).items() if key != "stack"}
+            for oom in device.ooms
+        ],
+        "closing": None if closing is None else {**asdict(closing), "closes": closing.closes},
+        "inferred_blocks": device.inferred_blocks,
+        "anomalies": history.anomalies,
+    }

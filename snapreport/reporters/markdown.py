@@ -1,0 +1,248 @@
+"""The report as Markdown that fits into an issue comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.figures import (
+    AMOUNT_HEADINGS,
+    amount,
+    amount_rows,
+    closing_text,
+    facts,
+    moment,
+    stage_name,
+    step_range,
+    width_text,
+)
+from snapreport.reporters.plain_text import code_span, escaped, location, without_html
+from snapreport.reporters.tree_text import tree_lines
+from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.version import __version__
+
+LIMIT = 65_536
+"""The longest comment that GitHub takes, in bytes here (it counts characters)."""
+
+_PLACE = 90
+_NAME = 80
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many rows each part may have."""
+
+    sites: int
+    stages: int
+    nodes: int
+    devices: int
+
+
+# Tried in turn until the report fits: names of thousands of letters do exist.
+_ROOMS = (
+    _Room(25, 60, 60, 8),
+    _Room(15, 25, 25, 4),
+    _Room(10, 10, 0, 2),
+    _Room(5, 3, 0, 1),
+)
+
+
+class MarkdownReporter:
+    """Writes the findings as Markdown of less than LIMIT bytes."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the Markdown in UTF-8; long parts are folded."""
+        for room in _ROOMS:
+            text = "\n".join(_report(findings, room)).encode()
+            if len(text) + len(_notes(findings.notes, LIMIT)) < LIMIT:
+                break
+        out.write(_notes(findings.notes, LIMIT - len(text) - 1) + text)
+
+
+def _notes(notes: str, room: int) -> bytes:
+    """Return the user's own Markdown, with raw HTML off, cut where it would not fit."""
+    if not notes.strip():
+        return b""
+    text = without_html(notes.strip()).encode()
+    cut = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
+    end = b"\n\n"
+    if len(text) + len(end) > room:
+        text = text[: max(room - len(cut) - len(end), 0)].decode(errors="ignore").encode() + cut
+    return text + end
+
+
+def _report(findings: Findings, room: _Room) -> Iterator[str]:
+    yield f"## GPU memory: {escaped(findings.title)}"
+    yield ""
+    for warning in findings.warnings:
+        yield f"> ⚠️ {escaped(warning.text)}"
+        yield ""
+    default = findings.devices[findings.default] if findings.devices else None
+    if len(findings.devices) > 1:
+        yield from _devices_table(findings.devices)
+    if default is not None:
+        yield from _device(default, findings, room)
+    others = [
+        device
+        for i, device in enumerate(findings.devices)
+        if i != findings.default and len(device.history.allocations)
+    ]
+    for device in others[: room.devices]:
+        yield from _folded(str(device.device), list(_device(device, findings, room)))
+    if len(others) > room.devices:
+        yield f"{len(others) - room.devices} more devices are left out; see them with `--device`."
+        yield ""
+    yield from _about(findings)
+
+
+def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
+    rows = [
+        (
+            code_span(str(device.device)),
+            format_count(device.history.events),
+            format_bytes(device.peak.allocated),
+            "-" if device.peak.reserved is None else format_bytes(device.peak.reserved),
+            "out of memory" if device.ooms else "",
+        )
+        for device in devices
+    ]
+    headings = ("device", "events", "allocated peak", "reserved then", "")
+    yield from _table(headings, rows, left=(0, 4))
+
+
+def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator[str]:
+    yield f"**{device.device}** · {facts(device)}"
+    yield ""
+    yield escaped(device.answer)
+    yield ""
+    for warning in device.warnings:
+        yield f"> ⚠️ {escaped(warning.text)}"
+        yield ""
+    if not len(device.history.allocations):
+        return
+    yield f"{moment(device)}."
+    yield ""
+    yield from _table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
+    if device.peaks["allocated"].width:
+        yield width_text(device.peaks["allocated"])
+        yield ""
+    yield from _sites(device, room.sites)
+    yield from _stages(device, room.stages)
+    if room.nodes:
+        lines = tree_lines(device.tree, findings, room.nodes)
+        # Indented by four: a block that no name in it can end.
+        block = ["", *(f"    {line}" for line in lines), ""]
+        yield from _folded("Call tree at the peak, without PyTorch's own frames", block)
+    yield f"Closing law: {closing_text(device)}."
+    yield ""
+
+
+def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
+    if not device.sites:
+        return
+    yield "### Held at the peak, by call site"
+    yield ""
+    total = device.peak.allocated
+    rows = []
+    for site in device.sites[:most]:
+        name = code_span(site.name, _NAME) if site.frame is not None else escaped(site.name)
+        place = location(site.filename, site.line, _PLACE)
+        rows.append(
+            (
+                format_bytes(site.bytes),
+                f"{site.bytes / total:.1%}" if total else "-",
+                format_count(site.count),
+                name,
+                code_span(place) if place else "",
+            )
+        )
+    rest = device.sites[most:]
+    if rest:
+        size = sum(site.bytes for site in rest)
+        share = f"{size / total:.1%}" if total else "-"
+        count = sum(site.count for site in rest)
+        more = f"{format_count(len(rest))} more call sites"
+        rows.append((format_bytes(size), share, format_count(count), more, ""))
+    yield from _table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
+
+
+def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
+    if not device.stages:
+        return
+    # With many stages the outermost and those that peak highest are what a reader looks for.
+    ranked = sorted(
+        range(len(device.stages)),
+        key=lambda i: (device.stages[i].depth > 0, -(device.stages[i].peak_bytes or 0), i),
+    )
+    chosen = sorted(ranked[:most])
+    rows = []
+    for i in chosen:
+        stage = device.stages[i]
+        rows.append(
+            (
+                "&nbsp;&nbsp;" * min(stage.depth, 8) + code_span(stage_name(stage), _NAME),
+                step_range(stage.start_step, stage.end_step),
+                amount(stage.start_bytes),
+                amount(stage.peak_bytes),
+                amount(stage.end_bytes),
+                "-" if stage.change is None else format_signed_bytes(stage.change),
+                "-" if stage.allocations is None else format_count(stage.allocations),
+            )
+        )
+    headings = ("stage", "steps", "start", "peak", "end", "change", "allocations")
+    table = list(_table(headings, rows, left=(0,)))
+    left_out = len(device.stages) - len(chosen)
+    if left_out:
+        table += [f"{format_count(left_out)} stages more, with lower peaks or further inside.", ""]
+    if len(rows) > 8:
+        yield from _folded(f"Stages ({format_count(len(device.stages))})", table)
+    else:
+        yield "### Stages"
+        yield ""
+        yield from table
+
+
+def _about(findings: Findings) -> Iterator[str]:
+    source = findings.history.source
+    lines = [
+        "",
+        (
+            f"- Source: {code_span(source.name)}, {format_count(source.size)} bytes,"
+            f" SHA-256 `{source.sha256}`"
+        ),
+    ]
+    config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
+    if findings.settings:
+        lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")
+    lines += [
+        f"- Made with snapreport {__version__}",
+        (
+            "- *requested*: bytes that tensors asked for. *allocated*: bytes of their blocks, as"
+            " `torch.cuda.memory_allocated()` counts. *reserved*: bytes held from the driver."
+            " *slack*: block minus requested bytes. *fragmentation*: inactive bytes in segments"
+            " still partly in use."
+        ),
+        "",
+    ]
+    yield from _folded("About this report", lines)
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()
+) -> Iterator[str]:
+    yield "| " + " | ".join(headings) + " |"
+    yield "|" + "|".join(" :-- " if i in left else " --: " for i in range(len(headings))) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+def _folded(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield f"<details><summary>{escaped(title)}</summary>"
+    yield ""
+    yield from lines
+    yield ""
+    yield "</details>"
+    yield ""

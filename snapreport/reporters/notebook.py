@@ -1,0 +1,45 @@
+"""A short summary as HTML, for the cell of a notebook."""
+
+from __future__ import annotations
+
+from jinja2 import Environment
+
+from snapreport.model.findings import Findings
+from snapreport.reporters.figures import AMOUNT_HEADINGS, amount_rows, facts
+from snapreport.reporters.plain_text import one_line
+
+_TEMPLATE = """\
+<div><strong>{{ title }}</strong>
+{% for device in devices %}
+<p><strong>{{ device.name }}</strong> · {{ device.facts }}<br>{{ device.answer }}</p>
+{% if device.rows %}
+<table><thead>
+<tr>{% for heading in headings %}<th>{{ heading }}</th>{% endfor %}</tr>
+</thead><tbody>
+{% for row in device.rows %}
+<tr><th>{{ row[0] }}</th>{% for cell in row[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody></table>
+{% endif %}
+{% for warning in device.warnings %}<p>⚠️ {{ warning }}</p>{% endfor %}
+{% endfor %}
+</div>
+"""
+
+
+def notebook_summary(findings: Findings) -> str:
+    """Return the summary of every device that allocated something."""
+    devices = [
+        {
+            "name": str(device.device),
+            "facts": facts(device),
+            "answer": one_line(device.answer),
+            "rows": amount_rows(device) if len(device.history.allocations) else [],
+            "warnings": [one_line(warning.text) for warning in device.warnings],
+        }
+        for device in findings.devices
+    ]
+    environment = Environment(autoescape=True, trim_blocks=True)
+    return environment.from_string(_TEMPLATE).render(
+        title=one_line(findings.title), devices=devices, headings=AMOUNT_HEADINGS
+    )

@@ -1,0 +1,96 @@
+"""The call tree as lines of text: the frames that tell something, largest nodes only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snapreport.model.findings import NODE, OUTSIDE, CallTree, Findings
+from snapreport.model.stacks import short_name
+from snapreport.reporters.plain_text import location, one_line
+from snapreport.units import format_bytes, format_count
+
+_SMALLEST = 0.005
+_DEEPEST = 16
+
+
+@dataclass
+class _Node:
+    """A node of the folded tree; ``key`` is a frame id or a label."""
+
+    key: int | str
+    bytes: int = 0
+    children: dict[int | str, _Node] = field(default_factory=dict)
+
+    def child(self, key: int | str) -> _Node:
+        return self.children.setdefault(key, _Node(key))
+
+
+def tree_lines(tree: CallTree, findings: Findings, most: int) -> list[str]:
+    """Draw a call tree from the outermost frame.
+
+    Frames of PyTorch, the interpreter and C++ are folded into the frame that led to them; an
+    autograd node is kept, as it is all that a backward thread has.
+
+    Args:
+        tree: the tree.
+        findings: the file's, for its frames.
+        most: the most lines to draw; smaller nodes and those that do not fit are counted.
+    """
+    root = _fold(tree, findings)
+    total = max(root.bytes, 1)
+    lines: list[str] = []
+    left_out = 0
+    waiting = [(node, 0) for node in _ranked(root)]
+    while waiting:
+        node, depth = waiting.pop()
+        if node.bytes < _SMALLEST * total or len(lines) == most:
+            left_out += 1
+            continue
+        share = f"{node.bytes / total:6.1%}"
+        indent = "  " * min(depth, _DEEPEST)
+        lines.append(f"{format_bytes(node.bytes):>10} {share}  {indent}{_name(node, findings)}")
+        waiting += [(child, depth + 1) for child in _ranked(node)]
+    if left_out:
+        lines.append(f"{format_count(left_out)} smaller nodes and what is below them are left out")
+    return lines
+
+
+def _ranked(node: _Node) -> list[_Node]:
+    """Return the children, smallest first: the next to be drawn is taken from the end."""
+    return sorted(node.children.values(), key=lambda child: (child.bytes, str(child.key)))
+
+
+def _fold(tree: CallTree, findings: Findings) -> _Node:
+    kinds = findings.frame_kinds.tolist()
+    root = _Node("")
+    place = [root]
+    own = tree.own_bytes.tolist()
+    parents, frames = tree.parent.tolist(), tree.frame.tolist()
+    for i in range(1, len(tree)):  # parents come first
+        here = place[parents[i]]
+        key: int | str = tree.label.get(i, frames[i])
+        if isinstance(key, str) or kinds[key] in (OUTSIDE, NODE):
+            here = here.child(key)
+        place.append(here)
+    for i in range(len(tree) - 1, -1, -1):
+        place[i].bytes += own[i]
+    _add_up(root)
+    return root
+
+
+def _add_up(root: _Node) -> None:
+    order = [root]
+    for node in order:
+        order.extend(node.children.values())
+    for node in reversed(order):
+        node.bytes += sum(child.bytes for child in node.children.values())
+
+
+def _name(node: _Node, findings: Findings) -> str:
+    if isinstance(node.key, str):
+        return f"({node.key})"
+    frames = findings.history.stacks.frames
+    line = int(frames.lines[node.key])
+    place = location(frames.filenames[node.key], line if line > 0 else None, 60)
+    name = short_name(one_line(frames.names[node.key]))
+    return f"{name[:80]}  {place}".rstrip()
