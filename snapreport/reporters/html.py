@@ -1,0 +1,233 @@
+"""The report as one HTML file that opens offline: template, style, script and data in one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, BinaryIO
+
+import orjson
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from snapreport.model.findings import Amounts, DeviceFindings, Findings, RecordingWarning
+from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.payload import pack
+from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
+from snapreport.reporters.templates import built, environment
+from snapreport.units import format_bytes, format_count, format_signed_bytes
+
+ROWS_WITHOUT_SCRIPT = 25
+"""Rows of each table in the HTML itself; with JavaScript the page lists them all."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One headline number."""
+
+    label: str
+    value: str
+    exact: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class DevicePage:
+    """What the template says about one device."""
+
+    findings: DeviceFindings
+    figures: tuple[Figure, ...]
+    """The headline first."""
+    bar: tuple[tuple[str, float, str], ...]
+    """Parts of reserved memory at the peak: kind, percent, label."""
+    span: str
+    picture: CurvePicture
+    moment: str
+    """When the figures hold."""
+    warnings: tuple[RecordingWarning, ...]
+    """Those that say more than the answer."""
+
+
+class HtmlReporter:
+    """Writes the findings as one self-contained HTML page."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the page as UTF-8."""
+        summary = findings_as_json(findings)
+        script, style = built("app.js"), built("style.css")
+        page = (
+            environment()
+            .get_template("report.html.j2")
+            .render(
+                findings=findings,
+                source=findings.history.source,
+                pages=[_device_page(device) for device in findings.devices],
+                notes=_render_notes(findings.notes),
+                settings=_settings(findings),
+                csp=_content_security_policy(script, style),
+                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+                script=Markup(script),  # noqa: S704
+                style=Markup(style),  # noqa: S704
+                payload=base64.b64encode(pack(findings, summary)).decode("ascii"),
+                summary=_json_for_script(_short(summary)),
+                width=WIDTH,
+                height=HEIGHT,
+                rows=ROWS_WITHOUT_SCRIPT,
+                bytes=format_bytes,
+                signed_bytes=format_signed_bytes,
+                count=format_count,
+                plural=plural,
+                share=_share,
+                steps=step_range,
+                amount=amount,
+                cut_words=CUT_WORDS,
+                place=_place,
+            )
+        )
+        out.write(page.encode("utf-8", errors="replace"))
+
+
+def _content_security_policy(script: str, style: str) -> str:
+    def digest(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    # blob: lets the page's own script run as a worker; nothing may be fetched, framed or submitted.
+    return (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
+        "worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _render_notes(notes: str) -> Markup:
+    """The user's Markdown as HTML; raw HTML stays text, and pictures need a network."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return Markup(parser.render(notes))  # noqa: S704
+
+
+def _json_for_script(data: dict[str, Any]) -> Markup:
+    """JSON that no HTML parser can mistake for the end of the script element around it."""
+    text = orjson.dumps(data).decode()
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def _short(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary with its long lists cut; the payload holds them whole."""
+    devices = [
+        device | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
+        for device in summary["devices"]
+    ]
+    return summary | {"devices": devices}
+
+
+def _device_page(device: DeviceFindings) -> DevicePage:
+    peak = device.peak
+    moment = "at the peak" if device.recorded else "when the snapshot was written"
+    return DevicePage(
+        findings=device,
+        figures=_figures(peak, device.peaks["allocated"].width, device.recorded, moment),
+        bar=_bar(peak),
+        span=_span(device),
+        picture=draw_curves(device),
+        moment=moment,
+        warnings=tuple(warning for warning in device.warnings if warning.text != device.answer),
+    )
+
+
+def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Figure, ...]:
+    at_least = "at least " if width else ""
+    exact = f"{at_least}{format_count(peak.allocated)} bytes"
+    if width:
+        exact += f", at most {format_count(width)} more"
+
+    def figure(label: str, count: int | None, meaning: str) -> Figure:
+        if count is None:
+            return Figure(label, "not known", "no allocator reserved memory here", meaning)
+        return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
+
+    returnable = (
+        ""
+        if peak.fragmentation is None
+        else f" {format_bytes(peak.fragmentation)} of it is fragmentation: in segments still "
+        "partly in use, which empty_cache() cannot return."
+    )
+    return (
+        Figure(
+            "Peak allocated" if recorded else "Allocated at the end",
+            format_bytes(peak.allocated),
+            exact,
+            "Bytes of the blocks that live tensors held, as torch.cuda.memory_allocated() counts: "
+            + ("the most at any step of this recording." if recorded else f"{moment}."),
+        ),
+        figure(
+            "Requested",
+            peak.requested,
+            f"Bytes that the program asked for in allocations live {moment}, "
+            "until their memory could be used again (free_completed).",
+        ),
+        figure(
+            "Reserved",
+            peak.reserved,
+            f"Bytes that PyTorch held from the driver {moment}, in use or not, "
+            "as torch.cuda.memory_reserved() counts.",
+        ),
+        figure(
+            "Slack",
+            peak.slack,
+            "The part of live blocks that nobody asked for: "
+            "rounding, and larger free blocks handed out whole.",
+        ),
+        figure(
+            "Inactive",
+            peak.inactive,
+            f"Reserved from the driver but in no live block {moment}.{returnable}",
+        ),
+    )
+
+
+def _bar(peak: Amounts) -> tuple[tuple[str, float, str], ...]:
+    if not peak.reserved or peak.inactive is None or peak.fragmentation is None:
+        return ()
+    parts = (
+        ("requested", peak.requested, "requested"),
+        ("slack", peak.slack, "slack"),
+        ("fragmentation", peak.fragmentation, "inactive, fragmented"),
+        ("returnable", peak.inactive - peak.fragmentation, "inactive, returnable"),
+    )
+    return tuple(
+        (kind, round(100 * max(size, 0) / peak.reserved, 3), f"{label} {format_bytes(size)}")
+        for kind, size, label in parts
+    )
+
+
+def _span(device: DeviceFindings) -> str:
+    first, last = device.first_time_us, device.last_time_us
+    if first is None or last is None:
+        return "no times recorded"
+    started = f"{datetime.fromtimestamp(first / 1e6, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    return f"at {started}" if first == last else f"{duration(last - first)} from {started}"
+
+
+def _settings(findings: Findings) -> list[tuple[str, str]]:
+    return [
+        (key, value if isinstance(value, str) else orjson.dumps(value).decode())
+        for key, value in findings.settings.items()
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    if whole <= 0 or part == 0:
+        return "0 %"
+    percent = 100 * part / whole
+    return "< 0.1 %" if percent < 0.1 else f"{percent:.1f} %"
+
+
+def _place(filename: str, line: int | None) -> str:
+    base = filename.replace("\\", "/").rsplit("/", 1)[-1]
+    if base in ("", "??", "none"):
+        return ""
+    return f"{base}:{line}" if line else base

@@ -1,0 +1,35 @@
+"""Finds the page's templates and its built script and style, installed or in a checkout."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def templates_folder() -> Path:
+    """The folder of the templates: inside an installed package, beside it in a checkout."""
+    installed = _PACKAGE / "_templates"
+    return installed if installed.is_dir() else _PACKAGE.parent / "templates"
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Jinja's environment, with autoescape on for every template whatever its name ends in."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates_folder()),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+@cache
+def built(name: str) -> str:
+    """The text of a built file: ``app.js`` or ``style.css``."""
+    return (templates_folder() / "built" / name).read_text(encoding="utf-8")

@@ -1,0 +1,154 @@
+/** One device's allocations as columns, and the call stacks that all devices share. */
+
+import type { DeviceSummary, Payload } from "./payload"
+
+export const NO_ID = -1
+
+export interface Stacks {
+  strings: string[]
+  frameName: Int32Array
+  frameFile: Int32Array
+  /** -1 where unknown. */
+  frameLine: Int32Array
+  /** How little a frame tells: a kind of `model/findings.py`. */
+  frameKind: Int32Array
+  /** A node's parent has a smaller id; -1 for an outermost frame. */
+  nodeParent: Int32Array
+  nodeFrame: Int32Array
+  /** Node of the innermost frame; -1 for the empty stack. */
+  stackNode: Int32Array
+  /** The call site of each stack, a frame id; -1 for the empty stack. */
+  stackSite: Int32Array
+}
+
+/** Rows are allocations in birth order; steps as in `model/history.py` (-1 start, events = never). */
+export interface Device {
+  id: string
+  events: number
+  count: number
+  summary: DeviceSummary
+  requested: Float64Array
+  block: Float64Array
+  blockMax: Float64Array
+  allocStep: Int32Array
+  freeRequestedStep: Int32Array
+  freeStep: Int32Array
+  addr: Int32Array
+  addrValues: Float64Array
+  stack: Int32Array
+  freeStack: Int32Array
+  /** Why each allocation has no frames, a place in `missingReasons`; 0 where it has. */
+  missing: Int32Array
+  missingReasons: string[]
+  stream: Int32Array
+  streamValues: Float64Array
+  pool: Int32Array
+  pools: string[]
+  category: Int32Array
+  compileContext: Int32Array
+  metadata: Int32Array
+  /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times. */
+  stepTime: Float64Array
+  timeOriginUs: number | null
+  /** Steps from which `reservedBytes` holds; the first is -1. */
+  reservedStep: Int32Array
+  reservedBytes: Float64Array
+  eventStep: Int32Array
+  eventAction: Int32Array
+  actions: string[]
+  eventAddr: Float64Array
+  eventSize: Float64Array
+  eventStack: Int32Array
+}
+
+/** Unpacks the shared frames and stacks. */
+export function readStacks(payload: Payload): Stacks {
+  const { columns, strings } = payload.header
+  return {
+    strings,
+    frameName: payload.ints(columns.frame_name),
+    frameFile: payload.ints(columns.frame_file),
+    frameLine: payload.ints(columns.frame_line),
+    frameKind: payload.ints(columns.frame_kind),
+    nodeParent: payload.ints(columns.node_parent),
+    nodeFrame: payload.ints(columns.node_frame),
+    stackNode: payload.ints(columns.stack_node),
+    stackSite: payload.ints(columns.stack_site),
+  }
+}
+
+/** Unpacks one device: ids into values, differences into steps. */
+export function readDevice(payload: Payload, index: number): Device {
+  const header = payload.header.devices[index]
+  const columns = header.columns
+  const sizeClass = payload.ints(columns.size_class)
+  const pick = (name: string) => {
+    const values = payload.floats(columns[name])
+    const out = new Float64Array(sizeClass.length)
+    for (let i = 0; i < out.length; i++) out[i] = values[sizeClass[i]]
+    return out
+  }
+  const allocStep = payload.ints(columns.alloc_step)
+  const freeRequestedStep = payload.ints(columns.free_requested_after)
+  const freeStep = payload.ints(columns.free_after)
+  for (let i = 0; i < allocStep.length; i++) {
+    freeRequestedStep[i] += allocStep[i]
+    freeStep[i] += freeRequestedStep[i]
+  }
+  return {
+    id: header.id,
+    events: header.events,
+    count: allocStep.length,
+    summary: payload.header.summary.devices[index],
+    requested: pick("class_requested"),
+    block: pick("class_block"),
+    blockMax: pick("class_block_max"),
+    allocStep,
+    freeRequestedStep,
+    freeStep,
+    addr: payload.ints(columns.addr),
+    addrValues: payload.floats(columns.addr_values),
+    stack: payload.ints(columns.stack),
+    freeStack: payload.ints(columns.free_stack),
+    missing: payload.ints(columns.missing),
+    missingReasons: payload.header.missing_reasons,
+    stream: payload.ints(columns.stream),
+    streamValues: payload.floats(columns.stream_values),
+    pool: payload.ints(columns.pool),
+    pools: header.pools,
+    category: payload.ints(columns.category),
+    compileContext: payload.ints(columns.compile_context),
+    metadata: payload.ints(columns.metadata),
+    stepTime: payload.floats(columns.step_time),
+    timeOriginUs: header.time_origin_us,
+    reservedStep: payload.ints(columns.reserved_step),
+    reservedBytes: payload.floats(columns.reserved_bytes),
+    eventStep: payload.ints(columns.event_step),
+    eventAction: payload.ints(columns.event_action),
+    actions: header.actions,
+    eventAddr: payload.floats(columns.event_addr),
+    eventSize: payload.floats(columns.event_size),
+    eventStack: payload.ints(columns.event_stack),
+  }
+}
+
+/** Why an allocation has no frames, or "" where it has. */
+export function missingReason(device: Device, allocation: number): string {
+  return device.missingReasons[device.missing[allocation]]
+}
+
+/** How many allocations came before this one at its address. */
+export function version(device: Device, allocation: number): number {
+  let before = 0
+  for (let i = 0; i < allocation; i++) if (device.addr[i] === device.addr[allocation]) before++
+  return before
+}
+
+/** Frame ids of a stack, innermost first. */
+export function framesOf(stacks: Stacks, stack: number): number[] {
+  const frames: number[] = []
+  for (let node = stack < 0 ? -1 : stacks.stackNode[stack]; node >= 0; node = stacks.nodeParent[node]) {
+    frames.push(stacks.nodeFrame[node])
+  }
+  return frames
+}

@@ -1,0 +1,71 @@
+/** Numbers as text, the same as `snapreport/units.py` writes them. */
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+
+/** Bytes with three or four figures in binary units: `11.58 GiB`, `512 B`. */
+export function formatBytes(count: number): string {
+  const sign = count < 0 ? "-" : ""
+  let value = Math.abs(count)
+  if (value < 1024) return `${sign}${value} B`
+  for (let power = 1; power < UNITS.length; power++) {
+    value /= 1024
+    for (const [digits, bound] of [[2, 100], [1, 1000], [0, 1024]]) {
+      const text = value.toFixed(digits)
+      if (Number(text) < bound) return `${sign}${text} ${UNITS[power]}`
+    }
+  }
+  return `${sign}${Math.round(value)} EiB`
+}
+
+/** A change, with its sign; none is `0 B`. */
+export function formatSignedBytes(count: number): string {
+  return count > 0 ? `+${formatBytes(count)}` : formatBytes(count)
+}
+
+/** `22,332` */
+export function formatCount(count: number): string {
+  return String(Math.trunc(count)).replace(/\B(?=(\d{3})+(?!\d))/g, ",")
+}
+
+export function formatExact(bytes: number): string {
+  return `${formatCount(bytes)} bytes`
+}
+
+/** `1 allocation`, `2,000 allocations` */
+export function plural(count: number, word: string): string {
+  return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`
+}
+
+/** A share of a whole: `38.2 %`; never `0.0 %` for something. */
+export function formatShare(part: number, whole: number): string {
+  if (whole <= 0 || part === 0) return "0 %"
+  const percent = (100 * part) / whole
+  return percent < 0.1 ? "< 0.1 %" : `${percent.toFixed(1)} %`
+}
+
+/** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`. */
+export function formatDuration(us: number): string {
+  const size = Math.abs(us)
+  if (size < 1000) return `${Math.round(us)} \u00b5s`
+  if (size < 999_950) return `${(us / 1000).toFixed(size < 99_950 ? 1 : 0)} ms`
+  if (size < 60_000_000) return `${(us / 1e6).toFixed(2)} s`
+  const seconds = Math.round(us / 1e6)
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`
+}
+
+/** A step as people read it: `start` for -1. */
+export function formatStep(step: number): string {
+  return step < 0 ? "start" : `step ${formatCount(step)}`
+}
+
+/** The steps of a stage, whose end is exclusive: `5 to 89`; `none at 5` for a stage without an event. */
+export function formatSteps(start: number, end: number): string {
+  if (end < 0) return "before step 0"
+  const first = formatCount(Math.max(start, 0))
+  return end > Math.max(start, 0) ? `${first} to ${formatCount(Math.max(end - 1, 0))}` : `none at ${first}`
+}
+
+/** `0x7f3a00000000` */
+export function formatAddress(address: number): string {
+  return `0x${address.toString(16)}`
+}

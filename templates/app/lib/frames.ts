@@ -1,0 +1,63 @@
+/** What kind of code a frame is, and how it reads. */
+
+import type { Stacks } from "./device"
+
+/** The user's own code; an installed package; or torch, the standard library and C++ under them. */
+export type FrameKind = "user" | "library" | "runtime"
+
+const NO_FILE = /^(\?\?|none)?$/
+const PACKAGES = /[/\\](site|dist)-packages[/\\]/
+
+// Two of the kinds in `model/findings.py`.
+const OUTSIDE = 0
+const NODE = 2
+
+/** Whether folding keeps a frame: what is outside of PyTorch, and autograd nodes. */
+export function isKept(stacks: Stacks, frame: number): boolean {
+  return stacks.frameKind[frame] === OUTSIDE || stacks.frameKind[frame] === NODE
+}
+
+/** The kind of a frame, for the eye: the analysis' kinds, with installed packages told apart. */
+export function frameKind(stacks: Stacks, frame: number): FrameKind {
+  if (stacks.frameKind[frame] !== OUTSIDE) return "runtime"
+  return PACKAGES.test(stacks.strings[stacks.frameFile[frame]]) ? "library" : "user"
+}
+
+export interface FrameText {
+  /** As `shortName` gives it. */
+  name: string
+  fullName: string
+  file: string
+  /** The file's own name and line, `train.py:71`; empty where no file is known. */
+  place: string
+  /** Null where unknown. */
+  line: number | null
+}
+
+/** The words of a frame. C++ frames often know no file (`??`) and no line (0). */
+export function frameText(stacks: Stacks, frame: number): FrameText {
+  const fullName = stacks.strings[stacks.frameName[frame]]
+  const file = stacks.strings[stacks.frameFile[frame]]
+  const knownFile = !NO_FILE.test(file)
+  const line = stacks.frameLine[frame] > 0 ? stacks.frameLine[frame] : null
+  return {
+    name: shortName(fullName),
+    fullName,
+    file: knownFile ? file : "",
+    place: knownFile ? placeOf(file, line) : "",
+    line,
+  }
+}
+
+export function placeOf(file: string, line: number | null): string {
+  const base = file.slice(Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\")) + 1)
+  if (NO_FILE.test(base)) return ""
+  return line ? `${base}:${line}` : base
+}
+
+/** `at::native::mul(at::Tensor const&)` is `at::native::mul`, as call sites are named; Python's names stay. */
+export function shortName(name: string): string {
+  if (!name.includes("::")) return name
+  const cut = name.replace(/\((?!anonymous namespace\)|\)\()[^]*$/, "")
+  return cut.replace(/^torch::autograd::generated::/, "") || name
+}

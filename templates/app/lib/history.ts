@@ -1,0 +1,60 @@
+/** One device with what the views ask of it again and again: its curves, sites and times. */
+
+import type { Device, Stacks } from "./device"
+import { type Curve, Extremes, spread, stripsOf, totals } from "./curves"
+import type { OomSummary } from "./payload"
+import { groupBySite, type Sites } from "./sites"
+
+/** A failed request for memory. */
+export interface Oom extends OomSummary {
+  /** Stack id, or -1. */
+  stack: number
+}
+
+export class History {
+  readonly curves: Record<Curve | "reserved", Extremes>
+  readonly peakStep: Record<Curve, number>
+  readonly sites: Sites
+  readonly ooms: Oom[]
+
+  constructor(readonly device: Device, readonly stacks: Stacks) {
+    const reserved = spread(device.events, device.reservedStep, device.reservedBytes)
+    this.curves = {
+      allocated: new Extremes(totals(stripsOf(device, "allocated"))),
+      requested: new Extremes(totals(stripsOf(device, "requested"))),
+      reserved: new Extremes(reserved),
+    }
+    const peak = (curve: Curve) => this.curves[curve].firstMax(0, device.events + 1) - 1
+    this.peakStep = { allocated: peak("allocated"), requested: peak("requested") }
+    this.sites = groupBySite(device, stacks, this.peakStep.allocated)
+    // The summary's failed requests are the device's oom events, in order.
+    const events = [...device.eventAction.keys()].filter((event) => device.actions[device.eventAction[event]] === "oom")
+    this.ooms = device.summary.ooms.map((oom, k) => ({ ...oom, stack: device.eventStack[events[k]] ?? -1 }))
+  }
+
+  /** Bytes after a step. */
+  at(curve: Curve | "reserved", step: number): number {
+    return this.curves[curve].values[Math.min(Math.max(step, -1), this.device.events - 1) + 1]
+  }
+
+  /** The largest value of any curve. */
+  get highest(): number {
+    const all = Object.values(this.curves)
+    return Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+  }
+
+  get hasReserved(): boolean {
+    return this.device.reservedStep.length > 0
+  }
+
+  get hasTimes(): boolean {
+    return this.device.stepTime.length > 0
+  }
+
+  /** Microseconds since the first event, or null where the recording has no times. */
+  timeOf(step: number): number | null {
+    const { stepTime } = this.device
+    if (step < 0 || step >= stepTime.length) return null
+    return stepTime[step] - stepTime[0]
+  }
+}

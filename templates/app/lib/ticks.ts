@@ -1,0 +1,45 @@
+/** Round places for the marks of an axis. */
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+
+/** The power of 1024 in which a number of bytes is at least 1. */
+function unitOf(bytes: number): number {
+  let power = 0
+  while (power < UNITS.length - 1 && bytes >= 1024 ** (power + 1)) power++
+  return power
+}
+
+/** About `wanted` marks between low and high, round in the unit of the higher end: 0.5 GiB, 1 GiB. */
+export function byteTicks(low: number, high: number, wanted: number): number[] {
+  const rough = (high - low) / Math.max(wanted, 1)
+  if (!(rough > 0)) return []
+  const unit = 1024 ** unitOf(high)
+  return multiples(low, high, unit * nice(rough / unit))
+}
+
+/** The next of 1, 2, 5 times a power of ten. */
+function nice(rough: number): number {
+  const power = 10 ** Math.floor(Math.log10(rough))
+  return power * ([1, 2, 5, 10].find((value) => value * power >= rough * (1 - 1e-9)) ?? 10)
+}
+
+/** Multiples of 1, 2 or 5 times a power of ten, whole numbers only. */
+export function stepTicks(low: number, high: number, wanted: number): number[] {
+  const rough = Math.max((high - low) / Math.max(wanted, 1), 1)
+  return multiples(Math.max(low, 0), high, nice(rough))
+}
+
+function multiples(low: number, high: number, step: number): number[] {
+  const out: number[] = []
+  for (let k = Math.ceil(low / step); k * step <= high; k++) out.push(k * step)
+  return out
+}
+
+/** Writes byte ticks in the unit of the largest one, so that a column of labels reads evenly. */
+export function byteTickLabels(ticks: number[]): string[] {
+  const power = unitOf(ticks.length ? ticks[ticks.length - 1] : 0)
+  const scale = 1024 ** power
+  const spacing = ticks.length > 1 ? (ticks[1] - ticks[0]) / scale : 1
+  const digits = Math.max(0, Math.ceil(-Math.log10(spacing) - 1e-9))
+  return ticks.map((tick) => (tick === 0 ? "0" : `${(tick / scale).toFixed(digits)} ${UNITS[power]}`))
+}

@@ -1,0 +1,55 @@
+/** The part of the data that the timeline shows: a range of steps by a range of bytes. */
+
+/** The state after step s covers x from s to s + 1, so the start (step -1) covers -1 to 0. */
+export interface Window {
+  x0: number
+  x1: number
+  y0: number
+  y1: number
+}
+
+/** How far one may zoom in. */
+const LEAST_STEPS = 4
+const LEAST_BYTES = 4096
+
+/** Everything, with room for a label above the highest curve. */
+export function wholeWindow(events: number, highest: number): Window {
+  return { x0: -1, x1: Math.max(events, 1), y0: 0, y1: Math.max(highest * 1.09, LEAST_BYTES) }
+}
+
+/** Keeps a window inside the whole one and no smaller than can be read; its size changes last. */
+export function clampWindow(w: Window, whole: Window): Window {
+  const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, LEAST_STEPS)
+  const [y0, y1] = clampRange(w.y0, w.y1, whole.y0, whole.y1, LEAST_BYTES)
+  return { x0, x1, y0, y1 }
+}
+
+function clampRange(a: number, b: number, low: number, high: number, least: number): [number, number] {
+  const span = Math.min(Math.max(b - a, least), high - low)
+  // Growing to the least span happens around the middle, so zooming in never drifts.
+  const start = Math.min(Math.max((a + b - span) / 2, low), high - span)
+  return [start, start + span]
+}
+
+/** Moves by fractions of the window's own size. */
+export function panned(w: Window, dx: number, dy: number): Window {
+  const x = (w.x1 - w.x0) * dx
+  const y = (w.y1 - w.y0) * dy
+  return { x0: w.x0 + x, x1: w.x1 + x, y0: w.y0 + y, y1: w.y1 + y }
+}
+
+/** Scales about a point given in fractions of the window; a factor under 1 shows less. */
+export function zoomed(w: Window, atX: number, atY: number, factorX: number, factorY: number): Window {
+  const x = w.x0 + (w.x1 - w.x0) * atX
+  const y = w.y0 + (w.y1 - w.y0) * atY
+  return {
+    x0: x - (x - w.x0) * factorX,
+    x1: x + (w.x1 - x) * factorX,
+    y0: y - (y - w.y0) * factorY,
+    y1: y + (w.y1 - y) * factorY,
+  }
+}
+
+export function sameWindow(a: Window, b: Window): boolean {
+  return a.x0 === b.x0 && a.x1 === b.x1 && a.y0 === b.y0 && a.y1 === b.y1
+}

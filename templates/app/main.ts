@@ -1,0 +1,83 @@
+/** Starts the page; in a worker made of this same script, starts the painting instead. */
+
+import { readStacks } from "./lib/device"
+import { type Summary, unpack } from "./lib/payload"
+import type { Window } from "./lib/window"
+import { makeSurface } from "./gl/surface"
+import { DevicePage } from "./views/device_page"
+import { RasterClient } from "./worker/client"
+import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
+
+/** What scripts may use of a page, as `window.snapreport`. */
+interface PageApi {
+  /** All findings, as `snapreport summary --json` prints them. */
+  summary: Summary
+  /** The steps and bytes that the timeline shows. */
+  window(): Window | null
+  /** Whether the timeline has caught up with its window. */
+  settled(): boolean
+  /** The strips as drawn, without axes and labels. */
+  pixels(): ImageData | null
+}
+
+function publish(api: PageApi): void {
+  Object.assign(globalThis, { snapreport: api })
+}
+
+/** Unpacks the data and wakes the default device; the others wait until they are chosen. */
+async function startPage(script: string): Promise<void> {
+  const root = document.documentElement
+  root.classList.add("js")
+  // Unpacking, the worker's start and the graphics context each take a while, side by side.
+  const client = new RasterClient(script)
+  const unpacking = unpack(document.getElementById("payload")!.textContent!)
+  const surface = makeSurface()
+  performance.mark("surface")
+  const payload = await unpacking
+  performance.mark("unpacked")
+  const stacks = readStacks(payload)
+  const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
+  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index))
+  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
+  let shown = -1
+  const show = (index: number) => {
+    if (index === shown) return
+    pages.forEach((page, k) => k !== index && page.hide())
+    links.forEach((link, k) => (k === index ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")))
+    shown = index
+    pages[index].show(surface, client, () => {
+      performance.mark("first picture")
+      root.dataset.ready = String(index)
+    })
+  }
+  links.forEach((link, index) => link.addEventListener("click", (event) => {
+    event.preventDefault()
+    show(index)
+  }))
+  publish({
+    summary: payload.header.summary,
+    window: () => pages[shown]?.window ?? null,
+    settled: () => pages[shown]?.settled ?? true,
+    pixels: () => pages[shown]?.pixels() ?? null,
+  })
+  if (!pages.length) {
+    root.dataset.ready = ""
+    return
+  }
+  const asked = /^#device-(\d+)$/.exec(location.hash)
+  const wanted = asked ? Number(asked[1]) : -1
+  show(wanted in pages ? wanted : Math.max(articles.findIndex((article) => "default" in article.dataset), 0))
+}
+
+if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)
+else {
+  startPage(document.currentScript!.textContent!).catch((error: unknown) => {
+    // The page without its script is complete enough to read; say what happened and leave it.
+    document.documentElement.classList.remove("js")
+    const note = document.createElement("p")
+    note.className = "note"
+    note.textContent = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
+    document.querySelector("main")!.prepend(note)
+    console.error(error)
+  })
+}

@@ -1,0 +1,46 @@
+/** Making elements: strangers' text only ever becomes text nodes and attribute values. */
+
+type Child = Node | string | null | false | undefined
+type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>
+
+/** `h("td", { class: "num" }, "12")`; a function is a listener, `true` an empty attribute. */
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag)
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value as EventListener)
+    else if (value === true) element.setAttribute(name, "")
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value))
+  }
+  for (const child of children) if (child) element.append(child)
+  return element
+}
+
+/** A bar that fills a share of its cell. */
+export function meter(part: number, whole: number): HTMLElement {
+  const fill = h("i")
+  fill.style.width = `${whole > 0 ? ((100 * part) / whole).toFixed(2) : 0}%`
+  return h("span", { class: "meter", "aria-hidden": "true" }, fill)
+}
+
+/** A call site's colour. */
+export function swatch(colour: string): HTMLElement {
+  const element = h("i", { class: "swatch", "aria-hidden": "true" })
+  element.style.background = colour
+  return element
+}
+
+/** A C++ name that may break after `::`, and nowhere else if it fits. */
+export function nameText(name: string): DocumentFragment {
+  return breakable(name, /(?<=::)/)
+}
+
+/** A path that may break after its separators, and nowhere else if it fits. */
+export function pathText(path: string): DocumentFragment {
+  return breakable(path, /(?<=[\\/])/)
+}
+
+function breakable(text: string, after: RegExp): DocumentFragment {
+  const parts = document.createDocumentFragment()
+  for (const part of text.split(after)) parts.append(part, h("wbr"))
+  return parts
+}

@@ -1,0 +1,51 @@
+/** The box beside the pointer. */
+
+import { formatBytes, formatSignedBytes, formatSteps } from "../lib/format"
+import type { History } from "../lib/history"
+import type { StageSummary } from "../lib/payload"
+import { lifeText, siteOf, sizeText, whenText } from "./describe"
+import { h, swatch } from "./dom"
+import type { Geometry } from "./geometry"
+
+export class Tooltip {
+  readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
+
+  /** Shows a text near a point of the plot, on the side where there is room. */
+  show(content: HTMLElement, x: number, y: number, g: Geometry): void {
+    this.element.replaceChildren(content)
+    this.element.hidden = false
+    const { offsetWidth: width, offsetHeight: height } = this.element
+    const left = x + 16 + width > g.width ? Math.max(x - width - 12, 0) : x + 16
+    const top = Math.min(Math.max(y - height - 10, 0), Math.max(g.height - height, 0))
+    this.element.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`
+  }
+
+  hide(): void {
+    this.element.hidden = true
+  }
+}
+
+export function allocationTip(history: History, allocation: number, colour: string): HTMLElement {
+  const site = siteOf(history, allocation)
+  const life = lifeText(history, allocation)
+  return h("div", {},
+    h("b", {}, sizeText(history, allocation)), " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)), " ",
+    h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
+}
+
+export function oomTip(history: History, oom: number): HTMLElement {
+  const { size, device_free, step } = history.ooms[oom]
+  return h("div", {},
+    h("b", {}, `Out of memory: ${formatBytes(size)} wanted`), " ",
+    h("div", {}, `${formatBytes(device_free)} were free on the device`), " ",
+    h("div", { class: "tip-life" }, `${whenText(history, step)}; click for the call stack`))
+}
+
+export function stageTip(stage: StageSummary): HTMLElement {
+  return h("div", {},
+    h("b", {}, stage.name),
+    stage.peak_bytes !== null && h("div", {}, `peak ${formatBytes(stage.peak_bytes)}`
+      + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
+    h("div", { class: "tip-life" }, `steps ${formatSteps(stage.start_step, stage.end_step)}; click to zoom`))
+}

@@ -1,0 +1,121 @@
+/** Asks the worker for rasters: one at a time, the latest wish wins, a coarse one first where it is slow. */
+
+import type { Strips } from "../lib/curves"
+import type { Raster } from "../lib/raster"
+import { sameWindow, type Window } from "../lib/window"
+import type { LoadMessage, PaintedMessage, PaintMessage } from "./messages"
+import { RasterServer } from "./server"
+
+interface Wish {
+  window: Window
+  width: number
+  height: number
+}
+
+/** A full picture slower than this is preceded by a coarse one. */
+const PATIENCE_MS = 12
+const COARSE = 3
+
+export class RasterClient {
+  private worker: Worker | null = null
+  private local: RasterServer | null = null
+  private loaded: Strips | null = null
+  private job = 0
+  private busy: (Wish & { coarse: boolean }) | null = null
+  private wish: Wish | null = null
+  private spare: Uint32Array | undefined
+  private fullTook = 0
+
+  onRaster: (raster: Raster) => void = () => {}
+
+  /** `script` is the page's own code, which knows that it runs in a worker. */
+  constructor(script: string) {
+    try {
+      const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }))
+      this.worker = new Worker(url)
+      this.worker.onmessage = (event: MessageEvent<PaintedMessage>) => this.painted(event.data)
+      this.worker.onerror = () => this.workHere()
+    } catch {
+      this.workHere()
+    }
+  }
+
+  /** Whether nothing is asked for and nothing on its way. */
+  get idle(): boolean {
+    return !this.busy && !this.wish
+  }
+
+  /** Paints these strips from now on. */
+  load(strips: Strips): void {
+    this.loaded = strips
+    this.job++ // answers to earlier jobs show other strips
+    this.busy = this.wish = null
+    this.spare = undefined
+    this.fullTook = 0
+    this.send({ kind: "load", strips })
+  }
+
+  /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */
+  want(window: Window, width: number, height: number): void {
+    if (width < 1 || height < 1) return
+    this.wish = { window, width, height }
+    if (!this.busy) this.begin(this.fullTook > PATIENCE_MS)
+  }
+
+  /** Gives a picture's buffer back for the next one. */
+  recycle(raster: Raster): void {
+    this.spare = raster.ids
+  }
+
+  private begin(coarse: boolean): void {
+    if (!this.wish) return
+    const { window, width, height } = this.wish
+    const scale = coarse ? COARSE : 1
+    this.busy = { ...this.wish, coarse }
+    if (!coarse) this.wish = null
+    const recycled = this.spare
+    this.spare = undefined
+    this.send({
+      kind: "paint", job: ++this.job, window, recycled,
+      width: Math.ceil(width / scale), height: Math.ceil(height / scale),
+    })
+  }
+
+  private painted(answer: PaintedMessage): void {
+    if (answer.job !== this.job || !this.busy) return
+    const done = this.busy
+    this.busy = null
+    if (!done.coarse) this.fullTook = answer.took
+    this.onRaster(answer.raster)
+    if (!this.wish) return
+    // The same window still: now the full picture. Another one: coarse again if that is needed.
+    const same = sameWindow(this.wish.window, done.window)
+    this.begin(!(done.coarse && same) && this.fullTook > PATIENCE_MS)
+  }
+
+  private send(message: LoadMessage | PaintMessage): void {
+    if (this.worker) {
+      const transfer = message.kind === "paint" && message.recycled ? [message.recycled.buffer as ArrayBuffer] : []
+      this.worker.postMessage(message, transfer)
+    } else if (this.local) {
+      const server = this.local
+      setTimeout(() => {
+        const answer = server.handle(message)
+        if (answer) this.painted(answer)
+      })
+    }
+  }
+
+  private workHere(): void {
+    if (this.local) return
+    this.worker?.terminate()
+    this.worker = null
+    this.local = new RasterServer()
+    if (this.loaded) this.send({ kind: "load", strips: this.loaded })
+    if (this.busy) {
+      this.wish ??= this.busy
+      this.busy = null
+    }
+    this.begin(false)
+  }
+}

@@ -1,0 +1,37 @@
+/** Paints rasters on request: in a worker, or in the page where no worker can start. */
+
+import { Extremes, totals } from "../lib/curves"
+import { Rasteriser } from "../lib/raster"
+import type { LoadMessage, PaintedMessage, PaintMessage } from "./messages"
+
+export class RasterServer {
+  private rasteriser: Rasteriser | null = null
+
+  /** Handles one message; a request to paint is answered. */
+  handle(message: LoadMessage | PaintMessage): PaintedMessage | null {
+    if (message.kind === "load") {
+      this.rasteriser = new Rasteriser(message.strips, new Extremes(totals(message.strips)))
+      return null
+    }
+    if (!this.rasteriser) return null
+    const begun = performance.now()
+    const { job, window, width, height, recycled } = message
+    const raster = this.rasteriser.paint(window, width, height, recycled)
+    return { job, raster, took: performance.now() - begun }
+  }
+}
+
+/** Makes the worker's global scope answer messages. */
+export function serve(scope: DedicatedWorkerGlobalScopeLike): void {
+  const server = new RasterServer()
+  scope.onmessage = (event) => {
+    const answer = server.handle(event.data)
+    if (answer) scope.postMessage(answer, [answer.raster.ids.buffer as ArrayBuffer])
+  }
+}
+
+/** The part of a worker's global scope that is used; TypeScript cannot load both libraries at once. */
+export interface DedicatedWorkerGlobalScopeLike {
+  onmessage: ((event: MessageEvent<LoadMessage | PaintMessage>) => void) | null
+  postMessage(message: unknown, transfer: Transferable[]): void
+}

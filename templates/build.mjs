@@ -1,0 +1,35 @@
+// Builds app/ and style.css into built/, minified; with --check only says whether built/ is stale.
+import { build } from "esbuild"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const here = dirname(fileURLToPath(import.meta.url))
+const result = await build({
+  absWorkingDir: here,
+  entryPoints: { app: "app/main.ts", style: "style.css" },
+  bundle: true,
+  minify: true,
+  write: false,
+  outdir: "built",
+  format: "iife",
+  target: ["chrome110", "firefox115", "safari16.4"],
+  charset: "ascii", // the page is UTF-8, but the worker's Blob and odd mail gateways need not be
+  legalComments: "none",
+})
+
+let stale = false
+await mkdir(join(here, "built"), { recursive: true })
+for (const file of result.outputFiles) {
+  const old = await readFile(file.path, "utf8").catch(() => "")
+  if (old === file.text) continue
+  stale = true
+  if (!process.argv.includes("--check")) await writeFile(file.path, file.text)
+}
+if (stale && process.argv.includes("--check")) {
+  console.error("templates/built is stale; run: make front")
+  process.exit(1)
+}
+for (const file of result.outputFiles) {
+  console.log(`${file.path.slice(here.length + 1)}  ${file.contents.length} bytes`)
+}
