@@ -1,0 +1,36 @@
+"""The command line: the group, its options, and ``main``, which the console script calls."""
+
+from __future__ import annotations
+
+import click
+
+from snapreport.commands.console import Commands, exit_on_terminate
+from snapreport.commands.convert import convert
+from snapreport.commands.render import render
+from snapreport.commands.summary import summary
+from snapreport.version import __version__
+
+__all__ = ["cli", "main"]
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")
+def cli() -> None:
+    """See what held a PyTorch CUDA memory snapshot's memory, and show it to others.
+
+    \b
+    Example:
+      snapreport convert snap.pickle -o snap.zip
+      snapreport render snap.zip -o report.html
+    """
+
+
+cli.add_command(convert)
+cli.add_command(render)
+cli.add_command(summary)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    exit_on_terminate()
+    cli(prog_name="snapreport")

@@ -1,0 +1,119 @@
+"""The terminal: errors as one line, notes and progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from snapreport.errors import OutputError, SnapreportError
+from snapreport.progress import Progress, silent
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+
+MOST_WARNINGS = 5
+
+
+class Commands(click.Group):
+    """A group that turns expected errors into one line on stderr and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; show an expected error, or Ctrl-C, as one line."""
+        try:
+            return super().invoke(ctx)
+        except SnapreportError as error:
+            raise click.ClickException(one_line(str(error))) from error
+        except MemoryError as error:
+            message = "not enough memory for this file; try again where more is free."
+            raise click.ClickException(message) from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted; no unfinished file is left behind.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def exit_on_terminate() -> None:
+    """Let SIGTERM, as a batch system sends it, clean up as Ctrl-C does."""
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def one_line(text: str) -> str:
+    """Escape what would break the line or drive the terminal: texts may be a stranger's."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def say(text: str) -> None:
+    """Write one line for the reader to stderr."""
+    click.echo(one_line(text), err=True)
+
+
+def say_warnings(texts: list[str]) -> None:
+    """Write the first few warnings to stderr, a line each, and how many more there are."""
+    for text in texts[:MOST_WARNINGS]:
+        say(f"Warning: {text}")
+    if len(texts) > MOST_WARNINGS:
+        say(f"Warning: {len(texts) - MOST_WARNINGS} more; the report lists all of them.")
+
+
+def print_path(path: Path) -> None:
+    """Write the path of a result to stdout, byte for byte, so that it can be piped.
+
+    Nothing is written where the result went to a pipe or device: that may be stdout itself.
+    """
+    if path.is_file():
+        click.echo(os.fsencode(path))
+
+
+def print_bytes(text: bytes) -> None:
+    """Write a result to stdout.
+
+    Raises:
+        OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
+    """
+    try:
+        click.echo(text, nl=False)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        # Python writes what is left when it exits, and would fail again; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputError(f"stdout cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+    """Show what is being done on stderr while the body runs.
+
+    Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(what: str, fraction: float | None) -> None:
+            total = None if fraction is None else 1.0
+            bar.update(task, description=what, total=total, completed=fraction or 0.0)
+
+        yield show

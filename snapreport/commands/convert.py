@@ -1,0 +1,57 @@
+"""``snapreport convert``: a snapshot becomes a portable bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import snapreport
+from snapreport.commands.console import print_path, progress_bar, say, say_warnings
+from snapreport.commands.options import (
+    force_option,
+    output_option,
+    quiet_option,
+    source_argument,
+)
+from snapreport.files import output_path
+from snapreport.units import format_bytes
+
+
+@click.command(short_help="Turn a snapshot into a portable bundle.")
+@source_argument("SNAPSHOT")
+@output_option("BUNDLE.zip")
+@force_option
+@quiet_option
+def convert(source: Path, output: Path | None, force: bool, quiet: bool) -> None:
+    """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
+
+    SNAPSHOT is what torch.cuda.memory._dump_snapshot() writes, also compressed with gzip or
+    zstd, or JSON of the same shape. The bundle is a zip with the whole history as SQLite
+    (elements.db) and the timeline as JSON (allocations.json). Its path is printed.
+
+    \b
+    Example:
+      snapreport convert snap.pickle -o snap.zip
+    """
+    with progress_bar(quiet) as progress:
+        path = snapreport.convert(
+            source, output_path(source, output, ".zip"), force=force, progress=progress
+        )
+    if path.is_file() and not quiet:  # not so where it was written to a pipe
+        _say_what_came_of_it(source, path)
+    print_path(path)
+
+
+def _say_what_came_of_it(source: Path, bundle: Path) -> None:
+    """Say the bundle's size, and the warnings that its manifest holds."""
+    import zipfile
+
+    import orjson
+
+    before, after = source.stat().st_size, bundle.stat().st_size
+    share = f"{after / before:.1%} of the snapshot's {format_bytes(before)}"
+    say(f"{bundle.name}: {format_bytes(after)}, {share}.")
+    with zipfile.ZipFile(bundle) as archive:
+        manifest = orjson.loads(archive.read("manifest.json"))
+    say_warnings([warning["text"] for warning in manifest["warnings"]])

@@ -1,0 +1,39 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def source_argument(metavar: str) -> Callable[[F], F]:
+    """The input file. Whether it exists is for the reader to say: status 1, not wrong usage."""
+    return click.argument("source", metavar=metavar, type=click.Path(path_type=Path))
+
+
+def output_option(metavar: str) -> Callable[[F], F]:
+    """``-o``: the file to write, or a folder to write into."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar=metavar,
+        type=click.Path(path_type=Path),
+        help="File to write, or a folder to write into. "
+        "By default the name comes from the input, in the current folder.",
+    )
+
+
+def device_option(what: str) -> Callable[[F], F]:
+    """``--device``: which device, by number or name."""
+    return click.option("--device", metavar="N", help=f"{what}, such as 0, cuda:1 or cpu.")
+
+
+force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="No progress, notes or warnings on stderr."
+)

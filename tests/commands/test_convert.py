@@ -1,0 +1,92 @@
+"""``snapreport convert``: what it writes and what it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from snapreport.commands.console import say_warnings
+from tests.commands.conftest import Run
+
+
+def test_the_path_is_all_of_stdout_and_the_size_goes_to_stderr(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    result = run("convert", snapshot, "-o", "out.zip")
+    assert result.exit_code == 0
+    assert result.stdout == "out.zip\n"
+    assert "% of the snapshot's" in result.stderr
+    assert os.listdir(folder) == ["out.zip"]
+    assert {"manifest.json", "elements.db", "allocations.json"} <= set(
+        zipfile.ZipFile(folder / "out.zip").namelist()
+    )
+
+
+def test_without_output_the_name_comes_from_the_input(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    assert run("convert", snapshot).stdout == "snap.zip\n"
+    assert os.listdir(folder) == ["snap.zip"]
+
+
+def test_a_folder_as_output_is_written_into(run: Run, snapshot: Path, folder: Path) -> None:
+    (folder / "bundles").mkdir()
+    assert run("convert", snapshot, "-o", "bundles").stdout == "bundles/snap.zip\n"
+    assert (folder / "bundles" / "snap.zip").is_file()
+
+
+def test_quiet_leaves_stderr_empty(run: Run, snapshot: Path) -> None:
+    result = run("convert", snapshot, "--quiet")
+    assert result.stdout == "snap.zip\n"
+    assert result.stderr == ""
+
+
+def test_force_replaces_the_output(run: Run, snapshot: Path, folder: Path) -> None:
+    (folder / "snap.zip").write_text("old")
+    assert run("convert", snapshot, "--force").exit_code == 0
+    assert zipfile.is_zipfile(folder / "snap.zip")
+
+
+def test_equal_input_gives_equal_bytes(run: Run, snapshot: Path, folder: Path) -> None:
+    run("convert", snapshot, "-o", "one.zip")
+    run("convert", snapshot, "-o", "two.zip")
+    assert (folder / "one.zip").read_bytes() == (folder / "two.zip").read_bytes()
+
+
+def test_a_name_that_is_not_utf_8_comes_out_byte_for_byte(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    shutil.copy(snapshot, os.fsdecode(b"caf\xe9.pickle"))
+    result = run("convert", os.fsdecode(b"caf\xe9.pickle"), "--quiet")
+    assert result.stdout_bytes == b"caf\xe9.zip\n"
+
+
+def test_the_snapshot_s_warnings_are_said_a_line_each(run: Run, samples: Path) -> None:
+    result = run("convert", samples / "state_only.pickle")
+    said = result.stderr.splitlines()
+    assert len(said) > 1
+    assert all(line.startswith("Warning: ") for line in said[1:])
+
+
+def test_of_many_warnings_the_first_five_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    say_warnings([f"number {i}" for i in range(7)])
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["Warning: number 0", "Warning: number 1"]
+    assert said[5:] == ["Warning: 2 more; the report lists all of them."]
+
+
+def test_a_bundle_can_be_written_to_a_pipe(snapshot: Path, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "snapreport", "convert", snapshot, "-o", "/dev/stderr"],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr.startswith(b"PK")
+    assert os.listdir(folder) == []
