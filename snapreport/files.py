@@ -30,8 +30,10 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
         ending: the ending of a name made from the input's, with its dot.
 
     Raises:
-        OutputError: that would be the input itself.
+        OutputError: that would be the input itself, or ``-``, which is no file here.
     """
+    if output is not None and str(output) == "-":
+        raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
     if output is None or output.is_dir():
         name = source.name
         for known in (_COMPRESSED, _KINDS):

@@ -146,3 +146,8 @@ def test_the_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
         pass
     (tmp_path / "any").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_dash_is_not_taken_for_a_file_s_name() -> None:
+    with pytest.raises(OutputError, match="/dev/stdout"):
+        output_path(Path("snap.pickle"), Path("-"), ".zip")
