@@ -70,6 +70,8 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
+        curves=curves.named(),
+        times=times,
         reserved_steps=changes[0] if reserves else none,
         reserved_bytes=changes[1] if reserves else none,
         missing=missing_reason(history, tables.stacks),

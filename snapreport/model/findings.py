@@ -188,6 +188,10 @@ class DeviceFindings:
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, ``reserved``."""
+    curves: dict[str, NDArray[np.int64]]
+    """Bytes after each step, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
+    times: NDArray[np.int64]
+    """Each step's time in microseconds, NO_TIME where unknown; shape (n_events,)."""
     reserved_steps: NDArray[np.int64]
     """Steps from which reserved has a new value; the first is -1."""
     reserved_bytes: NDArray[np.int64]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from snapreport.collector import collector_off
-from snapreport.errors import InputError, NotASnapshotError, SnapreportError
+from snapreport.errors import NotASnapshotError, SnapreportError
 from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
 from snapreport.progress import Progress, silent
 from snapreport.read.annotations import read_annotations
@@ -36,8 +36,6 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
             with open_source(path) as (source, data):
                 top = _parse(data)
             return _to_columns(source, top, progress)
-    except (NotASnapshotError, InputError) as error:
-        raise type(error)(f"{path} {error}") from error.__cause__
     except RecursionError as error:
         raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
     except MemoryError as error:

@@ -199,21 +199,11 @@ def _distinct_rows(
 
 def _times_by_step(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
     """Microseconds after the first known time for each step; empty where there are no times."""
-    history = device.history
-    times = np.full(history.events, NO_TIME, dtype=np.int64)
-    allocations = history.allocations
-    for steps, values in (
-        (allocations.alloc_step, allocations.alloc_time_us),
-        (allocations.free_requested_step, allocations.free_requested_time_us),
-        (allocations.free_step, allocations.free_time_us),
-        (history.other.step, history.other.time_us),
-    ):
-        known = (steps >= 0) & (steps < history.events) & (values != NO_TIME)
-        times[steps[known]] = values[known]
+    times = device.times
     known_steps = np.flatnonzero(times != NO_TIME)
     if not len(known_steps):
         return None, np.zeros(0, dtype=np.int64)
     origin = int(times[known_steps[0]])
     # A step without a time has that of the step before it; those before the first known have it.
-    latest = np.searchsorted(known_steps, np.arange(history.events), side="right") - 1
+    latest = np.searchsorted(known_steps, np.arange(len(times)), side="right") - 1
     return origin, times[known_steps[np.maximum(latest, 0)]] - origin

@@ -38,16 +38,10 @@ class CurvePicture:
 
 def draw_curves(device: DeviceFindings) -> CurvePicture:
     """Reduce the curves to a picture in which no column loses its maximum."""
-    history = device.history
-    allocations, events = history.allocations, history.events
-    allocated = _totals(
-        events, allocations.alloc_step, allocations.free_requested_step, allocations.block_size
-    )
-    requested = _totals(events, allocations.alloc_step, allocations.free_step, allocations.size)
-    reserved = np.zeros(events + 1, dtype=np.int64)
-    np.add.at(reserved, device.reserved_steps + 1, np.diff(device.reserved_bytes, prepend=0))
-    reserved = np.cumsum(reserved)
-    highest = max(int(c.max()) for c in (allocated, requested, reserved)) or 1
+    events = device.history.events
+    allocated, requested = device.curves["allocated"], device.curves["requested"]
+    reserved = device.curves.get("reserved")
+    highest = max(int(c.max()) for c in device.curves.values()) or 1
     top = highest * 1.06
 
     def y(value: int) -> float:
@@ -66,7 +60,7 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
     return CurvePicture(
         allocated=f"{line(allocated)}V{HEIGHT}H0Z",
         requested=line(requested),
-        reserved=line(reserved) if len(device.reserved_steps) else "",
+        reserved="" if reserved is None else line(reserved),
         peak_x=x(device.peak.step),
         peak_y=y(device.peak.allocated),
         ticks=tuple((y(value), format_bytes(value)) for value in _round_values(highest)),
@@ -79,16 +73,6 @@ def maxima(curve: NDArray[np.int64]) -> NDArray[np.int64]:
     columns = min(_COLUMNS, len(curve))
     starts = np.arange(columns) * len(curve) // columns
     return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
-
-
-def _totals(
-    events: int, birth: NDArray[np.int64], death: NDArray[np.int64], size: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Bytes live after each step; element s + 1 is step s."""
-    change = np.zeros(events + 2, dtype=np.int64)
-    np.add.at(change, birth + 1, size)
-    np.add.at(change, np.minimum(death, events) + 1, -size)
-    return np.cumsum(change)[: events + 1]
 
 
 def _round_values(highest: int) -> list[int]:

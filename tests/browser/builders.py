@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -197,6 +198,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     }
     if spec.allocator:
         peaks["reserved"] = CurvePeak(reserved, -1, None)
+        curves["reserved"] = np.full(events + 1, reserved, dtype=np.int64)
     return DeviceFindings(
         history=history,
         recorded=events > 1,
@@ -206,6 +208,8 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         peak=amounts(peak),
         end=amounts(events - 1),
         peaks=peaks,
+        curves=curves,
+        times=_times(events, time, born, freed, oom_steps),
         reserved_steps=_ints([-1] if spec.allocator else []),
         reserved_bytes=_ints([reserved] if spec.allocator else []),
         missing=np.array([row.stack is None for row in spec.rows], dtype=np.int8),
@@ -224,6 +228,17 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
             for text in spec.warnings
         ),
     )
+
+
+def _times(
+    events: int, time: Callable[[NDArray[np.int64]], NDArray[np.int64]], *steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Times of the steps at which something happens; the others have none."""
+    times = np.full(events, NO_TIME, dtype=np.int64)
+    for some in steps:
+        known = some[(some >= 0) & (some < events)]
+        times[known] = time(known)
+    return times
 
 
 def _sites(rows: list[Row], peak: int) -> tuple[CallSite, ...]:
