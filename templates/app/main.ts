@@ -1,10 +1,13 @@
 /** Starts the page; in a worker made of this same script, starts the painting instead. */
 
 import { readStacks } from "./lib/device"
+import type { Link } from "./lib/link"
 import { type Summary, unpack } from "./lib/payload"
 import type { Window } from "./lib/window"
 import { makeSurface } from "./gl/surface"
+import { Address } from "./views/address"
 import { DevicePage } from "./views/device_page"
+import { themeSwitch } from "./views/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 
@@ -12,19 +15,21 @@ import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 interface PageApi {
   /** All findings, as `snapreport summary --json` prints them. */
   summary: Summary
-  /** The steps and bytes that the timeline shows. */
+  /** The part of the axis and the bytes that the timeline shows. */
   window(): Window | null
   /** Whether the timeline has caught up with its window. */
   settled(): boolean
   /** The strips as drawn, without axes and labels. */
   pixels(): ImageData | null
+  /** The fragment that opens the present view. */
+  link(): string
 }
 
 function publish(api: PageApi): void {
   Object.assign(globalThis, { snapreport: api })
 }
 
-/** Unpacks the data and wakes the default device; the others wait until they are chosen. */
+/** Unpacks the data and wakes the device of the link, or the default; the others wait until they are chosen. */
 async function startPage(script: string): Promise<void> {
   const root = document.documentElement
   root.classList.add("js")
@@ -33,40 +38,47 @@ async function startPage(script: string): Promise<void> {
   const unpacking = unpack(document.getElementById("payload")!.textContent!)
   const surface = makeSurface()
   performance.mark("surface")
+  document.querySelector(".masthead")!.append(themeSwitch())
   const payload = await unpacking
   performance.mark("unpacked")
   const stacks = readStacks(payload)
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
-  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index))
-  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
+  const opening = Math.max(articles.findIndex((article) => "default" in article.dataset), 0)
   let shown = -1
-  const show = (index: number) => {
-    if (index === shown) return
+  const address = new Address(
+    () => pages[shown]?.link(shown === opening ? undefined : shown) ?? {},
+    (link) => show(link.device ?? opening, link),
+  )
+  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, () => address.touch()))
+  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
+  const show = (index: number, link: Link) => {
+    if (index === shown || !(index in pages)) return pages[shown]?.follow(link)
     pages.forEach((page, k) => k !== index && page.hide())
-    links.forEach((link, k) => (k === index ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")))
+    links.forEach((each, k) => (k === index ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current")))
     shown = index
-    pages[index].show(surface, client, () => {
+    pages[index].show(surface, client, link, () => {
       performance.mark("first picture")
       root.dataset.ready = String(index)
     })
   }
-  links.forEach((link, index) => link.addEventListener("click", (event) => {
+  links.forEach((each, index) => each.addEventListener("click", (event) => {
     event.preventDefault()
-    show(index)
+    show(index, {})
+    address.touch()
   }))
   publish({
     summary: payload.header.summary,
     window: () => pages[shown]?.window ?? null,
     settled: () => pages[shown]?.settled ?? true,
     pixels: () => pages[shown]?.pixels() ?? null,
+    link: () => address.fragment,
   })
   if (!pages.length) {
-    root.dataset.ready = ""
+    root.dataset.ready = root.dataset.complete = ""
     return
   }
-  const asked = /^#device-(\d+)$/.exec(location.hash)
-  const wanted = asked ? Number(asked[1]) : -1
-  show(wanted in pages ? wanted : Math.max(articles.findIndex((article) => "default" in article.dataset), 0))
+  const wanted = Address.read()
+  show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
 }
 
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)

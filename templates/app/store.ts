@@ -2,32 +2,65 @@
 
 import type { Curve } from "./lib/curves"
 import type { History } from "./lib/history"
-import { clampWindow, wholeWindow, type Window } from "./lib/window"
+import type { Axis, Scale } from "./lib/scale"
+import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/window"
+
+/** Allocations that a panel picked out; the timeline brings them out, too. */
+export interface Selection {
+  /** Which panel picked them, and what: enough for that panel to pick them again. */
+  panel: string
+  key: string
+  /** What to call them. */
+  label: string
+  /** 1 for each allocation that belongs to it. */
+  rows: Uint8Array
+}
+
+/** A ruler between two points of the timeline, in the window's units. */
+export interface Ruler {
+  x0: number
+  y0: number
+  x1: number
+  y1: number
+}
 
 export interface State {
   window: Window
-  /** Which curve the strips stack up to. */
+  axis: Axis
+  /** Which curve the strips stack up to, and what every panel counts. */
   curve: Curve
+  /** The step whose state every panel shows; -1 is the start. */
+  cursor: number
+  /** What the strips are coloured by. */
+  colouring: string
+  /** Rows of the colouring's groups that are left out of the timeline. */
+  filtered: ReadonlySet<number>
   /** Allocation ids, or -1. */
   hovered: number
   pinned: number
   /** Position among the failed requests, or -1; never together with a pinned allocation. */
   pinnedOom: number
-  /** Call site rows, or -1: under the pointer in a list, and chosen. */
-  hoveredSite: number
-  chosenSite: number
+  /** Rows of the colouring's groups, or -1: under the pointer in a list, and chosen. */
+  hoveredGroup: number
+  chosenGroup: number
+  selection: Selection | null
+  ruler: Ruler | null
+  /** The open panel, and the text it searches for. */
+  tab: string
+  search: string
 }
 
 export class Store {
-  readonly whole: Window
   private current: State
   private readonly listeners: ((state: State, before: State) => void)[] = []
 
   constructor(readonly history: History) {
-    this.whole = wholeWindow(history.device.events, history.highest)
+    const curve = "allocated"
     this.current = {
-      window: this.whole, curve: "allocated",
-      hovered: -1, pinned: -1, pinnedOom: -1, hoveredSite: -1, chosenSite: -1,
+      window: wholeWindow(history.scale("steps").whole, history.highest), axis: "steps", curve,
+      cursor: this.opening(curve), colouring: "site", filtered: new Set(),
+      hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
+      selection: null, ruler: null, tab: "stacks", search: "",
     }
   }
 
@@ -35,13 +68,43 @@ export class Store {
     return this.current
   }
 
+  /** Where steps lie on the present axis. */
+  get scale(): Scale {
+    return this.history.scale(this.current.axis)
+  }
+
+  /** Everything, on the present axis. */
+  get whole(): Window {
+    return wholeWindow(this.scale.whole, this.history.highest)
+  }
+
   /** Changes part of the state; listeners mark what to draw and one animation frame draws it. */
   set(change: Partial<State>): void {
     const before = this.current
     const next = { ...before, ...change }
-    if (change.window) next.window = clampWindow(change.window, this.whole)
+    if (next.axis !== before.axis && !change.window) {
+      next.window = this.carried(before.window, before.axis, next.axis)
+      next.ruler = null
+    }
+    if (next.curve !== before.curve && change.cursor === undefined && before.cursor === this.opening(before.curve)) {
+      next.cursor = this.opening(next.curve) // each curve has its own peak
+    }
+    if (next.colouring !== before.colouring) Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
     this.current = next
+    if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
+    if (sameWindow(next.window, before.window)) next.window = before.window
     for (const listener of this.listeners) listener(next, before)
+  }
+
+  /** Shows the state after a step everywhere, and brings that step into the timeline's sight. */
+  goTo(step: number, change: Partial<State> = {}): void {
+    const cursor = Math.min(Math.max(step, -1), this.history.device.events - 1)
+    const { window: w } = this.current
+    const [from, to] = [this.scale.xOf(cursor), this.scale.endOf(cursor)]
+    const half = (w.x1 - w.x0) / 2
+    const middle = (from + to) / 2
+    const window = from >= w.x0 && to <= w.x1 ? w : { ...w, x0: middle - half, x1: middle + half }
+    this.set({ cursor, window, ...change })
   }
 
   /** Shows the details of an allocation, or of none. */
@@ -51,15 +114,24 @@ export class Store {
 
   /** Shows the details of a failed request, and its step if that is out of sight. */
   pinOom(oom: number): void {
-    const { window: w } = this.current
-    const { step } = this.history.ooms[oom]
-    const seen = step >= w.x0 && step + 1 <= w.x1
-    const half = (w.x1 - w.x0) / 2
-    const window = seen ? w : { ...w, x0: step + 0.5 - half, x1: step + 0.5 + half }
-    this.set({ pinned: -1, pinnedOom: oom, window })
+    this.goTo(this.history.ooms[oom].step, { pinned: -1, pinnedOom: oom })
   }
 
   on(listener: (state: State, before: State) => void): void {
     this.listeners.push(listener)
+  }
+
+  /** The step that a page opens at: the peak, or the end where nothing was recorded. */
+  opening(curve: Curve): number {
+    const { history } = this
+    return history.device.summary.recorded ? history.peakStep[curve] : history.device.events - 1
+  }
+
+  /** The same steps on another axis. */
+  private carried(w: Window, from: Axis, to: Axis): Window {
+    const [before, after] = [this.history.scale(from), this.history.scale(to)]
+    if (w.x0 <= before.whole[0] && w.x1 >= before.whole[1]) return { ...w, x0: after.whole[0], x1: after.whole[1] }
+    const [first, end] = before.stepsIn(w.x0, w.x1)
+    return { ...w, x0: after.xOf(first), x1: after.endOf(Math.max(end - 1, first)) }
   }
 }

@@ -3,6 +3,7 @@
 import type { Device, Stacks } from "./device"
 import { type Curve, Extremes, spread, stripsOf, totals } from "./curves"
 import type { OomSummary } from "./payload"
+import { type Axis, type Scale, StepScale, TimeScale } from "./scale"
 import { groupBySite, type Sites } from "./sites"
 
 /** A failed request for memory. */
@@ -12,16 +13,18 @@ export interface Oom extends OomSummary {
 }
 
 export class History {
-  readonly curves: Record<Curve | "reserved", Extremes>
+  readonly curves: Record<Curve | "active" | "reserved", Extremes>
   readonly peakStep: Record<Curve, number>
   readonly sites: Sites
   readonly ooms: Oom[]
+  private readonly scales: Partial<Record<Axis, Scale>> = {}
 
   constructor(readonly device: Device, readonly stacks: Stacks) {
     const reserved = spread(device.events, device.reservedStep, device.reservedBytes)
     this.curves = {
       allocated: new Extremes(totals(stripsOf(device, "allocated"))),
       requested: new Extremes(totals(stripsOf(device, "requested"))),
+      active: new Extremes(totals({ ...stripsOf(device, "requested"), height: device.block })),
       reserved: new Extremes(reserved),
     }
     const peak = (curve: Curve) => this.curves[curve].firstMax(0, device.events + 1) - 1
@@ -33,7 +36,7 @@ export class History {
   }
 
   /** Bytes after a step. */
-  at(curve: Curve | "reserved", step: number): number {
+  at(curve: Curve | "active" | "reserved", step: number): number {
     return this.curves[curve].values[Math.min(Math.max(step, -1), this.device.events - 1) + 1]
   }
 
@@ -49,6 +52,11 @@ export class History {
 
   get hasTimes(): boolean {
     return this.device.stepTime.length > 0
+  }
+
+  /** Where steps lie; by the clock only where there are times. */
+  scale(axis: Axis): Scale {
+    return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.stepTime) : new StepScale(this.device.events))
   }
 
   /** Microseconds since the first event, or null where the recording has no times. */

@@ -16,12 +16,38 @@ export interface Theme {
   background: [number, number, number]
 }
 
+const systemDark = () => matchMedia("(prefers-color-scheme: dark)")
+const listeners = new Set<() => void>()
+
+/** Whether the page is dark: by its own switch, else as the system is set. */
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset.theme
+  return chosen ? chosen === "dark" : systemDark().matches
+}
+
+/** Sets the page's own switch. */
+export function chooseTheme(theme: "light" | "dark"): void {
+  document.documentElement.dataset.theme = theme
+  for (const listener of listeners) listener()
+}
+
+/** Calls back whenever the page turns light or dark; returns how to stop that. */
+export function onTheme(listener: () => void): () => void {
+  const system = systemDark()
+  listeners.add(listener)
+  system.addEventListener("change", listener)
+  return () => {
+    listeners.delete(listener)
+    system.removeEventListener("change", listener)
+  }
+}
+
 export function readTheme(element: Element): Theme {
   const style = getComputedStyle(element)
   const value = (name: string) => style.getPropertyValue(`--${name}`).trim()
   const hex = value("plot")
   return {
-    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    dark: isDark(),
     text: value("text"),
     muted: value("muted"),
     grid: value("grid"),

@@ -1,6 +1,6 @@
-/** The part of the data that the timeline shows: a range of steps by a range of bytes. */
+/** The part of the data that the timeline shows: a range of steps or times by a range of bytes. */
 
-/** The state after step s covers x from s to s + 1, so the start (step -1) covers -1 to 0. */
+/** x in units of the axis (`lib/scale.ts`): steps or microseconds; y in bytes. */
 export interface Window {
   x0: number
   x1: number
@@ -8,18 +8,18 @@ export interface Window {
   y1: number
 }
 
-/** How far one may zoom in. */
-const LEAST_STEPS = 4
+/** How far one may zoom in: steps or microseconds, and bytes. */
+const LEAST_X = 4
 const LEAST_BYTES = 4096
 
 /** Everything, with room for a label above the highest curve. */
-export function wholeWindow(events: number, highest: number): Window {
-  return { x0: -1, x1: Math.max(events, 1), y0: 0, y1: Math.max(highest * 1.09, LEAST_BYTES) }
+export function wholeWindow([x0, x1]: [number, number], highest: number): Window {
+  return { x0, x1, y0: 0, y1: Math.max(highest * 1.09, LEAST_BYTES) }
 }
 
 /** Keeps a window inside the whole one and no smaller than can be read; its size changes last. */
 export function clampWindow(w: Window, whole: Window): Window {
-  const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, LEAST_STEPS)
+  const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, LEAST_X)
   const [y0, y1] = clampRange(w.y0, w.y1, whole.y0, whole.y1, LEAST_BYTES)
   return { x0, x1, y0, y1 }
 }

@@ -1,51 +1,67 @@
-/** One device's part of the page: puts the living timeline and tree where the still ones were. */
+/** One device's part of the page: puts the living timeline and panels where the still parts were. */
 
-import { History } from "../lib/history"
 import { readDevice, type Stacks } from "../lib/device"
+import { History } from "../lib/history"
+import { encodeLink, type Link } from "../lib/link"
 import type { Payload } from "../lib/payload"
+import { viewAsMarkdown } from "../lib/share_text"
 import type { Window } from "../lib/window"
-import { siteColours } from "../lib/colours"
 import type { Surface } from "../gl/surface"
 import { Store } from "../store"
 import type { RasterClient } from "../worker/client"
+import { follow, linkOf } from "./address"
+import { copyButton } from "./clipboard"
 import { oomDetails } from "./details"
 import { h } from "./dom"
-import { completeSites, completeStages } from "./tables"
+import { momentBar } from "./moment_bar"
+import { Panels, type Tab } from "./panels"
+import { RecordingPanel } from "./recording"
+import { StagesPanel } from "./stages"
+import { StacksPanel } from "./stacks"
 import { Timeline } from "./timeline"
-import { TreeView } from "./tree"
 
 export class DevicePage {
   private timeline: Timeline | null = null
   private store: Store | null = null
+  private panels: Panels | null = null
 
-  constructor(private readonly article: HTMLElement, private readonly payload: Payload, private readonly stacks: Stacks, private readonly index: number) {}
+  /** `onView`: the view changed, so that its link did. */
+  constructor(
+    private readonly article: HTMLElement, private readonly payload: Payload, private readonly stacks: Stacks,
+    private readonly index: number, private readonly onView: () => void,
+  ) {}
 
-  /** Shows the device; what it needs is made the first time. */
-  show(surface: Surface, client: RasterClient, onFirstPicture: () => void): void {
+  /** Shows the device as a link says; what it needs is made the first time. */
+  show(surface: Surface, client: RasterClient, link: Link, onFirstPicture: () => void): void {
     this.article.hidden = false
     const fresh = this.store === null
     this.store ??= new Store(new History(readDevice(this.payload, this.index), this.stacks))
     const { store } = this
-    const { device } = store.history
+    if (fresh) store.on(() => this.onView())
     performance.mark("history")
-    if (device.count === 0) {
-      if (fresh) this.linkOoms(store)
-      return onFirstPicture()
-    }
     const slot = this.article.querySelector(".stage-slot")
-    if (!slot) {
+    if (!slot || store.history.device.count === 0) {
       // Without a history there is one state, and no time to draw it over.
-      if (fresh) this.complete(store)
+      if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
+    if (fresh) follow(store, link)
     this.timeline = new Timeline(store, surface, client, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree before there is something to see.
-      if (fresh) requestAnimationFrame(() => this.complete(store))
+      if (fresh) requestAnimationFrame(() => this.complete(store, link))
     })
-    slot.replaceChildren(this.timeline.element)
+    slot.querySelector(".static")?.classList.add("covered")
+    slot.append(this.timeline.element)
     this.timeline.start()
     performance.mark("timeline")
+  }
+
+  /** Shows what another link says of this device. */
+  follow(link: Link): void {
+    if (!this.store) return
+    follow(this.store, link)
+    this.restoreSelection(link)
   }
 
   /** The steps and bytes shown, or null where there is no timeline. */
@@ -61,6 +77,16 @@ export class DevicePage {
     return this.timeline?.pixels() ?? null
   }
 
+  /** Whether panels tell everything, so that the parts for paper are hidden. */
+  get covered(): boolean {
+    return this.panels !== null
+  }
+
+  /** The view as a link; `device` is left out for the one that the page opens with. */
+  link(device: number | undefined): Link {
+    return this.store ? linkOf(this.store, device) : { device }
+  }
+
   /** Hides the device; its window and selection are kept for the next time. */
   hide(): void {
     this.article.hidden = true
@@ -68,21 +94,45 @@ export class DevicePage {
     this.timeline = null
   }
 
-  private complete(store: Store): void {
-    const tree = this.article.querySelector<HTMLElement>("section.tree")!
-    tree.querySelector(".tree-slot")!.append(new TreeView(store).element)
-    tree.hidden = false
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches
-    const colours = this.timeline && siteColours(store.history.sites.rows, dark)
-    const sites = this.article.querySelector("section.sites")
-    if (sites) completeSites(sites, store, colours)
-    const stages = this.article.querySelector("section.stages")
-    const zoomTo = (stage: number) => {
+  /** Makes everything but the timeline. */
+  private complete(store: Store, link: Link): void {
+    this.linkOoms(store)
+    const still = this.article.querySelector(".still")
+    if (still) {
+      this.panels = new Panels(store, this.tabs(store, still))
+      const share = copyButton("Copy as Markdown", "This moment's figures and call sites, for an issue", () => this.asMarkdown(store))
+      const address = copyButton("Copy link", "The address of this view: it works for everyone who has this file under the same name", () => location.href)
+      const bar = momentBar(store)
+      bar.querySelector(".moment-head")!.append(h("div", { class: "share" }, share, address))
+      still.classList.add("covered") // it stays for paper
+      still.after(bar, this.panels.element)
+      this.restoreSelection(link)
+    }
+    document.documentElement.dataset.complete = String(this.index)
+  }
+
+  private tabs(store: Store, still: Element): Tab[] {
+    const zoomTo = this.timeline && ((stage: number) => {
       this.timeline?.zoomToStage(stage)
       this.showTimeline()
-    }
-    if (stages) completeStages(stages, store, this.timeline && zoomTo)
-    this.linkOoms(store)
+    })
+    const sections = [...still.querySelectorAll("section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
+    const tabs: Tab[] = [{ id: "stacks", title: "Call stacks", make: () => new StacksPanel(store) }]
+    if (store.history.device.summary.stages.length) tabs.push({ id: "stages", title: "Stages", make: () => new StagesPanel(store, zoomTo) })
+    return [...tabs, { id: "recording", title: "Recording", make: () => new RecordingPanel(sections) }]
+  }
+
+  private asMarkdown(store: Store): string {
+    const { state, history } = store
+    return viewAsMarkdown(history, {
+      title: this.payload.header.summary.title, curve: state.curve, step: state.cursor, selection: state.selection,
+      fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
+    })
+  }
+
+  private restoreSelection(link: Link): void {
+    const [panel, key] = [/^\w+/.exec(link.selection ?? "")?.[0], link.selection?.replace(/^\w+:/, "")]
+    if (panel && key) this.panels?.restore(panel, key)
   }
 
   /** Leads from each warning of a failed request to its call stack; the last may stand for several. */
@@ -105,6 +155,14 @@ export class DevicePage {
   }
 
   private showTimeline(): void {
-    this.article.querySelector("section.timeline")?.scrollIntoView({ block: "start" })
+    this.article.querySelector("section.timeline")?.scrollIntoView({ block: "nearest" })
   }
+}
+
+/** A part of the page again: what is printed stays where it is. */
+function copyOf(section: Element): Element {
+  const copy = section.cloneNode(true) as Element
+  copy.removeAttribute("aria-labelledby")
+  copy.querySelectorAll("[id]").forEach((element) => element.removeAttribute("id"))
+  return copy
 }

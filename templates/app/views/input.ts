@@ -104,7 +104,7 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
     "-": () => zoom(middle, 1 / ZOOM_STEP, 1 / ZOOM_STEP),
     "0": reset,
     p: () => target.showPeak(),
-    escape: () => store.set({ pinned: -1, pinnedOom: -1, chosenSite: -1, hovered: -1, hoveredSite: -1 }),
+    escape: () => store.set({ pinned: -1, pinnedOom: -1, chosenGroup: -1, hovered: -1, hoveredGroup: -1 }),
     "?": () => target.toggleHelp(),
   }
   Object.assign(keys, { arrowleft: keys.a, arrowright: keys.d, arrowup: keys.w, arrowdown: keys.s, "=": keys["+"] })

@@ -16,11 +16,11 @@ export function legend(store: Store, colours: Uint8Array): HTMLElement {
   const items = live.slice(0, ROWS).map((site, row) => {
     const button = h("button", {
       type: "button",
-      "aria-pressed": String(store.state.chosenSite === row),
+      "aria-pressed": String(store.state.chosenGroup === row),
       title: `${site.fullName}\n${site.file}${site.line === null ? "" : `:${site.line}`}\n${formatExact(site.bytes)}`,
-      pointerenter: () => store.set({ hoveredSite: row }),
-      pointerleave: () => store.set({ hoveredSite: -1 }),
-      click: () => store.set({ chosenSite: store.state.chosenSite === row ? -1 : row }),
+      pointerenter: () => store.set({ hoveredGroup: row }),
+      pointerleave: () => store.set({ hoveredGroup: -1 }),
+      click: () => store.set({ chosenGroup: store.state.chosenGroup === row ? -1 : row }),
     },
       swatch(cssColour(colours, row)),
       h("code", { class: site.place ? null : "alone" }, nameText(site.name)), site.place && place(site),

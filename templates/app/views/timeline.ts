@@ -5,7 +5,7 @@ import { bandRows, bandsIn } from "../lib/bands"
 import { cssColour, siteColours } from "../lib/colours"
 import { stripsOf } from "../lib/curves"
 import { ID, type Raster } from "../lib/raster"
-import { readTheme, type Theme } from "../lib/theme"
+import { onTheme, readTheme, type Theme } from "../lib/theme"
 import { sameWindow, zoomed } from "../lib/window"
 import type { State, Store } from "../store"
 import type { RasterClient } from "../worker/client"
@@ -30,7 +30,7 @@ export class Timeline {
   private readonly tooltip = new Tooltip()
   private readonly overlay: Overlay
   private readonly resizing = new ResizeObserver(() => this.resize())
-  private readonly darkness = matchMedia("(prefers-color-scheme: dark)")
+  private readonly stopTheme: () => void
   private theme!: Theme
   private colours: Uint8Array = new Uint8Array(0)
   private geometry!: Geometry
@@ -39,7 +39,6 @@ export class Timeline {
   private base: Raster | null = null
   private box: Box | null = null
   private frame = 0
-  private readonly recolour = () => this.restyle()
 
   constructor(
     private readonly store: Store,
@@ -75,7 +74,7 @@ export class Timeline {
       showPeak: () => this.showPeak(),
       toggleHelp: () => this.toggleHelp(),
     })
-    this.darkness.addEventListener("change", this.recolour)
+    this.stopTheme = onTheme(() => this.restyle())
   }
 
   /** Begins, once the element stands in the page. */
@@ -88,7 +87,7 @@ export class Timeline {
   /** Lets go of the canvas and the worker, which the next timeline takes over. */
   free(): void {
     this.resizing.disconnect()
-    this.darkness.removeEventListener("change", this.recolour)
+    this.stopTheme()
     cancelAnimationFrame(this.frame)
     this.element.remove()
   }
@@ -156,7 +155,7 @@ export class Timeline {
       this.client.load(stripsOf(this.store.history.device, state.curve))
       this.ask()
     } else if (!sameWindow(state.window, before.window)) this.ask()
-    if (state.pinned !== before.pinned || state.pinnedOom !== before.pinnedOom || state.chosenSite !== before.chosenSite) this.showSide()
+    if (state.pinned !== before.pinned || state.pinnedOom !== before.pinnedOom || state.chosenGroup !== before.chosenGroup) this.showSide()
     if (state !== before) this.redraw()
   }
 
@@ -188,7 +187,7 @@ export class Timeline {
     this.frame = 0
     if (!this.geometry) return
     const { state } = this.store
-    const site = state.hoveredSite >= 0 ? state.hoveredSite : state.chosenSite
+    const site = state.hoveredGroup >= 0 ? state.hoveredGroup : state.chosenGroup
     this.surface.painter.draw(state.window, { hovered: state.hovered, pinned: state.pinned, site })
     this.overlay.draw(this.geometry, state.window, state.curve, this.theme, this.ratio, this.box, state.pinnedOom)
   }

@@ -4,15 +4,16 @@ import type { Curve } from "../lib/curves"
 import { formatBytes, formatCount, formatExact, formatShare } from "../lib/format"
 import { frameKind, frameText } from "../lib/frames"
 import { callTree, type TreeNode } from "../lib/tree"
-import type { Store } from "../store"
+import type { State, Store } from "../store"
 import { h, meter } from "./dom"
+import type { Panel } from "./panels"
 
 /** Opens the heaviest branches until about this many rows are in sight. */
 const OPEN_ROWS = 24
 /** More rows than this are shown on request. */
 const MOST_ROWS = 1500
 
-export class TreeView {
+export class StacksPanel implements Panel {
   readonly element: HTMLElement
   private readonly body = h("tbody")
   private readonly more = h("p", { class: "more" })
@@ -44,8 +45,10 @@ export class TreeView {
             h("th", { class: "num" }, "Count"), h("th", {}, "Call stack, outermost first"))),
           this.body)),
       this.more)
-    store.on((state, before) => state.curve !== before.curve && this.build())
-    this.build()
+  }
+
+  update(state: State, before: State | null): void {
+    if (!before || state.curve !== before.curve || state.cursor !== before.cursor) this.build()
   }
 
   private get curve(): Curve {
@@ -54,7 +57,7 @@ export class TreeView {
 
   private build(): void {
     const { history } = this.store
-    this.root = callTree(history.device, history.stacks, this.curve, history.peakStep[this.curve], this.folded)
+    this.root = callTree(history.device, history.stacks, this.curve, this.store.state.cursor, this.folded)
     this.focused = this.root
     this.openHeaviest()
     if (this.search.value) this.find()

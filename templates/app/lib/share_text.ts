@@ -1,0 +1,80 @@
+/** The present view as Markdown, for an issue or a chat. */
+
+import type { Curve } from "./curves"
+import { formatBytes, formatCount, formatShare, plural } from "./format"
+import type { History } from "./history"
+import { framesOf } from "./device"
+import { frameText, placeOf } from "./frames"
+import { liveAt, momentText, totalsAt } from "./moment"
+
+const MOST_SITES = 10
+
+/** What a view shows, for `viewAsMarkdown`. */
+export interface View {
+  title: string
+  curve: Curve
+  step: number
+  /** The fragment that opens the same view, or "". */
+  fragment: string
+  /** What is picked out: its name and its allocations. */
+  selection: { label: string; rows: Uint8Array } | null
+}
+
+/** A heading, the totals and the largest call sites at a moment, as GitHub shows it. */
+export function viewAsMarkdown(history: History, view: View): string {
+  const { device, sites } = history
+  const now = totalsAt(history, view.step)
+  const size = view.curve === "allocated" ? device.block : device.requested
+  const bytes = new Float64Array(sites.rows.length)
+  const count = new Int32Array(sites.rows.length)
+  let picked = 0
+  const live = liveAt(device, view.curve, view.step)
+  for (const i of live) {
+    bytes[sites.ofAllocation[i]] += size[i]
+    count[sites.ofAllocation[i]]++
+    if (view.selection?.rows[i]) picked += size[i]
+  }
+  const total = now[view.curve]
+  const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
+  const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
+  const lines = [
+    `**${escape(view.title)}**, ${escape(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length, "allocation")} ${momentText(history, view.curve, view.step)}`,
+    "",
+    `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
+    "",
+    `| ${view.curve} | share | count | call site |`, "|---:|---:|---:|---|",
+    ...rows.slice(0, MOST_SITES).map((row) => {
+      const { fullName, name, file, line } = sites.rows[row]
+      const place = placeOf(file, line)
+      return `| ${formatBytes(bytes[row])} | ${formatShare(bytes[row], total)} | ${formatCount(count[row])} | ${code(name || fullName)}${place ? ` ${code(place)}` : ""} |`
+    }),
+  ]
+  if (rows.length > MOST_SITES) {
+    const rest = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
+    lines.push(`| ${formatBytes(rest)} | ${formatShare(rest, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
+  }
+  if (view.selection) lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
+  if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)
+  return `${lines.join("\n")}\n`
+}
+
+/** A call stack as text, innermost first, one frame a line. */
+export function stackAsText(history: History, stack: number): string {
+  return framesOf(history.stacks, stack).map((frame) => {
+    const { fullName, file, line } = frameText(history.stacks, frame)
+    return file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName
+  }).join("\n")
+}
+
+/** Inline code whatever the text holds: longer fences than its own, no line breaks, no table borders. */
+export function code(text: string): string {
+  const line = text.replace(/[\r\n\u2028\u2029]+/g, " ").replace(/\|/g, "\\|")
+  const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length))
+  const fence = "`".repeat(longest + 1)
+  const pad = longest > 0 || line.startsWith(" ") || line.endsWith(" ") ? " " : ""
+  return line ? `${fence}${pad}${line}${pad}${fence}` : ""
+}
+
+function escape(text: string): string {
+  return text.replace(/[\r\n\u2028\u2029]+/g, " ").replace(/[\\`*_[\]<>#|~@&]|:(?=\/\/)/g, "\\$&")
+}

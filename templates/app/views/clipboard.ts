@@ -1,0 +1,33 @@
+/** Copying text, and saying so on the button that did it. */
+
+import { h } from "./dom"
+
+/** Whether the text reached the clipboard. */
+async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    // Pages that a browser does not call secure may still copy what is selected.
+    const area = h("textarea", { class: "hidden" })
+    area.value = text
+    document.body.append(area)
+    area.select()
+    const done = document.execCommand("copy")
+    area.remove()
+    return done
+  }
+}
+
+const SAID_MS = 1600
+
+/** A button that copies what `text` gives, and says for a moment that it did. */
+export function copyButton(label: string, title: string, text: () => string): HTMLButtonElement {
+  const button = h("button", { type: "button", title, class: "copy", click: async () => {
+    const said = (await copy(text())) ? "Copied" : "Could not copy"
+    button.textContent = said
+    setTimeout(() => (button.textContent = label), SAID_MS)
+  } }, label)
+  button.setAttribute("aria-live", "polite")
+  return button
+}

@@ -1,0 +1,55 @@
+/** The moment that every panel shows: its name, its totals, and ways to other moments. */
+
+import { formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
+import { liveAt, momentText, totalsAt } from "../lib/moment"
+import type { Store } from "../store"
+import { h } from "./dom"
+
+export function momentBar(store: Store): HTMLElement {
+  const { history } = store
+  const { device } = history
+  const title = h("h2", { class: "moment-title" })
+  const where = h("p", { class: "moment-where" })
+  const totals = h("dl", { class: "totals" })
+  const step = h("input", {
+    type: "number", min: -1, max: device.events - 1, "aria-label": "Step",
+    change: () => step.value !== "" && store.goTo(Number(step.value)),
+  })
+  const button = (label: string, name: string, to: () => number) =>
+    h("button", { type: "button", title: name, "aria-label": name, click: () => store.goTo(to()) }, label)
+  const element = h("div", { class: "moment" },
+    h("div", { class: "moment-head" }, title,
+      device.summary.recorded && h("div", { class: "moment-go" },
+        button("\u2039", "The step before ([)", () => store.state.cursor - 1), step,
+        button("\u203a", "The next step (])", () => store.state.cursor + 1),
+        button("Start", "Before the first step", () => -1),
+        button("Peak", "The peak of this curve", () => history.peakStep[store.state.curve]),
+        button("End", "After the last step", () => device.events - 1))),
+    where, totals)
+  let pending = 0
+  const say = () => {
+    pending = 0
+    const { cursor, curve } = store.state
+    const now = totalsAt(history, cursor)
+    const live = liveAt(device, curve, cursor).length
+    title.textContent = `Live ${momentText(history, curve, cursor)}`
+    step.value = String(cursor)
+    const time = history.timeOf(cursor)
+    const stages = device.summary.stages.filter((stage) => stage.start_step <= cursor && cursor < stage.end_step).map((stage) => stage.name)
+    where.textContent = [
+      plural(live, "allocation"), time === null ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
+    ].filter(Boolean).join(" \u00b7 ")
+    const peak = history.at("allocated", history.peakStep.allocated)
+    const rows: [string, number | null, string][] = [
+      ["Allocated", now.allocated, peak > 0 ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
+      ["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""],
+    ]
+    totals.replaceChildren(...rows.map(([label, bytes, note]) => h("div", { "data-total": label.toLowerCase() },
+      h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))
+  }
+  store.on((state, before) => {
+    if (state.cursor !== before.cursor || state.curve !== before.curve) pending ||= requestAnimationFrame(say)
+  })
+  say()
+  return element
+}

@@ -1,0 +1,15 @@
+/** What the file says of the recording: the sections of the page without script, in a panel. */
+
+import { h } from "./dom"
+import type { Panel } from "./panels"
+
+export class RecordingPanel implements Panel {
+  readonly element = h("div", { class: "recording-panel" })
+
+  /** `sections`: taken out of the page, which shows them here from now on. */
+  constructor(sections: Element[]) {
+    this.element.append(...sections)
+  }
+
+  update(): void {}
+}
