@@ -51,8 +51,8 @@ async function startPage(script: string): Promise<void> {
   )
   const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, () => address.touch()))
   const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
-  const show = (index: number, link: Link) => {
-    if (index === shown || !(index in pages)) return pages[shown]?.follow(link)
+  const show = (index: number, link: Link | null) => {
+    if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
     pages.forEach((page, k) => k !== index && page.hide())
     links.forEach((each, k) => (k === index ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current")))
     shown = index
@@ -63,7 +63,7 @@ async function startPage(script: string): Promise<void> {
   }
   links.forEach((each, index) => each.addEventListener("click", (event) => {
     event.preventDefault()
-    show(index, {})
+    show(index, null)
     address.touch()
   }))
   publish({

@@ -94,7 +94,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
             page.add_init_script(before)
         page.goto(path.as_uri())
         if context.get("java_script_enabled", True):
-            page.wait_for_selector("html[data-ready]")
+            page.wait_for_selector("html[data-complete]")
         return result
 
     yield open_

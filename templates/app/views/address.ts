@@ -26,27 +26,24 @@ export function linkOf(store: Store, device: number | undefined): Link {
   }
 }
 
-/** Sets a view from a link; what does not fit this recording is left as it is. */
+/** Sets the whole view as a link says; what it leaves out, or does not fit this recording, is as the page opens. */
 export function follow(store: Store, link: Link): void {
   const { device, ooms, hasTimes } = store.history
-  const change: Partial<State> = {}
-  if (link.axis === "time" && hasTimes) change.axis = "time"
-  if (link.curve === "requested") change.curve = "requested"
-  store.set(change)
-  const rest: Partial<State> = {}
-  if (link.window) {
-    const [x0, x1, y0, y1] = link.window
-    if (x1 > x0 && y1 > y0) rest.window = { x0, x1, y0, y1 }
+  store.set({ axis: link.axis === "time" && hasTimes ? "time" : "steps", curve: link.curve === "requested" ? "requested" : "allocated" })
+  const [x0, x1, y0, y1] = link.window ?? [0, 0, 0, 0]
+  const inside = (id: number | undefined, count: number) => id !== undefined && id >= 0 && id < count
+  const pinned = inside(link.pinned, device.count) ? link.pinned! : -1
+  const change: Partial<State> = {
+    window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.whole,
+    cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
+    colouring: link.colouring ?? "site",
+    filtered: new Set(link.filtered ?? []),
+    pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
+    selection: null,
+    ruler: link.ruler ? { x0: link.ruler[0], y0: link.ruler[1], x1: link.ruler[2], y1: link.ruler[3] } : null,
+    tab: link.tab ?? "stacks", search: link.search ?? "",
   }
-  if (link.cursor !== undefined && link.cursor >= -1 && link.cursor < device.events) rest.cursor = link.cursor
-  if (link.colouring) rest.colouring = link.colouring
-  if (link.filtered) rest.filtered = new Set(link.filtered)
-  if (link.pinned !== undefined && link.pinned >= 0 && link.pinned < device.count) rest.pinned = link.pinned
-  else if (link.oom !== undefined && link.oom in ooms) rest.pinnedOom = link.oom
-  if (link.ruler) rest.ruler = { x0: link.ruler[0], y0: link.ruler[1], x1: link.ruler[2], y1: link.ruler[3] }
-  if (link.tab) rest.tab = link.tab
-  if (link.search) rest.search = link.search
-  store.set(rest)
+  store.set(change)
 }
 
 /** Writes a fragment into the address without a step in the browser's history. */

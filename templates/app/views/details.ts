@@ -5,6 +5,8 @@ import { formatAddress, formatBytes, formatCount, formatExact } from "../lib/for
 import { frameKind, frameText } from "../lib/frames"
 import type { History } from "../lib/history"
 import { lifeText, siteOf, whenText } from "./describe"
+import { stackAsText } from "../lib/share_text"
+import { copyButton } from "./clipboard"
 import { h, nameText, pathText, swatch } from "./dom"
 
 /** A label, its value, and the value's exact form. */
@@ -106,7 +108,8 @@ function stackView(history: History, title: string, stack: number, reason: strin
       k = end
     } else list.append(frameItem(history, frames[k++]))
   }
-  return h("section", { class: "stack" }, h("h4", {}, title), list)
+  const copy = copyButton("Copy", `Copy this call stack as text: ${title}`, () => stackAsText(history, stack))
+  return h("section", { class: "stack" }, h("div", { class: "stack-head" }, h("h4", {}, title), copy), list)
 }
 
 function frameItem(history: History, frame: number): HTMLElement {

@@ -31,8 +31,8 @@ export class DevicePage {
     private readonly index: number, private readonly onView: () => void,
   ) {}
 
-  /** Shows the device as a link says; what it needs is made the first time. */
-  show(surface: Surface, client: RasterClient, link: Link, onFirstPicture: () => void): void {
+  /** Shows the device, as a link says if there is one; what it needs is made the first time. */
+  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
     this.article.hidden = false
     const fresh = this.store === null
     this.store ??= new Store(new History(readDevice(this.payload, this.index), this.stacks))
@@ -45,7 +45,7 @@ export class DevicePage {
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
-    if (fresh) follow(store, link)
+    if (link) this.follow(link)
     this.timeline = new Timeline(store, surface, client, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree before there is something to see.
@@ -95,7 +95,7 @@ export class DevicePage {
   }
 
   /** Makes everything but the timeline. */
-  private complete(store: Store, link: Link): void {
+  private complete(store: Store, link: Link | null): void {
     this.linkOoms(store)
     const still = this.article.querySelector(".still")
     if (still) {
@@ -106,7 +106,7 @@ export class DevicePage {
       bar.querySelector(".moment-head")!.append(h("div", { class: "share" }, share, address))
       still.classList.add("covered") // it stays for paper
       still.after(bar, this.panels.element)
-      this.restoreSelection(link)
+      if (link) this.restoreSelection(link)
     }
     document.documentElement.dataset.complete = String(this.index)
   }

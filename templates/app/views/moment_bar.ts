@@ -16,7 +16,7 @@ export function momentBar(store: Store): HTMLElement {
     change: () => step.value !== "" && store.goTo(Number(step.value)),
   })
   const button = (label: string, name: string, to: () => number) =>
-    h("button", { type: "button", title: name, "aria-label": name, click: () => store.goTo(to()) }, label)
+    h("button", { type: "button", title: name, "aria-label": /\w/.test(label) ? null : name, click: () => store.goTo(to()) }, label)
   const element = h("div", { class: "moment" },
     h("div", { class: "moment-head" }, title,
       device.summary.recorded && h("div", { class: "moment-go" },

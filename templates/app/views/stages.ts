@@ -87,7 +87,7 @@ export class StagesPanel implements Panel {
     const summary = several ? null : this.stages[stage]
     const element = h("span", { class: "stage-name" },
       h("span", { class: several ? "twist" : "leaf", "aria-hidden": "true" }),
-      h("span", {}, summary ? summary.name : group.name),
+      h("span", { title: summary ? summary.name : group.name }, summary ? summary.name : group.name),
       several && h("small", {}, ` \u00d7 ${formatCount(group.stages.length)}`),
       summary !== null && summary.cut !== "" && h("small", {}, ` ${CUT_WORDS[summary.cut]}`))
     element.style.setProperty("--depth", String(Math.min(group.depth + (inner ? 1 : 0), 20)))
@@ -140,6 +140,7 @@ function range(spread: Spread | null, format: (value: number) => string): HTMLEl
   if (!spread) return "-"
   const { min, median, max } = spread
   if (min === max) return figure(median, format)
+  if (format(min) === format(max)) return format(median)
   return h("span", { class: "spread", title: `least ${format(min)}, middle ${format(median)}, most ${format(max)}` },
     format(median), h("small", {}, `${format(min)} to ${format(max)}`))
 }

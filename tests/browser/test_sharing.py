@@ -1,0 +1,228 @@
+"""Links, copies, paper, colours and access: what lets others see what one saw."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import snapreport
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.units import format_bytes
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
+from tests.browser.conftest import OpenPage, Opener
+from tests.browser.test_page import HOSTILE, settle, until
+
+pytestmark = pytest.mark.browser
+
+_ROOT = Path(__file__).parents[2]
+_SAMPLES = _ROOT / "sample_snapshots"
+_AXE = _ROOT / "templates" / "node_modules" / "axe-core" / "axe.min.js"
+_COPIED = "window.copied = []; navigator.clipboard.writeText = async (text) => copied.push(text)"
+
+
+def test_the_view_lives_in_the_address_and_comes_back(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    page.locator(".plot").focus()
+    page.keyboard.press("+")
+    page.get_by_role("tab", name="Recording").click()
+    page.get_by_label("Step", exact=True).fill("30")
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('step=30')")
+    window = page.evaluate("window.snapreport.window()")
+    address = page.url
+    assert address.endswith(page.evaluate("window.snapreport.link()"))
+    again = reopen(opened, address)
+    expect(again.get_by_role("tab", name="Recording")).to_have_attribute("aria-selected", "true")
+    expect(again.locator(".moment h2")).to_contain_text("step 30")
+    restored = again.evaluate("window.snapreport.window()")
+    assert restored == pytest.approx(window, rel=1e-6)
+
+
+def test_a_link_survives_a_new_report_of_the_same_file(open_page: Opener) -> None:
+    first = open_page(findings(training(), title="one"))
+    first.page.mouse.click(*first.strip_point(30, (64 + 3 * 32 + 16) * MIB))
+    expect(first.page.locator(".details")).to_have_attribute("data-allocation", "4")
+    until(first.page, "location.hash.includes('allocation=4')")
+    fragment = first.page.url.split("#")[1]
+    second = open_page(findings(training(), title="two"))
+    page = reopen(second, f"{second.path.as_uri()}#{fragment}")
+    expect(page.locator(".details")).to_have_attribute("data-allocation", "4")
+
+
+def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page: Opener) -> None:
+    found = findings(training(), DeviceSpec([Row(MIB, 2, 50)], ordinal=1))
+    opened = open_page(found)
+    page = opened.page
+    page.locator(".switch a").nth(1).click()
+    until(page, "location.hash === '#device=1'")
+    page.evaluate("location.hash = '#step=12'")
+    expect(page.locator("#device-0 .moment h2")).to_contain_text("step 12")
+    expect(page.locator("#device-1")).to_be_hidden()
+    expect(page.locator(".switch a").nth(0)).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["step=999999", "view=5,1,0,0", "allocation=-7&oom=3", "tab=nothing&colour=x", "device=9", "%"],
+)
+def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: str) -> None:
+    opened = open_page(findings(training()))
+    page = reopen(opened, f"{opened.path.as_uri()}#{fragment}")
+    expect(page.locator(".moment h2")).to_contain_text("at the peak")
+    expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_moment_shows_the_curves_of_any_step(open_page: Opener) -> None:
+    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+    device = found.devices[0]
+    page = open_page(found).page
+    for step in (-1, 0, 200, device.peak.step, device.history.events - 1):
+        page.get_by_label("Step", exact=True).fill(str(step))
+        page.keyboard.press("Enter")
+        for curve in ("allocated", "requested", "reserved"):
+            wanted = f"{int(device.curves[curve][step + 1]):,} bytes"
+            total = page.locator(f"[data-total={curve}] dd")
+            expect(total).to_have_attribute("title", wanted)
+
+
+def test_a_moment_is_copied_as_markdown(open_page: Opener) -> None:
+    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+    page = open_page(found, before=_COPIED).page
+    page.get_by_role("button", name="Copy as Markdown").click()
+    until(page, "copied.length === 1")
+    text: str = page.evaluate("copied[0]")
+    peak = found.devices[0].peak
+    assert f"{format_bytes(peak.allocated)} allocated in {peak.live} allocations" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 11
+    for row, site in zip(rows[:-1], found.devices[0].sites, strict=False):
+        assert row.startswith(f"| {format_bytes(site.bytes)} |")
+        assert f"`{site.name}`" in row
+
+
+def test_a_call_stack_is_copied_as_text(open_page: Opener) -> None:
+    opened = open_page(findings(training()), before=_COPIED)
+    page = opened.page
+    page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
+    page.locator(".details .stack").first.get_by_role("button", name="Copy").click()
+    until(page, "copied.length === 1")
+    lines: list[str] = page.evaluate("copied[0]").split("\n")
+    assert "/home/me/model.py:13" in "\n".join(lines)
+    assert lines[-1].endswith("(/home/me/train.py:7)")
+
+
+def test_the_switch_turns_the_colours_and_is_remembered(open_page: Opener) -> None:
+    opened = open_page(findings(training()), color_scheme="light")
+    page = opened.page
+
+    def darkness() -> int:
+        colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        return sum(int(part) for part in re.findall(r"\d+", colour))
+
+    assert darkness() > 700
+    page.get_by_role("button", name="Dark colours").click()
+    assert darkness() < 100
+    page.reload()
+    page.wait_for_selector("html[data-complete]")
+    assert darkness() < 100
+    page.get_by_role("button", name="Light colours").click()
+    assert darkness() > 700
+
+
+def test_paper_has_the_summary_the_picture_and_the_tables(open_page: Opener) -> None:
+    page = open_page(findings(training()), color_scheme="dark").page
+    page.emulate_media(media="print")
+    for part in (".headline", ".static svg", "section.sites", "section.stages", "section.facts"):
+        expect(page.locator(part).first).to_be_visible()
+    for part in (".live", ".panels", ".moment", ".theme"):
+        expect(page.locator(part).first).to_be_hidden()
+    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert colour == "rgb(255, 255, 255)"
+
+
+def test_stages_are_grouped_and_lead_into_the_timeline(open_page: Opener) -> None:
+    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+    stages = found.devices[0].stages
+    page = open_page(found).page
+    page.get_by_role("tab", name="Stages").click()
+    rows = page.locator(".stages-list [data-row]")
+    expect(rows.first).to_contain_text("ProfilerStep#*")
+    rows.first.click()
+    second = next(stage for stage in stages if stage.name == "ProfilerStep#1")
+    row = page.locator(".stages-list [data-stage]").nth(1)
+    for value in (second.start_bytes, second.peak_bytes, second.end_bytes, second.allocated_bytes):
+        assert value is not None
+        expect(row).to_contain_text(format_bytes(value))
+    row.click()
+    settle(page)
+    window = page.evaluate("window.snapreport.window()")
+    assert window["x0"] < second.start_step < second.end_step <= window["x1"]
+    assert window["x1"] - window["x0"] < 1.2 * (second.end_step - second.start_step)
+    expect(page.get_by_label("Step", exact=True)).to_have_value(str(second.peak_step))
+
+
+def test_scripts_read_the_summary_without_a_browser(open_page: Opener) -> None:
+    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+    text = open_page(found).path.read_text(encoding="utf-8")
+    block = re.search(r'<script type="application/json" id="summary">(.*?)</script>', text, re.S)
+    assert block is not None
+    read: dict[str, Any] = json.loads(block[1])
+    whole = findings_as_json(found)
+    assert read["devices"][0]["peak"] == whole["devices"][0]["peak"]
+    assert read["source"] == whole["source"]
+
+
+def _hostile() -> DeviceSpec:
+    frame = (HOSTILE, f"/tmp/{HOSTILE}.py", 1)
+    return DeviceSpec([Row(MIB, 1, 90, (frame,))], stages=[(HOSTILE, 0, 0, 50)])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["training", "devices", "stateonly", "empty"])
+def test_nothing_keeps_anybody_out(open_page: Opener, kind: str, scheme: str) -> None:
+    small = DeviceSpec([Row(MIB, 2, 50)], ordinal=1)
+    found = {
+        "training": findings(training()),
+        "devices": findings(training(), small, _hostile()),
+        "stateonly": findings(DeviceSpec([Row(MIB)], events=1)),
+        "empty": findings(DeviceSpec([], events=0)),
+    }[kind]
+    page = open_page(found, color_scheme=scheme).page
+    tabs = page.get_by_role("tab")
+    names = [name for name in tabs.all_inner_texts() if name]
+    for name in names or [""]:
+        if name:
+            page.get_by_role("tab", name=name, exact=True).click()
+        assert violations(page) == [], name
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core calls serious or critical, WCAG 2.1 AA included."""
+    page.evaluate(_AXE.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = page.evaluate(
+        """async () => (await axe.run(document, {
+          resultTypes: ["violations"],
+          runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+        })).violations"""
+    )
+    return [
+        f"{rule['id']}: {rule['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"][:3]
+    ]
+
+
+def reopen(opened: OpenPage, address: str) -> Page:
+    """Open an address in a tab of its own: a change of the fragment alone loads nothing."""
+    page = opened.page.context.new_page()
+    page.on("pageerror", lambda error: opened.errors.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector("html[data-complete]")
+    return page
