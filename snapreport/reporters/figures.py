@@ -72,14 +72,17 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(micros: int) -> str:
-    """Write a time span in the unit that suits it."""
+    """Write a time span in the unit that suits it, rounded half up as the page does."""
     if micros < 1000:
         return f"{micros} µs"
-    if micros < 1_000_000:
-        return f"{micros / 1000:.1f} ms"
-    if micros < 120_000_000:
-        return f"{micros / 1_000_000:.2f} s"
-    minutes, seconds = divmod(round(micros / 1_000_000), 60)
+    # Integers: a float would round a tie such as 12.25 ms to even.
+    tenths = (micros + 50) // 100
+    if tenths < 10_000:
+        return f"{tenths / 10:.1f} ms"
+    hundredths = (micros + 5000) // 10_000
+    if hundredths < 12_000:
+        return f"{hundredths / 100:.2f} s"
+    minutes, seconds = divmod((micros + 500_000) // 1_000_000, 60)
     return f"{minutes} min {seconds:02d} s"
 
 

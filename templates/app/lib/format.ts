@@ -43,13 +43,16 @@ export function formatShare(part: number, whole: number): string {
   return percent < 0.1 ? "< 0.1 %" : `${percent.toFixed(1)} %`
 }
 
-/** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`. */
+/** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`; as `reporters/figures.py` writes it. */
 export function formatDuration(us: number): string {
-  const size = Math.abs(us)
-  if (size < 1000) return `${Math.round(us)} \u00b5s`
-  if (size < 999_950) return `${(us / 1000).toFixed(size < 99_950 ? 1 : 0)} ms`
-  if (size < 60_000_000) return `${(us / 1e6).toFixed(2)} s`
-  const seconds = Math.round(us / 1e6)
+  if (us < 0) return `-${formatDuration(-us)}`
+  const whole = Math.round(us)
+  if (whole < 1000) return `${whole} \u00b5s`
+  const tenths = Math.floor((whole + 50) / 100)
+  if (tenths < 10_000) return `${(tenths / 10).toFixed(1)} ms`
+  const hundredths = Math.floor((whole + 5000) / 10_000)
+  if (hundredths < 12_000) return `${(hundredths / 100).toFixed(2)} s`
+  const seconds = Math.floor((whole + 500_000) / 1_000_000)
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`
 }
 

@@ -1,0 +1,56 @@
+/** The call tree as an icicle: rectangles below one another, as wide as their bytes. */
+
+import type { TreeSums } from "./tree"
+
+/** One rectangle; x in fractions of the width. */
+export interface Tile {
+  /** The node, or for what is too narrow to be shown by itself, the one around it. */
+  node: number
+  x0: number
+  x1: number
+  /** 0 for the node on top. */
+  row: number
+  bytes: number
+  count: number
+  /** How many nodes were put together here; 0 for a node of its own. */
+  smaller: number
+}
+
+/** Lays out what is below a node, itself on top.
+ *
+ * Siblings stand largest first from the left, then those narrower than `least` as one tile. Bytes
+ * of a node that no child has leave a gap at its right. A tile is never wider than what it stands for, and
+ * the children of one tile, the smaller ones included, have all the bytes that pass to them.
+ *
+ * Args:
+ *   least: the least fraction of the width for a tile of its own.
+ */
+export function layOut(sums: TreeSums, top: number, least: number): Tile[] {
+  const whole = sums.bytes[top]
+  const first: Tile = { node: top, x0: 0, x1: 1, row: 0, bytes: whole, count: sums.count[top], smaller: 0 }
+  const tiles = [first]
+  if (whole <= 0) return tiles
+  for (let k = 0; k < tiles.length; k++) {
+    const tile = tiles[k]
+    if (tile.smaller) continue
+    const row = tile.row + 1
+    let x0 = tile.x0
+    const rest: Tile = { node: tile.node, x0, x1: x0, row, bytes: 0, count: 0, smaller: 0 }
+    for (const node of sums.children(tile.node)) {
+      const bytes = sums.bytes[node]
+      const count = sums.count[node]
+      const x1 = Math.min(x0 + bytes / whole, tile.x1)
+      if (bytes / whole >= least) tiles.push({ node, x0, x1, row, bytes, count, smaller: 0 })
+      else {
+        if (!rest.smaller) rest.x0 = x0
+        rest.x1 = x1
+        rest.bytes += bytes
+        rest.count += count
+        rest.smaller++
+      }
+      x0 = x1
+    }
+    if (rest.smaller) tiles.push(rest)
+  }
+  return tiles
+}

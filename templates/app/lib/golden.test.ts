@@ -1,0 +1,181 @@
+/** The page's own code against the Python model: every file in app/golden, written by `make golden`. */
+
+import { test } from "node:test"
+import assert from "node:assert/strict"
+import { readdirSync, readFileSync } from "node:fs"
+import type { Curve } from "./curves"
+import { type Device, framesOf, missingReason, readDevice, readStacks, type Stacks, version } from "./device"
+import { formatBytes, formatCount, formatDuration, formatSignedBytes, formatSteps } from "./format"
+import { History } from "./history"
+import { cumulative, linesAt, mapLines } from "./lines"
+import { originsOf, sumLive, versionsOf } from "./live"
+import { liveAt } from "./moment"
+import { unpack } from "./payload"
+import { filterTest } from "./search"
+import { CallTree, type Direction, ROOT, type TreeSums } from "./tree"
+
+/** Function, file and line, 0 where unknown. */
+type Label = [name: string, file: string, line: number]
+
+/** Keys are the functions of tests/golden/page_golden.py. */
+interface Expected {
+  facts: { id: string; events: number; allocations: number; recorded: boolean; peaks: Record<string, [number, number]> }
+  rows: {
+    row: number; addr: number; version: number; requested: number; block: number; block_max: number; steps: [number, number, number]
+    stream: number; pool: string | null; stack: number[]; free_stack: number[]; missing: string
+    category: string | null; compile_context: string | null; metadata: string | null
+  }[]
+  column_sums: Record<string, number>
+  /** Step, requested, allocated, active, reserved, number live in allocated, in requested. */
+  amounts: [number, number, number, number, number | null, number, number][]
+  curve_sums: Record<string, number>
+  trees: { curve: Curve; step: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
+  lines: { curve: Curve; step: number; filter: string; rows: [number, number, number, number, number, number][] }[]
+}
+
+interface Golden {
+  payload: string
+  expected: { labels: Label[]; devices: Expected[] }
+}
+
+const FOLDER = new URL("../../../app/golden/", import.meta.url)
+const read = (name: string) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8")) as unknown
+
+for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")) {
+  test(`what the page works out of ${name} is what the model says`, async () => {
+    const { payload: packed, expected } = read(name) as Golden
+    const payload = await unpack(packed)
+    const stacks = readStacks(payload)
+    assert.equal(payload.header.devices.length, expected.devices.length)
+    for (const [index, wanted] of expected.devices.entries()) {
+      const history = new History(readDevice(payload, index), stacks)
+      checkFacts(history, wanted)
+      checkRows(history.device, stacks, wanted, expected.labels)
+      checkSums(history, wanted)
+      checkAmounts(history, wanted)
+      checkTrees(history, wanted, expected.labels)
+      checkLines(history, wanted, expected.labels)
+    }
+  })
+}
+
+test("numbers read as the Python side writes them, everywhere", () => {
+  const formats = read("formats.json") as Record<string, [number, string][]> & { step_ranges: [number, number, string][] }
+  const written = (name: string, format: (value: number) => string) =>
+    assert.deepEqual(formats[name].map(([value]) => [value, format(value)]), formats[name])
+  written("bytes", formatBytes)
+  written("signed_bytes", formatSignedBytes)
+  written("counts", formatCount)
+  written("durations", formatDuration)
+  assert.deepEqual(formats.step_ranges.map(([start, end]) => [start, end, formatSteps(start, end)]), formats.step_ranges)
+})
+
+function checkFacts(history: History, { facts }: Expected): void {
+  const { device } = history
+  assert.deepEqual([device.id, device.events, device.count, device.summary.recorded], [facts.id, facts.events, facts.allocations, facts.recorded])
+  for (const curve of ["allocated", "requested"] as const) {
+    assert.deepEqual([history.at(curve, history.peakStep[curve]), history.peakStep[curve]], facts.peaks[curve])
+  }
+  assert.equal(history.highest, Math.max(...Object.values(facts.peaks).map(([bytes]) => bytes)))
+}
+
+function labelOf(stacks: Stacks, frame: number): Label {
+  return [stacks.strings[stacks.frameName[frame]], stacks.strings[stacks.frameFile[frame]], Math.max(stacks.frameLine[frame], 0)]
+}
+
+function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: Label[]): void {
+  const text = (id: number) => (id < 0 ? null : stacks.strings[id])
+  for (const { row, stack, free_stack, ...wanted } of rows) {
+    assert.deepEqual({
+      addr: device.addrValues[device.addr[row]], version: version(device, row),
+      requested: device.requested[row], block: device.block[row], block_max: device.blockMax[row],
+      steps: [device.allocStep[row], device.freeRequestedStep[row], device.freeStep[row]],
+      stream: device.streamValues[device.stream[row]], pool: device.pool[row] < 0 ? null : device.pools[device.pool[row]],
+      missing: missingReason(device, row),
+      category: text(device.category[row]), compile_context: text(device.compileContext[row]), metadata: text(device.metadata[row]),
+    }, wanted)
+    const path = (id: number) => framesOf(stacks, id).map((frame) => labelOf(stacks, frame))
+    assert.deepEqual(path(device.stack[row]), stack.map((label) => labels[label]))
+    assert.deepEqual(path(device.freeStack[row]), free_stack.map((label) => labels[label]))
+  }
+}
+
+/** As in page_golden.py. */
+function weighted(column: ArrayLike<number>): number {
+  let sum = 0
+  for (let k = 0; k < column.length; k++) sum = (sum + (k + 1) * ((column[k] % 1_000_003) + 1_000_003)) % 1_000_003
+  return sum
+}
+
+function checkSums(history: History, { column_sums, curve_sums }: Expected): void {
+  const { device } = history
+  const columns: Record<string, ArrayLike<number>> = {
+    ...device as unknown as Record<string, ArrayLike<number>>,
+    addr: Float64Array.from(device.addr, (id) => device.addrValues[id]),
+    version: versionsOf(device),
+  }
+  for (const [name, sum] of Object.entries(column_sums)) assert.equal(weighted(columns[name]), sum, name)
+  for (const [name, sum] of Object.entries(curve_sums)) assert.equal(weighted(history.curves[name as Curve].values), sum, name)
+}
+
+function checkAmounts(history: History, { amounts }: Expected): void {
+  for (const [step, requested, allocated, active, reserved, ...live] of amounts) {
+    assert.deepEqual([history.at("requested", step), history.at("allocated", step), history.at("active", step)], [requested, allocated, active])
+    assert.equal(history.hasReserved ? history.at("reserved", step) : null, reserved)
+    assert.deepEqual([liveAt(history.device, "allocated", step).length, liveAt(history.device, "requested", step).length], live)
+  }
+}
+
+function checkTrees({ device, stacks }: History, { trees }: Expected, labels: Label[]): void {
+  const origins = originsOf(device, stacks)
+  for (const wanted of trees) {
+    const tree = new CallTree(device, stacks, origins, wanted.direction, wanted.folded)
+    const sums = tree.at(sumLive(device, origins, wanted.curve, wanted.step))
+    const name = (node: number): Label => {
+      if (node === ROOT) return ["", "", 0]
+      return tree.frame[node] < 0 ? [tree.label(node), "", 0] : labelOf(stacks, tree.frame[node])
+    }
+    assert.deepEqual(flatten(sums, name), new Map(byPath(wanted.nodes, labels)))
+  }
+}
+
+/** Every node's path, with its bytes, own bytes, count and own count. */
+function flatten(sums: TreeSums, name: (node: number) => Label): Map<string, number[]> {
+  const paths: string[] = []
+  const found = new Map<string, number[]>()
+  sums.walk(ROOT, (node) => {
+    const parent = sums.tree.parent[node]
+    paths[node] = `${parent < 0 ? "" : paths[parent]}\n${name(node).join("|")}`
+    found.set(paths[node], [sums.bytes[node], sums.ownBytes[node], sums.count[node], sums.ownCount[node]])
+    const bytes = sums.children(node).map((child) => sums.bytes[child])
+    assert.deepEqual(bytes, [...bytes].sort((a, b) => b - a))
+    return true
+  })
+  return found
+}
+
+function byPath(nodes: Expected["trees"][0]["nodes"], labels: Label[]): [string, number[]][] {
+  const paths: string[] = []
+  return nodes.map(([parent, label, ...sums]) => {
+    paths.push(`${parent < 0 ? "" : paths[parent]}\n${labels[label].join("|")}`)
+    return [paths[paths.length - 1], sums]
+  })
+}
+
+function checkLines(history: History, { lines }: Expected, labels: Label[]): void {
+  const { device, stacks } = history
+  const origins = originsOf(device, stacks)
+  for (const wanted of lines) {
+    const map = mapLines(device, stacks, origins, filterTest(wanted.filter))
+    const rows = linesAt(device, origins, map, wanted.curve, wanted.step)
+    const found = rows.map((row) => {
+      const { frame, name } = map.lines[row.line]
+      const label: Label = frame < 0 ? [name, "", 0] : labelOf(stacks, frame)
+      return [label.join("|"), row.bytes, row.count, row.median, row.ever, row.everCount]
+    })
+    const sorted = (all: (string | number)[][]) => all.map((row) => row.join(" ")).sort()
+    assert.deepEqual(sorted(found), sorted(wanted.rows.map(([label, ...numbers]) => [labels[label].join("|"), ...numbers])))
+    assert.deepEqual(found.map((row) => row[1]), wanted.rows.map((row) => row[1]))
+    assert.equal(cumulative(rows).at(-1) ?? 0, history.at(wanted.curve, wanted.step))
+  }
+}

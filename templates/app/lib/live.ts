@@ -1,0 +1,60 @@
+/** Sums of what is live after a step, by call stack; `liveAt` in moment.ts lists it one by one. */
+
+import { type Curve, stripsOf } from "./curves"
+import type { Device, Stacks } from "./device"
+
+/** One number for each allocation that says where it came from: its stack, or why it has none. */
+export interface Origins {
+  /** Stack ids; behind those, one for each place in `missingReasons`. */
+  ofAllocation: Int32Array
+  /** The origins that occur, ascending. */
+  used: Int32Array
+  /** Number of stacks: the first origin that is a reason. */
+  stacks: number
+  /** Length of an array with a place for every origin. */
+  length: number
+}
+
+export function originsOf(device: Device, stacks: Stacks): Origins {
+  const first = stacks.stackNode.length
+  const length = first + device.missingReasons.length
+  const seen = new Uint8Array(length)
+  const ofAllocation = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) {
+    const origin = device.missing[i] ? first + device.missing[i] : device.stack[i]
+    ofAllocation[i] = origin
+    seen[origin] = 1
+  }
+  const used: number[] = []
+  for (let origin = 0; origin < length; origin++) if (seen[origin]) used.push(origin)
+  return { ofAllocation, used: Int32Array.from(used), stacks: first, length }
+}
+
+/** What is live after one step in one curve, by origin. */
+export interface LiveSums {
+  curve: Curve
+  step: number
+  bytes: Float64Array
+  count: Int32Array
+}
+
+export function sumLive(device: Device, origins: Origins, curve: Curve, step: number): LiveSums {
+  const { birth, death, height } = stripsOf(device, curve)
+  const { ofAllocation } = origins
+  const bytes = new Float64Array(origins.length)
+  const count = new Int32Array(origins.length)
+  for (let i = 0; i < birth.length && birth[i] <= step; i++) {
+    if (death[i] <= step) continue
+    bytes[ofAllocation[i]] += height[i]
+    count[ofAllocation[i]]++
+  }
+  return { curve, step, bytes, count }
+}
+
+/** How many allocations came before each at its address; `version` in `device.ts` for all at once. */
+export function versionsOf(device: Device): Int32Array {
+  const next = new Int32Array(device.addrValues.length)
+  const versions = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) versions[i] = next[device.addr[i]]++
+  return versions
+}

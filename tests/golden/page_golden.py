@@ -1,0 +1,411 @@
+"""What the Python model says of a few samples, for the page's own code to agree with.
+
+Each file beside ``golden.test.ts`` holds a packed payload and what this module works out from the
+same findings: through ``analyse`` where it has a function for it, else with plain loops, which the
+page's code shares nothing with. One function per subject; its name is the key in the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import median_low
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+import snapreport
+from snapreport.analyse.calltree import find_call_tree
+from snapreport.analyse.curves import find_curves, live_at
+from snapreport.model.findings import (
+    MISSING_REASONS,
+    NODE,
+    OUTSIDE,
+    DeviceFindings,
+    Findings,
+)
+from snapreport.reporters.figures import duration, step_range
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.payload import pack
+from snapreport.units import format_bytes, format_count, format_signed_bytes
+
+FOLDER = Path(__file__).parents[2] / "templates" / "app" / "golden"
+SAMPLES = (
+    "expandable_segments.pickle.zst",
+    "out_of_memory.pickle.gz",
+    "private_pool.json",
+    "three_devices.pickle",
+    "training_step.pickle",
+    "truncated_ring.pickle",
+)
+CURVES = ("allocated", "requested")
+STEPS = 12
+TREE_STEPS = 3
+ROWS = 12
+FILES = ("*/model.py", "train.py,optim", "-torch", "nowhere.py")
+"""Filters of the lines table, in the words that the page takes."""
+
+Label: TypeAlias = tuple[str, str, int]
+"""Function, file and line; a reason has no file and line 0."""
+NO_MATCH: Label = ("no matching frame", "", 0)
+
+
+class Golden:
+    """One file of the page tests while it is written: findings, and labels by number."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.frames = findings.history.stacks.frames
+        self._labels: dict[Label, int] = {}
+
+    def label(self, label: Label) -> int:
+        """The number of a label, in the order of first use."""
+        return self._labels.setdefault(label, len(self._labels))
+
+    def frame(self, frame: int) -> Label:
+        """What the page calls a frame; lines that nobody knows are 0."""
+        line = int(self.frames.lines[frame])
+        return self.frames.names[frame], self.frames.filenames[frame], max(line, 0)
+
+    def labels(self) -> list[Label]:
+        """Every label that was asked for."""
+        return list(self._labels)
+
+    def path(self, device: DeviceFindings, row: int) -> list[int]:
+        """Frame ids of an allocation, innermost first; none where the reason is missing frames."""
+        if device.missing[row]:
+            return []
+        return list(self.findings.history.stacks.path(int(device.history.allocations.stack[row])))
+
+
+def golden_file(sample: Path) -> dict[str, Any]:
+    """Payload and expectations for one sample."""
+    findings = snapreport.load(sample).findings()
+    summary = findings_as_json(findings) | {"snapreport": "VERSION"}
+    golden = Golden(findings)
+    devices = [
+        {subject.__name__: subject(golden, device) for subject in SUBJECTS}
+        for device in findings.devices
+    ]
+    return {
+        "payload": base64.b64encode(pack(findings, summary)).decode("ascii"),
+        "expected": {"labels": golden.labels(), "devices": devices},
+    }
+
+
+def write(data: dict[str, Any]) -> bytes:
+    """A golden file's bytes: one line for each subject of each device."""
+    return _lines(data, 4) + b"\n"
+
+
+def read(content: bytes) -> dict[str, Any]:
+    """A golden file with its payload unpacked: zlib versions compress differently."""
+    data: dict[str, Any] = orjson.loads(content)
+    if "payload" in data:
+        data["payload"] = zlib.decompress(base64.b64decode(data["payload"]), wbits=31)
+    return data
+
+
+def _lines(data: Any, depth: int) -> bytes:
+    if depth and isinstance(data, dict) and data:
+        inner = (orjson.dumps(key) + b":" + _lines(data[key], depth - 1) for key in data)
+        return b"{\n" + b",\n".join(inner) + b"\n}"
+    if depth and isinstance(data, list) and data and isinstance(data[0], dict):
+        return b"[\n" + b",\n".join(_lines(item, depth - 1) for item in data) + b"\n]"
+    return orjson.dumps(data)
+
+
+# Subjects
+
+
+def facts(_: Golden, device: DeviceFindings) -> dict[str, Any]:
+    """How much there is."""
+    history = device.history
+    return {
+        "id": str(device.device),
+        "events": history.events,
+        "allocations": len(history.allocations),
+        "recorded": device.recorded,
+        "peaks": {name: [peak.bytes, peak.step] for name, peak in device.peaks.items()},
+    }
+
+
+def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
+    """Some allocations, every column."""
+    history, table = device.history, device.history.allocations
+    texts = golden.findings.history.strings
+    chosen = np.unique(np.linspace(0, max(len(table) - 1, 0), ROWS).astype(int))
+
+    def text(ids: Any, row: int) -> str | None:
+        return texts[int(ids[row])] if ids[row] >= 0 else None
+
+    def stack(stack_id: int) -> list[int]:
+        path = golden.findings.history.stacks.path(stack_id)
+        return [golden.label(golden.frame(frame)) for frame in path]
+
+    pools = golden.findings.history.pools
+    return [
+        {
+            "row": row,
+            "addr": int(table.addr[row]),
+            "version": int(table.version[row]),
+            "requested": int(table.size[row]),
+            "block": int(table.block_size[row]),
+            "block_max": int(table.block_size_max[row]),
+            "steps": [
+                int(table.alloc_step[row]),
+                int(table.free_requested_step[row]),
+                int(table.free_step[row]),
+            ],
+            "stream": int(table.stream[row]),
+            "pool": ",".join(map(str, pools[table.pool[row]])) if table.pool[row] >= 0 else None,
+            "stack": stack(int(table.stack[row])),
+            "free_stack": stack(int(table.free_stack[row])),
+            "missing": MISSING_REASONS[device.missing[row]],
+            "category": text(table.category, row),
+            "compile_context": text(table.compile_context, row),
+            "metadata": text(table.metadata, row),
+        }
+        for row in chosen.tolist()
+        if row < len(history.allocations)
+    ]
+
+
+def column_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
+    """Each column added up, every row times its place, modulo a prime."""
+    table = device.history.allocations
+    columns: dict[str, NDArray[np.integer[Any]]] = {
+        "addr": table.addr,
+        "version": table.version,
+        "requested": table.size,
+        "block": table.block_size,
+        "blockMax": table.block_size_max,
+        "allocStep": table.alloc_step,
+        "freeRequestedStep": table.free_requested_step,
+        "freeStep": table.free_step,
+        "missing": device.missing,
+    }
+    return {name: weighted(column.tolist()) for name, column in columns.items()}
+
+
+def weighted(column: list[int]) -> int:
+    """A sum that a swap, a shift or a wrong value changes."""
+    return sum((place + 1) * (value % 1_000_003) for place, value in enumerate(column)) % 1_000_003
+
+
+def amounts(_: Golden, device: DeviceFindings) -> list[list[int | None]]:
+    """Step, requested, allocated, active, reserved, and how many live in either curve."""
+    history = device.history
+    reserved = "reserved" in device.curves
+    curves = find_curves(history, reserved).named()
+    return [
+        [
+            step,
+            *(
+                int(curves[name][step + 1]) if name in curves else None
+                for name in ("requested", "allocated", "active", "reserved")
+            ),
+            *(int(live_at(history, step, curve).sum()) for curve in CURVES),
+        ]
+        for step in some_steps(device)
+    ]
+
+
+def curve_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
+    """Each curve added up over all steps, as columns are."""
+    return {name: weighted(curve.tolist()) for name, curve in device.curves.items()}
+
+
+def trees(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
+    """Call trees: rows of parent, label, bytes, own bytes, count and own count; the root first.
+
+    The plain one from ``analyse``; folded and bottom-up ones merged here from the paths.
+    """
+    steps = some_steps(device)
+    peak = max(device.peaks["allocated"].step, -1)
+    found = []
+    for step in sorted({steps[0], peak, steps[len(steps) // 3]}):
+        for curve in CURVES:
+            found.append(_model_tree(golden, device, step, curve))
+    for curve in CURVES:
+        for direction, folded in (("down", True), ("up", False), ("up", True)):
+            found.append(_merged_tree(golden, device, peak, curve, direction, folded))
+    return found
+
+
+def _model_tree(golden: Golden, device: DeviceFindings, step: int, curve: str) -> dict[str, Any]:
+    tree = find_call_tree(device.history, golden.findings.history.stacks, step, curve)
+    nodes = []
+    for node in range(len(tree)):
+        frame = int(tree.frame[node])
+        label: Label = golden.frame(frame) if frame >= 0 else (tree.label[node], "", 0)
+        nodes.append(
+            [
+                int(tree.parent[node]),
+                golden.label(label if node else ("", "", 0)),
+                int(tree.bytes[node]),
+                int(tree.own_bytes[node]),
+                int(tree.count[node]),
+                int(tree.own_count[node]),
+            ]
+        )
+    return {"curve": curve, "step": step, "direction": "down", "folded": False, "nodes": nodes}
+
+
+def _merged_tree(
+    golden: Golden, device: DeviceFindings, step: int, curve: str, direction: str, folded: bool
+) -> dict[str, Any]:
+    kinds, sites = golden.findings.frame_kinds, golden.findings.stack_sites
+    nodes: list[list[int]] = [[-1, golden.label(("", "", 0)), 0, 0, 0, 0]]
+    places: dict[tuple[int, Label], int] = {}
+    for row, size in live_rows(device, step, curve):
+        path = golden.path(device, row)
+        kept = [frame for frame in path if not folded or kinds[frame] in (OUTSIDE, NODE)]
+        if path and not kept:
+            kept = [int(sites[device.history.allocations.stack[row]])]
+        labels = [golden.frame(frame) for frame in kept]
+        if direction == "down":
+            labels.reverse()
+        if not path:
+            labels = [(MISSING_REASONS[device.missing[row]], "", 0)]
+        at = 0
+        nodes[0][2] += size
+        nodes[0][4] += 1
+        for label in labels:
+            key = (at, label)
+            if key not in places:
+                places[key] = len(nodes)
+                nodes.append([at, golden.label(label), 0, 0, 0, 0])
+            at = places[key]
+            nodes[at][2] += size
+            nodes[at][4] += 1
+        nodes[at][3] += size
+        nodes[at][5] += 1
+    return {"curve": curve, "step": step, "direction": direction, "folded": folded, "nodes": nodes}
+
+
+def lines(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
+    """The lines table: rows of label, bytes, count, median, all bytes ever and how many."""
+    peak = max(device.peaks["allocated"].step, -1)
+    wanted = [(step, "") for step in some_steps(device)[::2]] + [(peak, typed) for typed in FILES]
+    return [
+        {
+            "curve": curve,
+            "step": step,
+            "filter": typed,
+            "rows": _lines_at(golden, device, step, curve, typed),
+        }
+        for step, typed in wanted
+        for curve in CURVES
+    ]
+
+
+def _lines_at(
+    golden: Golden, device: DeviceFindings, step: int, curve: str, typed: str
+) -> list[list[int]]:
+    table = device.history.allocations
+    weight = table.size if curve == "requested" else table.block_size
+    line = [_line_of(golden, device, row, typed) for row in range(len(table))]
+    sizes: dict[Label, list[int]] = defaultdict(list)
+    for row, size in live_rows(device, step, curve):
+        sizes[line[row]].append(size)
+    ever: dict[Label, list[int]] = defaultdict(list)
+    for row, size in enumerate(weight.tolist()):
+        ever[line[row]].append(size)
+    return [
+        [
+            golden.label(label),
+            sum(found),
+            len(found),
+            median_low(found),
+            sum(ever[label]),
+            len(ever[label]),
+        ]
+        for label, found in sorted(sizes.items(), key=lambda item: -sum(item[1]))
+    ]
+
+
+def _line_of(golden: Golden, device: DeviceFindings, row: int, typed: str) -> Label:
+    path = golden.path(device, row)
+    if not path:
+        return (MISSING_REASONS[device.missing[row]], "", 0)
+    if not typed:
+        stack = int(device.history.allocations.stack[row])
+        return golden.frame(int(golden.findings.stack_sites[stack]))
+    for frame in path:
+        name = golden.frames.filenames[frame]
+        if name not in ("", "??", "none") and _passes(name, typed):
+            return golden.frame(frame)
+    return NO_MATCH
+
+
+def _passes(filename: str, typed: str) -> bool:
+    """Terms between commas; those after a ``-`` are unwanted; a ``*`` makes one a glob."""
+    terms = [term.strip() for term in typed.split(",")]
+    wanted = [term for term in terms if not term.startswith("-")]
+
+    def fits(term: str) -> bool:
+        if "*" in term:
+            return fnmatchcase(filename, term) or fnmatchcase(filename, f"*/{term}")
+        return term in filename
+
+    if any(fits(term[1:]) for term in terms if term.startswith("-")):
+        return False
+    return not wanted or any(map(fits, wanted))
+
+
+SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
+    facts,
+    rows,
+    column_sums,
+    amounts,
+    curve_sums,
+    trees,
+    lines,
+)
+
+
+def formats() -> dict[str, Any]:
+    """Numbers and how ``units`` and the reporters write them."""
+    sizes = [0, 1, 511, 1023, 1024, 1152, 10_239, 102_400, 1_048_570, 1_048_576, 121_425_101]
+    sizes += [999 * 1024, 1023 * 1024, 12_431_545_344, 3 * 2**40, 2**53 - 1, -121_425_101]
+    times = [0, 1, 850, 999, 1000, 1049, 1050, 12_149, 12_150, 12_250, 150_000, 999_949, 999_950]
+    times += [999_999, 1_000_000, 3_424_999, 3_425_000, 59_999_999, 60_000_000, 119_994_999]
+    times += [119_995_000, 120_000_000, 247_400_000, 3_599_600_000]
+    steps = [(5, 90), (-1, 1), (2572, 2572), (-1, -1), (0, 22_332)]
+    return {
+        "bytes": [[size, format_bytes(size)] for size in sizes],
+        "signed_bytes": [[size, format_signed_bytes(size)] for size in sizes],
+        "counts": [[size, format_count(size)] for size in sizes],
+        "durations": [[time, duration(time)] for time in times],
+        "step_ranges": [[start, end, step_range(start, end)] for start, end in steps],
+    }
+
+
+# Steps and rows
+
+
+def some_steps(device: DeviceFindings) -> list[int]:
+    """Steps of a device, ascending: the start, the end, every curve's peak and some between."""
+    last = device.history.events - 1
+    chosen = {-1, last, *(peak.step for peak in device.peaks.values())}
+    for step in np.linspace(-1, last, STEPS).astype(int).tolist():
+        if len(chosen) < STEPS:
+            chosen.add(step)
+    return sorted(chosen)
+
+
+def live_rows(device: DeviceFindings, step: int, curve: str) -> Iterator[tuple[int, int]]:
+    """The allocations that count after a step, and with how much."""
+    table = device.history.allocations
+    weight = table.size if curve == "requested" else table.block_size
+    end = table.free_step if curve == "requested" else table.free_requested_step
+    for row in range(len(table)):
+        if table.alloc_step[row] <= step < end[row]:
+            yield row, int(weight[row])
