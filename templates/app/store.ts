@@ -52,6 +52,7 @@ export interface State {
 
 export class Store {
   private current: State
+  private readonly searches = new Map<string, string>()
   private readonly listeners: ((state: State, before: State) => void)[] = []
 
   constructor(readonly history: History) {
@@ -90,6 +91,10 @@ export class Store {
       next.cursor = this.opening(next.curve) // each curve has its own peak
     }
     if (next.colouring !== before.colouring) Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
+    if (next.tab !== before.tab && change.search === undefined) {
+      this.searches.set(before.tab, before.search) // each panel has a text of its own
+      next.search = this.searches.get(next.tab) ?? ""
+    }
     this.current = next
     if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
     if (sameWindow(next.window, before.window)) next.window = before.window

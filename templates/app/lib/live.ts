@@ -15,7 +15,12 @@ export interface Origins {
   length: number
 }
 
+const known = new WeakMap<Device, Origins>()
+
+/** The origins of a device's allocations, worked out once. */
 export function originsOf(device: Device, stacks: Stacks): Origins {
+  const before = known.get(device)
+  if (before) return before
   const first = stacks.stackNode.length
   const length = first + device.missingReasons.length
   const seen = new Uint8Array(length)
@@ -27,7 +32,9 @@ export function originsOf(device: Device, stacks: Stacks): Origins {
   }
   const used: number[] = []
   for (let origin = 0; origin < length; origin++) if (seen[origin]) used.push(origin)
-  return { ofAllocation, used: Int32Array.from(used), stacks: first, length }
+  const origins = { ofAllocation, used: Int32Array.from(used), stacks: first, length }
+  known.set(device, origins)
+  return origins
 }
 
 /** What is live after one step in one curve, by origin. */

@@ -13,6 +13,8 @@ import { follow, linkOf } from "./address"
 import { copyButton } from "./clipboard"
 import { oomDetails } from "./details"
 import { h } from "./dom"
+import { LinesPanel } from "./lines"
+import { LivePanel } from "./live"
 import { momentBar } from "./moment_bar"
 import { Panels, type Tab } from "./panels"
 import { RecordingPanel } from "./recording"
@@ -117,7 +119,11 @@ export class DevicePage {
       this.showTimeline()
     })
     const sections = [...still.querySelectorAll("section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
-    const tabs: Tab[] = [{ id: "stacks", title: "Call stacks", make: () => new StacksPanel(store) }]
+    const tabs: Tab[] = [
+      { id: "stacks", title: "Call stacks", make: () => new StacksPanel(store) },
+      { id: "lines", title: "Lines", make: () => new LinesPanel(store) },
+      { id: "live", title: "Allocations", make: () => new LivePanel(store) },
+    ]
     if (store.history.device.summary.stages.length) tabs.push({ id: "stages", title: "Stages", make: () => new StagesPanel(store, zoomTo) })
     return [...tabs, { id: "recording", title: "Recording", make: () => new RecordingPanel(sections) }]
   }

@@ -1,211 +1,293 @@
-/** The call tree of one step as a table that opens and closes, with search. */
+/** The call stacks of the moment: top-down, bottom-up and as a flame graph, with focus and search. */
 
-import type { Curve } from "../lib/curves"
-import { formatBytes, formatCount, formatExact, formatShare } from "../lib/format"
-import { frameKind, frameText } from "../lib/frames"
-import { callTree, type TreeNode } from "../lib/tree"
+import { formatCount, formatExact, formatShare, plural } from "../lib/format"
+import { frameText } from "../lib/frames"
+import { ROOT } from "../lib/tree"
+import { TreeModel } from "../lib/tree_model"
 import type { State, Store } from "../store"
-import { h, meter } from "./dom"
+import { h, nameText, pathText } from "./dom"
+import { FlameView } from "./flame"
+import { amountText, frameLabel } from "./frames"
 import type { Panel } from "./panels"
+import { TreeList } from "./tree"
 
-/** Opens the heaviest branches until about this many rows are in sight. */
-const OPEN_ROWS = 24
-/** More rows than this are shown on request. */
-const MOST_ROWS = 1500
+type Mode = "down" | "up" | "flame"
+
+const MODES: [mode: Mode, label: string, title: string][] = [
+  ["down", "Top-down", "From the outermost function inwards"],
+  ["up", "Bottom-up", "From the line that allocated, with its callers below it"],
+  ["flame", "Flame", "Top-down as a picture: as wide as the bytes"],
+]
+
+let made = 0
 
 export class StacksPanel implements Panel {
   readonly element: HTMLElement
-  private readonly body = h("tbody")
-  private readonly more = h("p", { class: "more" })
+  private readonly model: TreeModel
+  private readonly tree: TreeList
+  private readonly flame: FlameView
+  private readonly modes: HTMLInputElement[]
+  private readonly fold: HTMLInputElement
+  private readonly input: HTMLInputElement
   private readonly found = h("output", { class: "found", "aria-live": "polite" })
-  private readonly search = h("input", { type: "search", placeholder: "Search functions and files", "aria-label": "Search the tree", input: () => this.find() })
-  private root!: TreeNode
-  private open = new Set<TreeNode>()
-  private matches: Set<TreeNode> | null = null
-  private limit = MOST_ROWS
-  private folded = true
-  private focused: TreeNode | null = null
+  private readonly steps: HTMLElement
+  private readonly trail = h("nav", { class: "trail", "aria-label": "Focused subtree" })
+  private readonly note = h("p", { class: "note" })
+  private readonly about = h("div", { class: "about-node" })
+  private readonly body = h("div", { class: "stacks-body" })
+  private readonly hint = h("p", { class: "hint keys-hint" })
+  private mode: Mode = "down"
+  private frame = 0
+  /** What is on the screen. */
+  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
 
   constructor(private readonly store: Store) {
-    const fold = h("input", { type: "checkbox", checked: true, change: () => {
-      this.folded = fold.checked
-      this.build()
-    } })
-    this.element = h("div", {},
+    const { history, state } = store
+    this.model = new TreeModel(history.device, history.stacks)
+    this.model.show(state.curve, state.cursor)
+    const actions = {
+      select: (node: number) => this.pick(node),
+      key: (event: KeyboardEvent, node: number) => this.key(event, node),
+      changed: () => this.tell(),
+      zoom: (node: number) => this.focus(node),
+    }
+    this.tree = new TreeList(history, this.model, actions)
+    this.flame = new FlameView(history, this.model, actions)
+    const group = `stacks-mode-${made++}`
+    this.modes = MODES.map(([mode]) => h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }))
+    this.fold = h("input", { type: "checkbox", checked: true, change: () => this.turn(this.mode) })
+    this.input = h("input", {
+      type: "search", placeholder: "Search functions and files", "aria-label": "Search functions and files", spellcheck: "false",
+      title: "Part of a name or path, a glob (*.py) or a /regular expression/",
+      input: () => store.set({ search: this.input.value }), keydown: (event: KeyboardEvent) => this.searchKey(event),
+    })
+    const step = (by: 1 | -1, label: string, name: string) =>
+      h("button", { type: "button", title: name, "aria-label": name, click: () => this.next(by) }, label)
+    this.steps = h("span", { class: "found-steps", hidden: true }, step(-1, "\u2039", "Previous match (N)"), step(1, "\u203a", "Next match (n)"))
+    this.element = h("div", { class: "stacks" },
       h("div", { class: "toolbar" },
-        this.search, this.found,
-        h("label", { class: "check" }, fold, "Fold frames of torch, Python and C++"),
+        h("fieldset", { class: "segmented", "aria-label": "Order of the call stacks" },
+          ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label)))),
+        h("span", { class: "searching" }, this.input, this.steps, this.found),
+        h("label", { class: "check" }, this.fold, "Hide library-internal frames"),
         h("div", { class: "buttons" },
-          h("button", { type: "button", click: () => this.openAll() }, "Expand all"),
-          h("button", { type: "button", click: () => this.closeAll() }, "Collapse"))),
-      h("div", { class: "scroll" },
-        h("table", { role: "treegrid", "aria-label": "Call tree", keydown: (event: KeyboardEvent) => this.key(event) },
-          h("thead", {}, h("tr", {},
-            h("th", { class: "num" }, "Bytes"), h("th", { class: "num" }, "Share"), h("th", {}, h("span", { class: "hidden" }, "Bar")),
-            h("th", { class: "num" }, "Count"), h("th", {}, "Call stack, outermost first"))),
-          this.body)),
-      this.more)
+          h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
+          h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
+          h("button", { type: "button", title: "Show only what is below the selected row (f)", click: () => this.focus(this.model.chosen) }, "Focus"))),
+      this.trail, this.note, this.body, this.about,
+      this.hint)
+    this.place()
   }
 
   update(state: State, before: State | null): void {
-    if (!before || state.curve !== before.curve || state.cursor !== before.cursor) this.build()
+    if (!before) return this.refresh()
+    const { shown } = this
+    if (shown && state.cursor === shown.cursor && state.curve === shown.curve && state.search === shown.search && state.pinned === shown.pinned
+      && state.selection === before.selection) return
+    this.frame ||= requestAnimationFrame(() => this.refresh())
   }
 
-  private get curve(): Curve {
-    return this.store.state.curve
+  /** `key` is that of a selection made here. */
+  select(key: string): void {
+    const node = this.model.follow(key)
+    if (node < 0) return
+    if (this.mode !== "flame" || this.model.direction === "up") this.mode = this.model.direction
+    this.place()
+    this.pick(node)
+    this.draw(node)
   }
 
-  private build(): void {
-    const { history } = this.store
-    this.root = callTree(history.device, history.stacks, this.curve, this.store.state.cursor, this.folded)
-    this.focused = this.root
-    this.openHeaviest()
-    if (this.search.value) this.find()
-    else this.render()
+  private get view(): TreeList | FlameView {
+    return this.mode === "flame" ? this.flame : this.tree
   }
 
-  private openHeaviest(): void {
-    this.open = new Set([this.root])
-    const queue = [...this.root.children]
-    let rows = 1 + queue.length
-    while (queue.length && rows < OPEN_ROWS) {
-      queue.sort((a, b) => b.bytes - a.bytes)
-      const node = queue.shift()!
-      if (node.bytes < this.root.bytes * 0.02) break
-      if (!node.children.length) continue
-      this.open.add(node)
-      rows += node.children.length
-      queue.push(...node.children)
+  /** Brings the screen up to date with the state. */
+  private refresh(): void {
+    cancelAnimationFrame(this.frame)
+    this.frame = 0
+    const { store, model, shown } = this
+    const { cursor, curve, search, pinned, selection } = store.state
+    let reveal = -1
+    if (!shown || shown.cursor !== cursor || shown.curve !== curve) model.show(curve, cursor)
+    if (!shown || shown.search !== search) {
+      if (this.input.value !== search) this.input.value = search
+      const valid = model.search(search)
+      this.input.setAttribute("aria-invalid", String(!valid))
+      if (model.match >= 0) reveal = model.chosen
+    }
+    this.note.textContent = ""
+    if (pinned >= 0) {
+      const leaf = model.tree.leafOf(pinned)
+      if (shown?.pinned !== pinned && model.reveal(leaf)) {
+        reveal = leaf
+        model.choose(leaf)
+      }
+      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this step. ", this.goTo(pinned))
+    }
+    if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
+    this.shown = { cursor, curve, search, pinned }
+    this.draw(reveal)
+  }
+
+  private goTo(allocation: number): HTMLElement {
+    const birth = this.store.history.device.allocStep[allocation]
+    return h("button", { type: "button", class: "link", click: () => this.store.goTo(birth) }, "Go to where it was made")
+  }
+
+  private draw(reveal = -1): void {
+    const { model, store } = this
+    const { pinned } = store.state
+    this.view.mark(pinned < 0 ? -1 : model.tree.leafOf(pinned))
+    this.view.refresh()
+    if (reveal >= 0) this.view.reveal(reveal)
+    this.say()
+    this.tell()
+    this.lead()
+  }
+
+  private say(): void {
+    const { found, match, sums } = this.model
+    const { search } = this.store.state
+    this.steps.hidden = !found?.nodes.length
+    if (!search.trim()) this.found.textContent = ""
+    else if (!found) this.found.textContent = "not a regular expression"
+    else if (!found.nodes.length) this.found.textContent = "nothing found"
+    else {
+      const place = match < 0 ? plural(found.nodes.length, "match").replace(/matchs$/, "matches") : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
+      this.found.textContent = `${place} \u00b7 ${amountText(found.bytes, sums.total)}`
     }
   }
 
-  private openAll(): void {
-    const visit = (node: TreeNode) => {
-      this.open.add(node)
-      node.children.forEach(visit)
+  /** The whole of what a row has to shorten. */
+  private tell(): void {
+    const { model, store } = this
+    const { tree, sums, chosen } = model
+    if (chosen < 0 || !sums.count[chosen]) return this.about.replaceChildren()
+    const frame = tree.frame[chosen]
+    const { stacks } = store.history
+    const { fullName, file, line } = frame < 0 ? { fullName: tree.label(chosen), file: "", line: null } : frameText(stacks, frame)
+    const own = sums.ownBytes[chosen]
+    this.about.replaceChildren(
+      h("p", {}, h("code", {}, nameText(fullName)), file && " ", file && h("span", { class: "place" }, pathText(line === null ? file : `${file}:${line}`))),
+      h("p", { class: "figures-line" }, `${formatExact(sums.bytes[chosen])} (${formatShare(sums.bytes[chosen], sums.total)}) in ${plural(sums.count[chosen], "allocation")}`,
+        own > 0 && own < sums.bytes[chosen] ? `, ${formatExact(own)} of it in paths that end here` : ""))
+  }
+
+  /** Leads out of a focused subtree. */
+  private lead(): void {
+    const { model, store } = this
+    const { tree, top } = model
+    this.trail.hidden = top === ROOT && !model.canGoBack
+    const path = tree.pathTo(top)
+    this.trail.replaceChildren(
+      h("button", { type: "button", title: "Back to what was shown before (b)", click: () => this.back(), disabled: !model.canGoBack }, "\u2190 Back"),
+      h("ol", {}, ...path.map((node) => {
+        const label = frameLabel(store.history, tree.frame[node], tree.label(node))
+        return h("li", {}, node === top
+          ? h("b", { "aria-current": "true" }, label)
+          : h("button", { type: "button", class: "link", click: () => this.focus(node) }, label))
+      })))
+  }
+
+  private pick(node: number): void {
+    const { model, store } = this
+    const { tree } = model
+    const selection = node === ROOT ? null : {
+      panel: "stacks", key: model.keyOf(node), label: frameLabel(store.history, tree.frame[node], tree.label(node)), rows: tree.rowsOf(node),
     }
-    visit(this.root)
-    this.render()
+    store.set({ selection })
+    this.tell()
   }
 
-  private closeAll(): void {
-    this.open = new Set([this.root])
-    this.limit = MOST_ROWS
-    this.render()
+  private turn(mode: Mode): void {
+    this.mode = mode
+    this.model.turn(mode === "up" ? "up" : "down", this.fold.checked)
+    this.place()
+    this.draw(this.model.chosen)
   }
 
-  private label(node: TreeNode): { name: string; fullName: string; place: string; file: string } {
-    if (node.frame < 0) return { name: node.label, fullName: node.label, place: "", file: "" }
-    return frameText(this.store.history.stacks, node.frame)
+  /** Puts the view of the present mode into the page. */
+  private place(): void {
+    this.modes.forEach((input) => (input.checked = input.value === this.mode))
+    this.fold.checked = this.model.folded
+    this.element.dataset.mode = this.mode
+    this.hint.replaceChildren(...hints(this.mode))
+    const element = this.mode === "flame" ? this.flame.element : this.tree.list.element
+    if (this.body.firstElementChild !== element) this.body.replaceChildren(element)
   }
 
-  private find(): void {
-    const wanted = this.search.value.trim().toLowerCase()
-    this.matches = wanted ? new Set() : null
-    this.found.textContent = ""
-    if (!this.matches) return this.render()
-    const { matches } = this
-    let bytes = 0
-    const visit = (node: TreeNode, inside: boolean): boolean => {
-      const { fullName, file } = this.label(node)
-      const hit = node.depth > 0 && `${fullName}\n${file}`.toLowerCase().includes(wanted)
-      if (hit) matches.add(node)
-      if (hit && !inside) bytes += node.bytes
-      let below = false
-      for (const child of node.children) below = visit(child, inside || hit) || below
-      if (below) this.open.add(node)
-      return hit || below
-    }
-    visit(this.root, false)
-    this.found.textContent = matches.size
-      ? `${formatCount(matches.size)} found, ${formatBytes(bytes)} (${formatShare(bytes, this.root.bytes)})`
-      : "nothing found"
-    this.render()
-    this.body.querySelector(".match")?.scrollIntoView({ block: "nearest" })
+  private expandAll(): void {
+    this.model.expandAll()
+    this.draw()
   }
 
-  private rows(): TreeNode[] {
-    const rows: TreeNode[] = []
-    const visit = (node: TreeNode) => {
-      rows.push(node)
-      if (this.open.has(node)) node.children.forEach(visit)
-    }
-    visit(this.root)
-    return rows
+  private collapse(): void {
+    this.model.collapse()
+    this.model.choose(this.model.top)
+    this.draw()
   }
 
-  private render(): void {
-    const rows = this.rows()
-    this.body.replaceChildren(...rows.slice(0, this.limit).map((node) => this.row(node)))
-    this.more.replaceChildren()
-    if (rows.length > this.limit) {
-      this.more.append(h("button", { type: "button", click: () => {
-        this.limit = rows.length
-        this.render()
-      } }, `Show ${formatCount(rows.length - this.limit)} more rows`))
-    }
+  private focus(node: number): void {
+    if (node < 0 || node === this.model.top) return
+    this.model.focus(node)
+    this.draw(node)
   }
 
-  private row(node: TreeNode): HTMLElement {
-    const text = this.label(node)
-    const { stacks } = this.store.history
-    const parent = node.children.length > 0
-    const kind = node.frame >= 0 ? frameKind(stacks, node.frame) : "none"
-    const where = h("td", { class: "where" },
-      h("span", { class: parent ? "twist" : "leaf", "aria-hidden": "true" }),
-      h("code", { class: kind, title: text.fullName === text.name ? null : text.fullName }, text.name), " ", h("span", { title: text.file }, text.place))
-    where.style.setProperty("--depth", String(Math.min(node.depth, 40)))
-    const row = h("tr", {
-      "aria-level": node.depth + 1, "aria-expanded": parent ? String(this.open.has(node)) : null,
-      tabindex: node === this.focused ? 0 : -1, class: this.matches?.has(node) ? "match" : null, "data-node": node.id,
-      click: () => this.toggle(node),
-      focus: () => {
-        this.focused = node
-      },
-    },
-      h("td", { class: "num", title: formatExact(node.bytes) }, formatBytes(node.bytes)),
-      h("td", { class: "num" }, formatShare(node.bytes, this.root.bytes)),
-      h("td", { class: "bar" }, meter(node.bytes, this.root.bytes)),
-      h("td", { class: "num" }, formatCount(node.count)),
-      where)
-    return row
+  private back(): boolean {
+    const done = this.model.back()
+    if (done) this.draw(this.model.chosen)
+    return done
   }
 
-  private toggle(node: TreeNode, open = !this.open.has(node)): void {
-    this.focused = node
-    if (node.children.length) {
-      if (open) this.open.add(node)
-      else this.open.delete(node)
-      // A branch without a fork opens to its next fork: a long chain is one click.
-      for (let only = node; open && only.children.length === 1; only = only.children[0]) this.open.add(only)
-    }
-    this.render()
-    this.focusRow(node)
+  private next(by: 1 | -1): void {
+    this.model.next(by)
+    if (this.model.match < 0) return
+    this.pick(this.model.chosen)
+    this.draw(this.model.chosen)
   }
 
-  private focusRow(node: TreeNode): void {
-    this.body.querySelector<HTMLElement>(`[data-node="${node.id}"]`)?.focus()
+  private focusView(): void {
+    if (this.mode === "flame") this.flame.element.querySelector<HTMLElement>("[tabindex='0']")?.focus()
+    else this.tree.list.element.focus()
   }
 
-  private key(event: KeyboardEvent): void {
-    const node = this.focused
-    if (!node) return
-    const rows = this.rows()
-    const at = rows.indexOf(node)
-    const go = (to: TreeNode | undefined | null) => to && this.focusRow(to)
-    const keys: Record<string, () => void> = {
-      ArrowDown: () => go(rows[at + 1]),
-      ArrowUp: () => go(rows[at - 1]),
-      ArrowRight: () => (node.children.length && !this.open.has(node) ? this.toggle(node, true) : go(node.children[0])),
-      ArrowLeft: () => (this.open.has(node) && node.children.length ? this.toggle(node, false) : go(node.parent)),
-      Enter: () => this.toggle(node),
-      " ": () => this.toggle(node),
-      Home: () => go(rows[0]),
-      End: () => go(rows[rows.length - 1]),
-    }
-    const action = keys[event.key]
-    if (!action || event.ctrlKey || event.metaKey || event.altKey) return
+  private searchKey(event: KeyboardEvent): void {
+    if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1)
+    else if (event.key === "ArrowDown") this.focusView()
+    else if (event.key === "Escape") {
+      this.store.set({ search: "" })
+      this.focusView()
+    } else return
     event.preventDefault()
-    action()
+    event.stopPropagation()
   }
+
+  private key(event: KeyboardEvent, node: number): boolean {
+    const keys: Record<string, () => void> = {
+      f: () => this.focus(node), b: () => this.back(), Backspace: () => this.back(),
+      e: () => this.expandAll(), c: () => this.collapse(),
+      n: () => this.next(1), N: () => this.next(-1), "/": () => this.input.focus(),
+    }
+    const act = keys[event.key]
+    if (!act) return false
+    act()
+    event.stopPropagation()
+    return true
+  }
+}
+
+function isLive(store: Store, allocation: number): boolean {
+  const { device } = store.history
+  const { cursor, curve } = store.state
+  const end = curve === "allocated" ? device.freeRequestedStep : device.freeStep
+  return device.allocStep[allocation] <= cursor && end[allocation] > cursor
+}
+
+const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all"], ["c", "collapses"], ["f", "focuses"], ["b", "goes back"]]
+const FLAME_KEYS = [["\u2190 \u2191 \u2193 \u2192", "move"], ["Enter", "or a double click zooms in"], ["b", "goes back"]]
+const SEARCH_KEYS = [["/", "searches"], ["n N", "next, previous match"]]
+
+function hints(mode: Mode): Node[] {
+  return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>
+    h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`))
 }

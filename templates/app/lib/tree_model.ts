@@ -1,0 +1,231 @@
+/** What the panel of call stacks shows: direction, open nodes, focus, search; without a screen. */
+
+import type { Curve } from "./curves"
+import type { Device, Stacks } from "./device"
+import { originsOf, sumLive } from "./live"
+import { type Found, searchTree, type Test, textTest } from "./search"
+import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
+
+/** About so many rows are in sight before a reader opens or closes any. */
+const OPEN_ROWS = 24
+/** Branches around every match open up to so many matches; with more, only that of the present one. */
+const MOST_OPENED = 500
+
+/** One tree, and how far it is open; kept while another one is shown. */
+interface Side {
+  tree: CallTree
+  open: Set<number>
+  /** Whether the reader opened or closed something: from then on the step does not. */
+  touched: boolean
+  top: number
+  /** Earlier tops. */
+  back: number[]
+  /** The node with the cursor, or -1. */
+  chosen: number
+}
+
+export class TreeModel {
+  direction: Direction = "down"
+  folded = true
+  sums!: TreeSums
+  /** The nodes in sight, in order. */
+  rows: number[] = []
+  found: Found | null = null
+  /** Place among the matches, or -1. */
+  match = -1
+  private readonly sides = new Map<string, Side>()
+  private curve: Curve = "allocated"
+  private step = -1
+  private typed = ""
+
+  constructor(private readonly device: Device, private readonly stacks: Stacks) {}
+
+  get tree(): CallTree {
+    return this.side.tree
+  }
+
+  /** The node that stands alone with what is below it; the root unless a subtree is in focus. */
+  get top(): number {
+    return this.side.top
+  }
+
+  get chosen(): number {
+    return this.side.chosen
+  }
+
+  get canGoBack(): boolean {
+    return this.side.back.length > 0
+  }
+
+  isOpen(node: number): boolean {
+    return this.side.open.has(node)
+  }
+
+  /** Shows the state after a step. */
+  show(curve: Curve, step: number): void {
+    this.curve = curve
+    this.step = step
+    this.sums = this.tree.at(sumLive(this.device, originsOf(this.device, this.stacks), curve, step))
+    const { side } = this
+    if (!side.touched) side.open = heaviest(this.sums, side.top, OPEN_ROWS)
+    this.searchAgain()
+    this.layOut()
+  }
+
+  /** Shows the other direction, or with or without internal frames. */
+  turn(direction: Direction, folded: boolean): void {
+    if (direction === this.direction && folded === this.folded) return
+    this.direction = direction
+    this.folded = folded
+    this.match = -1
+    this.show(this.curve, this.step)
+  }
+
+  choose(node: number): void {
+    this.side.chosen = node
+  }
+
+  /** Opens or closes a node. A branch without a fork opens to its next fork: a long chain is one step. */
+  toggle(node: number, open = !this.isOpen(node)): void {
+    const { side } = this
+    side.touched = true
+    if (open) {
+      side.open.add(node)
+      for (let [only, ...more] = this.sums.children(node); only !== undefined && !more.length; [only, ...more] = this.sums.children(only)) side.open.add(only)
+    } else side.open.delete(node)
+    this.layOut()
+  }
+
+  expandAll(): void {
+    this.side.touched = true
+    this.sums.walk(this.top, (node) => Boolean(this.side.open.add(node)))
+    this.layOut()
+  }
+
+  collapse(): void {
+    this.side.touched = true
+    this.side.open = new Set([this.top])
+    this.layOut()
+  }
+
+  /** Shows only what is below a node. */
+  focus(node: number): void {
+    const { side } = this
+    if (node === side.top) return
+    side.back.push(side.top)
+    this.setTop(node)
+  }
+
+  /** Goes back to what was shown before; false where there is nothing. */
+  back(): boolean {
+    const before = this.side.back.pop()
+    if (before === undefined) return false
+    const was = this.top
+    this.setTop(before)
+    this.reveal(was)
+    return true
+  }
+
+  private setTop(node: number): void {
+    const { side } = this
+    side.top = node
+    if (side.chosen < 0 || !this.isUnder(side.chosen, node)) side.chosen = node
+    side.open.add(node)
+    if (!side.touched) side.open = heaviest(this.sums, node, OPEN_ROWS)
+    this.searchAgain()
+    this.layOut()
+  }
+
+  /** Opens what is around a node, and leaves the focus where the node is not in it; false where it holds nothing now. */
+  reveal(node: number): boolean {
+    const { side } = this
+    if (this.sums.count[node] === 0) return false
+    if (!this.isUnder(node, side.top)) {
+      side.back = []
+      side.top = ROOT
+      this.searchAgain()
+    }
+    for (const around of this.tree.pathTo(node).slice(0, -1)) side.open.add(around)
+    this.layOut()
+    return true
+  }
+
+  isUnder(node: number, top: number): boolean {
+    let at = node
+    while (at > top) at = this.tree.parent[at] // parents have smaller numbers
+    return at === top
+  }
+
+  /** Searches, and goes to the first match; false for an expression that is none. */
+  search(typed: string): boolean {
+    this.typed = typed.trim()
+    this.match = -1
+    const valid = this.searchAgain()
+    if (this.found?.nodes.length) this.goTo(0)
+    else this.layOut()
+    return valid
+  }
+
+  /** Goes to the next match (1) or the one before (-1), around the end. */
+  next(by: 1 | -1): void {
+    const count = this.found?.nodes.length ?? 0
+    if (count) this.goTo(this.match < 0 ? (by > 0 ? 0 : count - 1) : (this.match + by + count) % count)
+  }
+
+  private goTo(match: number): void {
+    this.match = match
+    const node = this.found!.nodes[match]
+    this.side.chosen = node
+    this.reveal(node)
+  }
+
+  private searchAgain(): boolean {
+    const present = this.found?.nodes[this.match]
+    this.found = null
+    if (!this.typed) return true
+    let test: Test
+    try {
+      test = textTest(this.typed)
+    } catch {
+      return false
+    }
+    this.found = searchTree(this.sums, this.stacks, this.top, test)
+    if (this.found.nodes.length <= MOST_OPENED) {
+      for (const node of this.found.nodes) for (const around of this.tree.pathTo(node).slice(0, -1)) this.side.open.add(around)
+    }
+    this.match = present === undefined ? -1 : this.found.nodes.indexOf(present)
+    return true
+  }
+
+  private layOut(): void {
+    this.rows = rowsInSight(this.sums, this.top, this.side.open)
+  }
+
+  private get side(): Side {
+    const key = `${this.direction}${this.folded}`
+    let side = this.sides.get(key)
+    if (!side) {
+      const tree = new CallTree(this.device, this.stacks, originsOf(this.device, this.stacks), this.direction, this.folded)
+      side = { tree, open: new Set([ROOT]), touched: false, top: ROOT, back: [], chosen: -1 }
+      this.sides.set(key, side)
+    }
+    return side
+  }
+
+  /** What names a node in a link: `down-12`, or `up-all-3` with internal frames. */
+  keyOf(node: number): string {
+    return `${this.direction}-${this.folded ? "" : "all-"}${node}`
+  }
+
+  /** Turns to the tree that a key names and reveals its node; -1 for a key of no node here. */
+  follow(key: string): number {
+    const named = /^(down|up)-(all-)?(\d+)$/.exec(key)
+    if (!named) return -1
+    this.turn(named[1] as Direction, !named[2])
+    const node = Number(named[3])
+    if (node >= this.tree.size) return -1
+    this.side.chosen = node
+    this.reveal(node)
+    return node
+  }
+}
