@@ -126,30 +126,6 @@ def test_the_figures_are_those_of_the_summary(open_page: Opener) -> None:
     )
 
 
-def test_the_tree_sums_to_the_peak_and_opens_by_key(open_page: Opener) -> None:
-    found = findings(training())
-    page = open_page(found).page
-    rows = page.locator("[role=treegrid] tbody tr")
-    expect(rows.first).to_contain_text(format_bytes(found.devices[0].peak.allocated))
-    page.get_by_role("button", name="Collapse").click()
-    expect(rows).to_have_count(3)
-    rows.nth(1).focus()
-    page.keyboard.press("ArrowRight")
-    expect(rows).to_have_count(14)
-    page.keyboard.press("ArrowLeft")
-    expect(rows).to_have_count(3)
-
-
-def test_searching_the_tree_opens_what_it_finds(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
-    page.get_by_role("button", name="Collapse").click()
-    page.get_by_role("searchbox").fill("model.py")
-    expect(page.locator("tr.match")).to_have_count(11)
-    expect(page.locator(".found")).to_contain_text("420.0 MiB")
-    page.get_by_role("searchbox").fill("nowhere")
-    expect(page.locator(".found")).to_have_text("nothing found")
-
-
 def test_the_requested_curve_can_be_stacked_instead(open_page: Opener) -> None:
     spec = DeviceSpec([Row(4 * MIB, 0, None, (USER, MAIN), block=64 * MIB)], events=10)
     page = open_page(findings(spec)).page
@@ -223,7 +199,7 @@ def test_a_file_without_a_history_shows_its_final_state_and_no_timeline(
     expect(page.locator(".figures dt").first).to_contain_text("Allocated at the end")
     expect(page.locator(".headline dd")).to_have_text("4.00 MiB")
     assert page.locator(".plot, section.timeline").count() == 0
-    expect(page.locator("[role=treegrid] tbody tr").first).to_contain_text("4.00 MiB")
+    expect(page.locator("[role=treegrid] .view .row").first).to_contain_text("4.00 MiB")
     expect(page.locator("section.sites")).to_contain_text("when the snapshot was written")
     expect(page.locator("section.sites tbody tr").nth(1)).to_contain_text("forward")
 

@@ -48,7 +48,7 @@ def test_the_page_agrees_with_the_analysis(open_page: Opener, path: Path) -> Non
         if not len(device.history.allocations):
             continue
         part = page.locator(f"#device-{index}")
-        root: Any = part.locator("[role=treegrid] tbody tr td").first.get_attribute("title")
+        root: Any = part.locator("[role=treegrid] .view .num span").first.get_attribute("title")
         assert root == f"{device.peak.allocated:,} bytes"
         legend, table = part.evaluate(_SITES)
         shown = [[site.name, format_bytes(site.bytes)] for site in device.sites]

@@ -14,7 +14,7 @@ import snapreport
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.units import format_bytes
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import OpenPage, Opener
+from tests.browser.conftest import Opener, OpenPage
 from tests.browser.test_page import HOSTILE, settle, until
 
 pytestmark = pytest.mark.browser

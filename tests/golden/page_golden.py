@@ -299,16 +299,17 @@ def lines(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
             "curve": curve,
             "step": step,
             "filter": typed,
-            "rows": _lines_at(golden, device, step, curve, typed),
+            "rows": lines_at(golden, device, step, curve, typed),
         }
         for step, typed in wanted
         for curve in CURVES
     ]
 
 
-def _lines_at(
+def lines_at(
     golden: Golden, device: DeviceFindings, step: int, curve: str, typed: str
 ) -> list[list[int]]:
+    """One table of lines, most bytes first, counted with plain loops."""
     table = device.history.allocations
     weight = table.size if curve == "requested" else table.block_size
     line = [_line_of(golden, device, row, typed) for row in range(len(table))]

@@ -56,6 +56,10 @@ test("focus shows a subtree alone, and back returns through every earlier one", 
   assert.ok(tree.back() && tree.top !== ROOT)
   assert.ok(tree.back() && tree.top === ROOT)
   assert.ok(!tree.back() && !tree.canGoBack)
+  tree.focus(find(tree, "c"))
+  tree.focus(ROOT)
+  assert.ok(tree.back() && tree.canGoBack)
+  assert.equal(names(tree), "c leaf")
 })
 
 test("next and previous go around all matches and open what is around them", () => {

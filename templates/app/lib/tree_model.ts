@@ -122,7 +122,7 @@ export class TreeModel {
     if (before === undefined) return false
     const was = this.top
     this.setTop(before)
-    this.reveal(was)
+    if (this.isUnder(was, before)) this.reveal(was)
     return true
   }
 

@@ -12,7 +12,7 @@ import type { Panel } from "./panels"
 import { VirtualList } from "./virtual_list"
 
 const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
-  ["bytes", "Bytes", "num"], [null, "Share", "num"], [null, "", "bar"], [null, "Cumulative", "num cumulative"], ["median", "Median", "num median"],
+  ["bytes", "Bytes", "num"], [null, "Share", "num"], [null, "Bar", "bar"], [null, "Cumulative", "num cumulative"], ["median", "Median", "num median"],
   ["count", "Count", "num count"], ["ever", "Ever", "num ever"], ["location", "Location", "location"],
 ]
 
@@ -43,7 +43,7 @@ export class LinesPanel implements Panel {
     this.list = new VirtualList({
       label: "Source lines", class: "lines-list", empty: "Nothing is live at this step.",
       columns: COLUMNS.map(([column, title, class_]) => ({
-        title, class: class_, ...column && {
+        title, quiet: class_ === "bar", class: class_, ...column && {
           sort: () => this.sort(column),
           sorted: () => (column !== this.by ? null : (column === "location") === this.reversed ? "descending" as const : "ascending" as const),
         },
@@ -70,7 +70,10 @@ export class LinesPanel implements Panel {
   select(key: string): void {
     this.filter(this.store.state.search)
     const line = this.map.lines.findIndex((_, k) => this.keyOf(k) === key)
-    if (line >= 0) this.choose(line)
+    if (line < 0) return
+    this.choose(line)
+    this.shown = null
+    this.refresh()
   }
 
   private refresh(): void {

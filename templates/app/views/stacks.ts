@@ -32,7 +32,7 @@ export class StacksPanel implements Panel {
   private readonly found = h("output", { class: "found", "aria-live": "polite" })
   private readonly steps: HTMLElement
   private readonly trail = h("nav", { class: "trail", "aria-label": "Focused subtree" })
-  private readonly note = h("p", { class: "note" })
+  private readonly note = h("p", { class: "pin-note" })
   private readonly about = h("div", { class: "about-node" })
   private readonly body = h("div", { class: "stacks-body" })
   private readonly hint = h("p", { class: "hint keys-hint" })

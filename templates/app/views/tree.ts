@@ -33,7 +33,7 @@ export class TreeList {
     this.list = new VirtualList({
       label: "Call stacks", class: "tree-list", role: "treegrid", empty: "Nothing is live at this step.",
       columns: [
-        { title: "Bytes", class: "num" }, { title: "Share", class: "num" }, { title: "", class: "bar" },
+        { title: "Bytes", class: "num" }, { title: "Share", class: "num" }, { title: "Bar", quiet: true, class: "bar" },
         { title: "Count", class: "num count" }, { title: "Function", class: "function" },
       ],
       count: () => (model.sums.total > 0 || model.sums.count[ROOT] > 0 ? model.rows.length : 0),
@@ -81,7 +81,7 @@ export class TreeList {
     const { sums, tree } = this.model
     const opens = sums.children(node).length > 0
     const twist = opens
-      ? h("span", { class: "twist", "aria-hidden": "true", dblclick: (event: Event) => event.stopPropagation(), click: (event: Event) => {
+      ? h("span", { class: "twist", "aria-hidden": "true", click: (event: Event) => {
         event.stopPropagation()
         this.toggle(node)
       } })

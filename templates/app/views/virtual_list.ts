@@ -5,6 +5,8 @@ import { h } from "./dom"
 
 export interface Column {
   title: string
+  /** The title is for readers who hear the table. */
+  quiet?: boolean
   /** `num` for numbers; anything else is the panel's own. */
   class?: string
   /** Makes the head a button that sorts. */
@@ -42,7 +44,7 @@ export class VirtualList {
   private readonly head: HTMLElement
   private readonly view: HTMLElement
   private readonly spacer = h("div", { class: "spacer", role: "presentation" })
-  private readonly body = h("div", { class: "rows", role: "rowgroup" })
+  private readonly body = h("div", { class: "rows", role: "presentation" })
   private readonly nothing = h("p", { class: "empty" })
   private readonly id = `list-${made++}`
   private readonly resizing = new ResizeObserver(() => this.layOut())
@@ -50,10 +52,11 @@ export class VirtualList {
   private top = 0
   private frame = 0
   private chosen = -1
+  private clicked = { row: -1, at: 0 }
 
   constructor(private readonly options: ListOptions) {
     this.head = h("div", { class: "row head", role: "row" })
-    this.view = h("div", { class: "view", role: "presentation" }, this.spacer, this.body)
+    this.view = h("div", { class: "view", role: "rowgroup", tabindex: -1 }, this.spacer, this.body)
     this.element = h("div", {
       class: `list ${options.class ?? ""}`, role: options.role ?? "grid", tabindex: 0, "aria-label": options.label,
       "aria-colcount": options.columns.length, keydown: (event: KeyboardEvent) => this.key(event),
@@ -61,8 +64,7 @@ export class VirtualList {
     this.nothing.textContent = options.empty ?? "Nothing to show."
     this.view.addEventListener("scroll", () => this.scrolled())
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false })
-    this.body.addEventListener("click", (event) => this.click(event, false))
-    this.body.addEventListener("dblclick", (event) => this.click(event, true))
+    this.body.addEventListener("click", (event) => this.click(event))
     this.resizing.observe(this.view)
   }
 
@@ -111,7 +113,7 @@ export class VirtualList {
     this.head.replaceChildren(...this.options.columns.map((column) => {
       const sorted = column.sorted?.() ?? null
       return h("div", { role: "columnheader", class: column.class, "aria-sort": column.sort ? sorted ?? "none" : null },
-        column.sort ? h("button", { type: "button", click: column.sort }, column.title) : column.title)
+        column.sort ? h("button", { type: "button", click: column.sort }, column.title) : column.quiet ? h("span", { class: "hidden" }, column.title) : column.title)
     }))
   }
 
@@ -159,11 +161,16 @@ export class VirtualList {
     }, ...cells)
   }
 
-  private click(event: MouseEvent, twice: boolean): void {
-    const row = (event.target as Element).closest<HTMLElement>("[data-row]")
-    if (!row) return
-    if (twice) this.options.onOpen?.(Number(row.dataset.row))
-    else this.select(Number(row.dataset.row))
+  /** A second click on the same row opens it. Browsers count clicks per element, and the first one made the row anew. */
+  private click(event: MouseEvent): void {
+    const element = (event.target as Element).closest<HTMLElement>("[data-row]")
+    if (!element) return
+    this.element.focus({ preventScroll: true }) // not the part that scrolls, which takes no keys
+    const row = Number(element.dataset.row)
+    const twice = row === this.clicked.row && event.timeStamp - this.clicked.at < TWICE_MS
+    this.clicked = { row: twice ? -1 : row, at: event.timeStamp }
+    if (twice) this.options.onOpen?.(row)
+    else this.select(row)
   }
 
   private select(row: number): void {
@@ -191,5 +198,7 @@ export class VirtualList {
   }
 }
 
+/** The longest time between the two clicks of a double click. */
+const TWICE_MS = 500
 /** The style sheet says less (max-height) where the screen is low. */
 const MOST_VIEW_PX = 2000

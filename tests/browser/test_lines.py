@@ -1,0 +1,130 @@
+"""The panel of source lines: the same numbers as plain loops in Python give, filters, sorting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import snapreport
+from snapreport.model.stacks import short_name
+from snapreport.units import format_bytes, format_count
+from tests.browser.builders import MIB, findings, training
+from tests.browser.conftest import Opener
+from tests.browser.listing import all_rows, fragment, go_to, in_bytes
+from tests.golden.page_golden import Golden, Label, lines_at
+
+pytestmark = pytest.mark.browser
+
+
+def table(page: Page) -> Locator:
+    page.get_by_role("tab", name="Lines").click()
+    return page.locator("article:visible").get_by_role("grid", name="Source lines")
+
+
+def location(label: Label) -> str:
+    name, file, line = label
+    base = file.replace("\\", "/").rsplit("/", 1)[-1]
+    place = "" if base in ("", "??", "none") else f"{base}:{line} " if line else f"{base} "
+    return place + short_name(name)
+
+
+@pytest.mark.parametrize("curve", ["allocated", "requested"])
+@pytest.mark.parametrize("typed", ["", "model.py, train*", "-torch", "nowhere.py"])
+def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
+    open_page: Opener, samples: Path, typed: str, curve: str
+) -> None:
+    found = snapreport.load(samples / "training_step.pickle").findings()
+    device = found.devices[0]
+    page = open_page(found).page
+    page.locator(".segmented label", has_text=curve.capitalize()).first.click()
+    lines = table(page)
+    page.get_by_role("searchbox").fill(typed)
+    golden = Golden(found)
+    for step in (device.peak.step, 200, device.history.events - 1):
+        go_to(page, step)
+        wanted = lines_at(golden, device, step, curve, typed)
+        rows = all_rows(lines)
+        labels = golden.labels()
+        assert sorted(
+            [location(labels[label]), size, format_bytes(median), format_count(count), ever]
+            for label, size, count, median, ever, _ in wanted
+        ) == sorted(
+            [
+                row["cells"][7],
+                in_bytes(row["titles"][0]),
+                row["cells"][4],
+                row["cells"][5],
+                int(row["titles"][6].split(" ")[0].replace(",", "")),
+            ]
+            for row in rows
+        )
+        sums = [in_bytes(row["titles"][3]) for row in rows]
+        assert sums == sorted(sums)
+        assert sums[-1] == int(device.curves[curve][step + 1])
+
+
+def test_memory_from_before_the_recording_is_a_line_of_its_own(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    lines = table(page)
+    row = lines.locator(".view .row", has_text="before recording")
+    expect(row).to_contain_text("64.00 MiB")
+    page.get_by_role("searchbox").fill("model.py")
+    expect(row).to_contain_text("64.00 MiB")
+    page.get_by_role("searchbox").fill("nowhere")
+    expect(lines.locator(".view .row")).to_have_count(2)
+    expect(lines.locator(".view .row").first).to_contain_text("no matching frame")
+    expect(lines.locator(".view .row").first).to_contain_text("420.0 MiB")
+
+
+def test_a_filter_that_is_no_expression_says_so_and_filters_nothing(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    lines = table(page)
+    expect(lines.locator(".view .row")).to_have_count(12)
+    box = page.get_by_role("searchbox")
+    box.fill("/(/")
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".totals-line")).to_contain_text("Not a regular expression")
+    expect(lines.locator(".view .row")).to_have_count(12)
+    box.fill("/model\\.py$/")
+    expect(box).to_have_attribute("aria-invalid", "false")
+
+
+def test_columns_sort_and_the_running_sum_follows(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    lines = table(page)
+    first = lines.locator(".view .row").first
+    expect(first).to_contain_text("forward")
+    lines.get_by_role("button", name="Bytes").click()
+    expect(lines.get_by_role("columnheader", name="Bytes")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    expect(first).to_contain_text("32.00 MiB")
+    lines.get_by_role("button", name="Location").click()
+    expect(lines.get_by_role("columnheader", name="Location")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    expect(first).to_contain_text("model.py:10")
+    sums = [in_bytes(row["titles"][3]) for row in all_rows(lines)]
+    assert sums[0] == 32 * MIB
+    assert sums[-1] == 484 * MIB
+
+
+def test_a_selected_line_is_in_the_link_and_comes_back(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    lines = table(page)
+    lines.locator(".view .row", has_text="model.py:13").click()
+    fragment(page, "selected=lines:")
+    page.reload()
+    page.wait_for_selector("html[data-complete]")
+    expect(page.locator(".lines-list [aria-selected=true]")).to_contain_text("model.py:13")
+
+
+def test_the_line_of_the_pinned_allocation_is_marked(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    lines = table(page)
+    page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
+    expect(lines.locator(".view .now")).to_contain_text("model.py:13")

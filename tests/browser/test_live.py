@@ -1,0 +1,111 @@
+"""The panel of live allocations: each one with its facts, sorted, searched, pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import snapreport
+from snapreport.analyse.curves import live_at
+from snapreport.units import format_bytes
+from tests.browser.builders import MIB, findings, training
+from tests.browser.conftest import Opener
+from tests.browser.listing import all_rows, fragment, go_to, in_bytes
+
+pytestmark = pytest.mark.browser
+
+
+def table(page: Page) -> Locator:
+    page.get_by_role("tab", name="Allocations").click()
+    return page.locator("article:visible").get_by_role("grid", name="Live allocations")
+
+
+@pytest.mark.parametrize("curve", ["allocated", "requested"])
+def test_every_live_allocation_is_listed_at_any_step(
+    open_page: Opener, samples: Path, curve: str
+) -> None:
+    found = snapreport.load(samples / "two_streams.pickle").findings()
+    device = found.devices[0]
+    allocations = device.history.allocations
+    page = open_page(found).page
+    page.locator(".segmented label", has_text=curve.capitalize()).first.click()
+    part = table(page)
+    for step in (device.peak.step, 60, device.history.events - 1):
+        go_to(page, step)
+        rows = all_rows(part)
+        live = live_at(device.history, step, curve)
+        assert sorted(int(row["allocation"]) for row in rows) == live.nonzero()[0].tolist()
+        for row in rows:
+            i = int(row["allocation"])
+            assert in_bytes(row["titles"][0]) == allocations.block_size[i]
+            assert in_bytes(row["titles"][1]) == allocations.size[i]
+            born = int(allocations.alloc_step[i])
+            age = "before recording" if born < 0 else f"{step - born:,} step"
+            assert row["cells"][2].startswith(age)
+            assert row["cells"][4] == f"{allocations.addr[i]:#x} v{allocations.version[i]}"
+            stream = int(allocations.stream[i])
+            assert row["cells"][5] == ("default" if stream == 0 else f"{stream:#x}")
+        blocks, requested = allocations.block_size[live].sum(), allocations.size[live].sum()
+        told = page.locator(".totals-line")
+        expect(told).to_contain_text(f"{live.sum():,} allocation")
+        expect(told).to_contain_text(f"{format_bytes(int(blocks))} in blocks")
+        expect(told).to_contain_text(f"{format_bytes(int(requested))} requested")
+        sizes = [in_bytes(row["titles"][0]) for row in rows]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_pools_have_a_column_where_they_differ(open_page: Opener, samples: Path) -> None:
+    found = snapreport.load(samples / "private_pool.json").findings()
+    history, device = found.history, found.devices[0]
+    page = open_page(found).page
+    for row in all_rows(table(page)):
+        pool = int(device.history.allocations.pool[int(row["allocation"])])
+        assert row["cells"][5] == ",".join(map(str, history.pools[pool]))
+
+
+def test_the_search_finds_call_sites_sizes_and_addresses(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    part = table(page)
+    box = page.get_by_role("searchbox")
+    rows = part.locator(".view .row")
+    box.fill("layer")
+    expect(rows).to_have_count(10)
+    expect(page.locator(".totals-line")).to_contain_text("10 of 12 allocations")
+    expect(page.locator(".totals-line")).to_contain_text("320.0 MiB in blocks")
+    box.fill("100.0 MiB")
+    expect(rows).to_have_count(1)
+    box.fill(f"{64 * MIB:,}")
+    expect(rows).to_contain_text("before recording")
+    box.fill(f"{2**46 + 4096 * 3:#x}")
+    expect(rows).to_contain_text("model.py:12")
+    box.fill("nothing like it")
+    expect(part.locator(".empty")).to_be_visible()
+
+
+def test_a_row_chosen_by_key_is_pinned_and_a_pinned_strip_is_the_chosen_row(
+    open_page: Opener,
+) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    part = table(page)
+    part.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".details")).to_contain_text("forward")
+    fragment(page, "allocation=11")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".details")).to_contain_text("before recording")
+    page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
+    expect(part.locator(".view [aria-selected=true]")).to_have_attribute("data-allocation", "4")
+
+
+def test_ages_sort_oldest_first(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    part = table(page)
+    part.get_by_role("button", name="Age").click()
+    rows = part.locator(".view .row")
+    expect(rows.first).to_contain_text("before recording")
+    expect(rows.nth(1)).to_contain_text("50 steps")
+    part.get_by_role("button", name="Age").click()
+    expect(rows.first).to_contain_text("0 steps")
