@@ -17,6 +17,7 @@ from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
+from tests.browser.test_sharing import violations
 
 pytestmark = pytest.mark.browser
 
@@ -315,3 +316,31 @@ def test_nothing_live_says_so(open_page: Opener) -> None:
     page.get_by_text("Flame").click()
     frames(page)
     expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this step.")
+
+
+def test_escape_lets_go_of_what_is_selected(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    tree_of(page).locator(".view .row", has_text="layer").first.click()
+    fragment(page, "selected=")
+    page.keyboard.press("Escape")
+    expect(selected(page)).to_have_count(0)
+    until_gone(page, "selected=")
+
+
+def until_gone(page: Page, part: str) -> None:
+    for _ in range(100):
+        if part not in page.evaluate("location.hash"):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"{part} is still in {page.url}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_flame_graph_keeps_nobody_out(open_page: Opener, samples: Path, scheme: str) -> None:
+    found = snapreport.load(samples / "training_step.pickle").findings()
+    page = open_page(found, color_scheme=scheme).page
+    page.get_by_text("Flame").click()
+    page.get_by_role("searchbox").fill("attend")
+    page.get_by_role("treeitem").nth(2).click()
+    page.keyboard.press("f")
+    assert violations(page, ".panels") == []

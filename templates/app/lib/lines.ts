@@ -119,5 +119,7 @@ export function cumulative(rows: LineRow[]): Float64Array {
 
 /** 1 for each allocation of the whole recording that belongs to a line. */
 export function rowsOfLine(origins: Origins, map: LineMap, line: number): Uint8Array {
-  return Uint8Array.from(origins.ofAllocation, (origin) => Number(map.ofOrigin[origin] === line))
+  const rows = new Uint8Array(origins.ofAllocation.length)
+  for (let i = 0; i < rows.length; i++) rows[i] = Number(map.ofOrigin[origins.ofAllocation[i]] === line)
+  return rows
 }

@@ -67,7 +67,7 @@ export class TreeModel {
     this.step = step
     this.sums = this.tree.at(sumLive(this.device, originsOf(this.device, this.stacks), curve, step))
     const { side } = this
-    if (!side.touched) side.open = heaviest(this.sums, side.top, OPEN_ROWS)
+    if (!side.touched) side.open = this.opening(side.top)
     this.searchAgain()
     this.layOut()
   }
@@ -131,9 +131,14 @@ export class TreeModel {
     side.top = node
     if (side.chosen < 0 || !this.isUnder(side.chosen, node)) side.chosen = node
     side.open.add(node)
-    if (!side.touched) side.open = heaviest(this.sums, node, OPEN_ROWS)
+    if (!side.touched) side.open = this.opening(node)
     this.searchAgain()
     this.layOut()
+  }
+
+  /** Bottom-up the call sites are the answer, and their callers the next question. */
+  private opening(top: number): Set<number> {
+    return this.direction === "up" ? new Set([top]) : heaviest(this.sums, top, OPEN_ROWS)
   }
 
   /** Opens what is around a node, and leaves the focus where the node is not in it; false where it holds nothing now. */

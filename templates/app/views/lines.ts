@@ -166,8 +166,9 @@ export class LinesPanel implements Panel {
   }
 
   private key(event: KeyboardEvent): boolean {
-    if (event.key !== "/") return false
-    this.input.focus()
+    if (event.key === "/") this.input.focus()
+    else if (event.key === "Escape" && this.store.state.selection) this.store.set({ selection: null })
+    else return false
     event.stopPropagation()
     return true
   }

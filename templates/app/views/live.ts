@@ -145,8 +145,9 @@ export class LivePanel implements Panel {
   }
 
   private key(event: KeyboardEvent): boolean {
-    if (event.key !== "/") return false
-    this.input.focus()
+    if (event.key === "/") this.input.focus()
+    else if (event.key === "Escape" && this.store.state.pinned >= 0) this.store.pin(-1)
+    else return false
     event.stopPropagation()
     return true
   }

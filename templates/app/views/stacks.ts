@@ -36,6 +36,9 @@ export class StacksPanel implements Panel {
   private readonly about = h("div", { class: "about-node" })
   private readonly body = h("div", { class: "stacks-body" })
   private readonly hint = h("p", { class: "hint keys-hint" })
+  private readonly narrow = h("button", {
+    type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen),
+  }, "Focus")
   private mode: Mode = "down"
   private frame = 0
   /** What is on the screen. */
@@ -73,7 +76,7 @@ export class StacksPanel implements Panel {
         h("div", { class: "buttons" },
           h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
           h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
-          h("button", { type: "button", title: "Show only what is below the selected row (f)", click: () => this.focus(this.model.chosen) }, "Focus"))),
+          this.narrow)),
       this.trail, this.note, this.body, this.about,
       this.hint)
     this.place()
@@ -162,6 +165,7 @@ export class StacksPanel implements Panel {
   private tell(): void {
     const { model, store } = this
     const { tree, sums, chosen } = model
+    this.narrow.disabled = chosen < 0 || chosen === model.top
     if (chosen < 0 || !sums.count[chosen]) return this.about.replaceChildren()
     const frame = tree.frame[chosen]
     const { stacks } = store.history
@@ -268,6 +272,7 @@ export class StacksPanel implements Panel {
       e: () => this.expandAll(), c: () => this.collapse(),
       n: () => this.next(1), N: () => this.next(-1), "/": () => this.input.focus(),
     }
+    if (this.store.state.selection) keys.Escape = () => this.store.set({ selection: null })
     const act = keys[event.key]
     if (!act) return false
     act()
