@@ -8,6 +8,7 @@ page's code shares nothing with. One function per subject; its name is the key i
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from snapreport.model.findings import (
     OUTSIDE,
     DeviceFindings,
     Findings,
+    StageUse,
 )
 from snapreport.reporters.figures import duration, step_range
 from snapreport.reporters.json_report import findings_as_json
@@ -361,6 +363,27 @@ def _passes(filename: str, typed: str) -> bool:
     return not wanted or any(map(fits, wanted))
 
 
+def stages(_: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
+    """Stages of one name in one place: how many, and the least, middle and most of each figure."""
+    groups: dict[tuple[str, ...], list[StageUse]] = defaultdict(list)
+    for stage in device.stages:
+        path = [stage]
+        while (parent := path[0].parent) is not None:
+            path.insert(0, device.stages[parent])
+        groups[tuple(re.sub(r"#\d+", "#*", around.name) for around in path)].append(stage)
+    names = ("start_bytes", "peak_bytes", "end_bytes", "change", "allocations", "allocated_bytes")
+    return [
+        {"path": path, "stages": len(found)}
+        | {name: _spread([getattr(stage, name) for stage in found]) for name in names}
+        for path, found in groups.items()
+    ]
+
+
+def _spread(values: list[int | None]) -> list[int] | None:
+    known = [value for value in values if value is not None]
+    return [min(known), median_low(known), max(known)] if known else None
+
+
 SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
     facts,
     rows,
@@ -369,6 +392,7 @@ SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
     curve_sums,
     trees,
     lines,
+    stages,
 )
 
 

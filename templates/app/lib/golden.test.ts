@@ -12,6 +12,7 @@ import { originsOf, sumLive, versionsOf } from "./live"
 import { liveAt } from "./moment"
 import { unpack } from "./payload"
 import { filterTest } from "./search"
+import { groupStages, type Spread, type StageGroup } from "./stage_groups"
 import { CallTree, type Direction, ROOT, type TreeSums } from "./tree"
 
 /** Function, file and line, 0 where unknown. */
@@ -30,6 +31,7 @@ interface Expected {
   amounts: [number, number, number, number, number | null, number, number][]
   curve_sums: Record<string, number>
   trees: { curve: Curve; step: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
+  stages: { path: string[]; stages: number; [figure: string]: number[] | string[] | number | null }[]
   lines: { curve: Curve; step: number; filter: string; rows: [number, number, number, number, number, number][] }[]
 }
 
@@ -55,6 +57,7 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
       checkAmounts(history, wanted)
       checkTrees(history, wanted, expected.labels)
       checkLines(history, wanted, expected.labels)
+      checkStages(history, wanted)
     }
   })
 }
@@ -178,4 +181,27 @@ function checkLines(history: History, { lines }: Expected, labels: Label[]): voi
     assert.deepEqual(found.map((row) => row[1]), wanted.rows.map((row) => row[1]))
     assert.equal(cumulative(rows).at(-1) ?? 0, history.at(wanted.curve, wanted.step))
   }
+}
+
+function checkStages(history: History, { stages }: Expected): void {
+  const all = history.device.summary.stages
+  for (const stage of all.filter((one) => one.start_bytes !== null)) {
+    const before = Math.max(stage.start_step - 1, -1)
+    const curve = history.curves.allocated
+    assert.deepEqual([stage.start_bytes, stage.end_bytes], [history.at("allocated", before), history.at("allocated", Math.max(stage.end_step - 1, before))])
+    assert.equal(stage.peak_bytes, curve.values[curve.firstMax(before + 1, Math.max(stage.end_step, before + 1) + 1)])
+  }
+  const spread = (of: Spread | null) => of && [of.min, of.median, of.max]
+  const found: Expected["stages"] = []
+  const visit = (around: string[]) => (group: StageGroup) => {
+    const path = [...around, group.name.replace(/#\d+/g, "#*")]
+    found.push({
+      path, stages: group.stages.length, start_bytes: spread(group.start), peak_bytes: spread(group.peak), end_bytes: spread(group.end),
+      change: spread(group.change), allocations: spread(group.allocations), allocated_bytes: spread(group.allocatedBytes),
+    })
+    group.children.forEach(visit(path))
+  }
+  groupStages(all).forEach(visit([]))
+  const sorted = (groups: Expected["stages"]) => [...groups].sort((a, b) => a.path.join("\n").localeCompare(b.path.join("\n")))
+  assert.deepEqual(sorted(found), sorted(stages))
 }
