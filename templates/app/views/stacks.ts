@@ -244,6 +244,7 @@ export class StacksPanel implements Panel {
   }
 
   private next(by: 1 | -1): void {
+    if (this.frame) this.refresh() // what was typed last
     this.model.next(by)
     if (this.model.match < 0) return
     this.pick(this.model.chosen)

@@ -47,7 +47,7 @@ export class VirtualList {
   private readonly body = h("div", { class: "rows", role: "presentation" })
   private readonly nothing = h("p", { class: "empty" })
   private readonly id = `list-${made++}`
-  private readonly resizing = new ResizeObserver(() => this.layOut())
+  private readonly resizing = new ResizeObserver(() => this.view.clientHeight !== this.scroll.viewPx && this.layOut())
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
   private frame = 0
@@ -76,7 +76,8 @@ export class VirtualList {
   /** Marks a row as selected without telling `onSelect`; -1 for none. */
   set selected(row: number) {
     this.chosen = row
-    this.draw()
+    for (const element of this.body.children) element.setAttribute("aria-selected", String(Number((element as HTMLElement).dataset.row) === row))
+    this.tellActive()
   }
 
   /** Draws again after the rows changed; keeps the place where it can. */
@@ -142,11 +143,17 @@ export class VirtualList {
   private draw(): void {
     cancelAnimationFrame(this.frame)
     this.frame = 0
+    const { scrollTop } = this.view // read before anything changes: after it, reading makes a layout
     const [first, end] = this.scroll.rowsAt(this.top)
     const rows: HTMLElement[] = []
     for (let k = first; k < end; k++) rows.push(this.makeRow(k))
     this.body.replaceChildren(...rows)
-    this.body.style.transform = `translateY(${this.view.scrollTop - (this.top - first) * this.scroll.rowPx}px)`
+    this.body.style.transform = `translateY(${scrollTop - (this.top - first) * this.scroll.rowPx}px)`
+    this.tellActive()
+  }
+
+  private tellActive(): void {
+    const [first, end] = this.scroll.rowsAt(this.top)
     const active = this.chosen >= first && this.chosen < end
     if (active) this.element.setAttribute("aria-activedescendant", `${this.id}-${this.chosen}`)
     else this.element.removeAttribute("aria-activedescendant")
