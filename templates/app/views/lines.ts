@@ -13,7 +13,7 @@ import { VirtualList } from "./virtual_list"
 
 const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
   ["bytes", "Bytes", "num"], [null, "Share", "num"], [null, "Bar", "bar"], [null, "Cumulative", "num cumulative"], ["median", "Median", "num median"],
-  ["count", "Count", "num count"], ["ever", "Ever", "num ever"], ["location", "Location", "location"],
+  ["count", "Count", "num count"], ["ever", "Ever allocated", "num ever"], ["location", "Location", "location"],
 ]
 
 export class LinesPanel implements Panel {
