@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.analyse.segment_replay import SegmentSpans
+from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def recover_block_sizes(
     rounded: NDArray[np.int64],
     alloc_step: NDArray[np.int64],
     free_step: NDArray[np.int64],
-    spans: SegmentSpans,
+    spans: SegmentLives,
     rules: SplitRules,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
@@ -139,7 +139,7 @@ def recover_block_sizes(
     return low, high
 
 
-def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bool_]:
+def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:
     """Say for each address whether a non-expandable segment ever covered it."""
     order = np.argsort(spans.address, kind="stable")
     starts = spans.address[order]
@@ -153,7 +153,7 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bo
 _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
 
 
-def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
+def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
     """Replay births and deaths in order.
 
     Returns:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 
 if TYPE_CHECKING:
@@ -211,6 +214,13 @@ class DeviceFindings:
     answer: str
     """One paragraph: what held the memory at the peak."""
     warnings: tuple[RecordingWarning, ...]
+    find_allocator_use: Callable[[], AllocatorUse]
+    """Works out ``allocator``, which most reporters do without."""
+
+    @cached_property
+    def allocator(self) -> AllocatorUse:
+        """Its segments over time, and the fragmentation after every step."""
+        return self.find_allocator_use()
 
     @property
     def device(self) -> DeviceId:

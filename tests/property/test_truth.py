@@ -10,7 +10,7 @@ import pytest
 from simulator import Simulator, layouts
 from snapreport.analyse.curves import find_curves, live_at
 from snapreport.analyse.find import find, find_closing
-from snapreport.analyse.segment_replay import segments_at
+from snapreport.analyse.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
     device_files,
@@ -119,7 +119,9 @@ def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -
 @for_simulations(300)
 def test_segments_replayed_forward_are_those_found_backward(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
-        mapped = granules(*segments_at(history, -1))
+        lives = lives_of(history)
+        rows = segments_at(lives, -1)
+        mapped = granules(lives.address[rows], lives.size[rows])
         at = 0
         for step in range(history.events):
             other = history.other
@@ -133,7 +135,8 @@ def test_segments_replayed_forward_are_those_found_backward(simulation: Simulato
                     mapped -= part
                 at += 1
             if step % 7 == 0 or step == history.events - 1:
-                address, size = segments_at(history, step)
+                rows = segments_at(lives, step)
+                address, size = lives.address[rows], lives.size[rows]
                 assert int(size.sum()) == truth.reserved[step + 1]
                 assert granules(address, size) == mapped
         assert mapped == granules(history.segments.address, history.segments.size)
