@@ -10,7 +10,7 @@ import numpy as np
 
 from snapreport.analyse.block_sizes import SMALL_SIZE
 from snapreport.analyse.curves import Curves
-from snapreport.model.history import Allocations, DeviceHistory
+from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SMALL_SEGMENT = 2**21
 """Segments of the small pool have this size; only expandable ones differ."""
+_UNKNOWN = -1
 _FEW = 24
 """Up to this many addresses are looked up one by one: an array of all segments costs more."""
 
@@ -31,13 +32,15 @@ def find_allocator_use(history: DeviceHistory, lives: SegmentLives, curves: Curv
         lives: its segments, as from ``segment_lives``.
         curves: its curves.
     """
-    if curves.reserved is None or not len(lives):
+    if curves.reserved is None:  # a profiler's segments only frame the addresses that it saw
         none = np.zeros(len(lives), np.bool_)
-        return AllocatorUse(lives.where(none), np.zeros(history.events + 1, np.int64))
+        unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
+        return AllocatorUse(lives.where(none), unknown, START)
     born, freed = _segments_around(history, lives)
     fragmentation = _fragmentation(history, lives, born, freed)
-    fragmentation[curves.reserved < curves.active] = NO_ID
-    return AllocatorUse(_infer_pools(lives, history.allocations, born), fragmentation)
+    fragmentation[curves.reserved < curves.active] = _UNKNOWN
+    named = _infer_pools(lives, history.allocations, born)
+    return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
 
 
 def _segments_around(

@@ -55,4 +55,7 @@ class AllocatorUse:
     segments: SegmentLives
     fragmentation: NDArray[np.int64]
     """Inactive bytes in segments that hold a live block, after each step; shape (n_events + 1,),
-    index 0 is the start. NO_ID where segment events are missing: more is active than reserved."""
+    index 0 is the start. -1 where not known: without an allocator (profiler files), and where
+    more is active than reserved, so segment events are missing."""
+    most: int
+    """The step of the most fragmentation, the first of several."""

@@ -230,7 +230,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
             for text in spec.warnings
         ),
         find_allocator_use=lambda: AllocatorUse(
-            lives_of(history), np.zeros(events + 1, dtype=np.int64)
+            lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
         ),
     )
 
