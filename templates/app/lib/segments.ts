@@ -14,6 +14,8 @@ export interface Use {
   allocated: number
   /** Freed, but another stream may still use it. */
   pending: number
+  /** What is requested of `pending`. */
+  pendingRequested: number
   slack: number
   inactive: number
   /** The inactive bytes of segments that hold a live block. */
@@ -57,7 +59,7 @@ export interface Layout {
   outside: number
 }
 
-const NOTHING: Use = { segments: 0, reserved: 0, allocated: 0, pending: 0, slack: 0, inactive: 0, fragmentation: 0, largestFree: 0, count: 0 }
+const NOTHING: Use = { segments: 0, reserved: 0, allocated: 0, pending: 0, pendingRequested: 0, slack: 0, inactive: 0, fragmentation: 0, largestFree: 0, count: 0 }
 
 /** Lays out segments and blocks after a step. */
 export function layOut(device: Device, step: number): Layout {
@@ -99,6 +101,7 @@ export function layOut(device: Device, step: number): Layout {
       }
       const pending = device.freeRequestedStep[id] <= step
       use[pending ? "pending" : "allocated"] += device.block[id]
+      if (pending) use.pendingRequested += device.requested[id]
       use.slack += device.block[id] - device.requested[id]
       use.count++
       gap(from)
@@ -200,4 +203,19 @@ export function sum(uses: Use[]): Use {
     total.largestFree = Math.max(total.largestFree, use.largestFree)
   }
   return total
+}
+
+/** What to call a pool. */
+export function poolText(device: Device, pool: number): string {
+  if (pool < 0) return "pool not recorded"
+  return isPrivate(device, pool) ? `private pool ${device.pools[pool]}` : "default pool"
+}
+
+export function streamText(device: Device, stream: number): string {
+  const value = device.streamValues[stream]
+  return value === 0 ? "default stream" : `stream 0x${value.toString(16)}`
+}
+
+export function kindText(kind: number): string {
+  return kind < 0 ? "kind not known" : kind ? "large" : "small"
 }
