@@ -75,7 +75,8 @@ export class AllocatorPanel implements Panel {
           }),
           choice<Order>("Order", "segment-order", [["address", "By address"], ["size", "By size"]], (order) => {
             this.map.order = order
-            if (this.layout) this.map.draw()
+            this.map.draw()
+            this.choose(this.block)
           })),
         this.map.element, this.said),
       h("section", { class: "segment-blocks", "aria-label": "Blocks of one segment" },
@@ -181,7 +182,7 @@ export class AllocatorPanel implements Panel {
   }
 
   private legend(): HTMLElement {
-    const keys = [["requested", "allocated"], ["slack", "slack"], ["pending", "awaiting free"], ["fragmentation", "free, fragmented"], ["returnable", "free, returnable"]]
+    const keys = [["requested", "allocated"], ["slack", "slack"], ["pending", "awaiting free"], ["fragmentation", "free, fragmented"], ["returnable", "free, returnable"], ["returnable only", "free"]]
     return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
   }
 

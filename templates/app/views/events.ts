@@ -81,7 +81,6 @@ export class EventsPanel implements Panel {
     for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
     const all = this.table.kind.length
     this.count.textContent = this.steps.length === all ? plural(all, "event") : `${formatCount(this.steps.length)} of ${plural(all, "event")}`
-    this.list.selected = -1
     this.list.refresh()
     this.reveal(this.store.state.cursor)
   }

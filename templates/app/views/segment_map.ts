@@ -18,8 +18,9 @@ const GAP = 4
 const BETWEEN = 2
 const LEAST = 3
 const LEAST_CUT = 4
-/** So many rows show the most that was ever reserved, before zooming. */
+/** Before zooming so many rows, at most, show the most that was ever reserved, and so many at least. */
 const ROWS = 18
+const LEAST_ROWS = 3
 const MOST_ROWS = 400
 
 interface Strip {
@@ -109,8 +110,7 @@ export class SegmentMap {
     this.width = Math.round(this.body.clientWidth)
     if (!layout || this.width <= 0) return
     const dpr = devicePixelRatio
-    const most = Math.max(store.history.at("reserved", store.history.device.summary.peaks.reserved?.step ?? -1), layout.total.reserved, 1)
-    const bytesPerPx = most / (this.width * dpr * ROWS) / 2 ** this.zoom
+    const bytesPerPx = this.rowBytes() / (this.width * dpr) / 2 ** this.zoom
     const laid = this.strips.map(({ group, canvas }) =>
       flow(layout, this.ordered(group), bytesPerPx, Math.floor(canvas.parentElement!.clientWidth * dpr), Math.round(LEAST * dpr), Math.round(BETWEEN * dpr)))
     const rows = laid.reduce((all, { rows }) => all + rows, 0)
@@ -171,6 +171,12 @@ export class SegmentMap {
     }
   }
 
+  /** Bytes in a row, the same at every moment: where it can be, the largest segment fits into one. */
+  private rowBytes(): number {
+    const { device, highest } = this.store.history
+    return Math.max(highest / ROWS, Math.min(device.segments.size.reduce((most, size) => Math.max(most, size), 1), highest / LEAST_ROWS))
+  }
+
   private ordered({ members }: Group): number[] {
     if (this.order === "address" || !this.layout) return members
     const { uses } = this.layout
@@ -212,7 +218,8 @@ export class SegmentMap {
     if (this.colour === "site") {
       const bytes = siteColours(history.sites.rows, this.dark())
       const sites = history.sites.rows.map((_, row): Rgb => [bytes[row * 4], bytes[row * 4 + 1], bytes[row * 4 + 2]])
-      return { of: (b) => (layout.state[b] === INACTIVE ? gap(b) : sites[history.sites.ofAllocation[layout.allocation[b]]]), slack: null }
+      // Sites without frames are grey, so here all free memory is one lighter grey.
+      return { of: (b) => (layout.state[b] === INACTIVE ? free[0] : sites[history.sites.ofAllocation[layout.allocation[b]]]), slack: null }
     }
     const used = { [ALLOCATED]: part("requested"), [PENDING]: part("pending") }
     return { of: (b) => (layout.state[b] === INACTIVE ? gap(b) : used[layout.state[b] as typeof ALLOCATED]), slack: part("slack") }
