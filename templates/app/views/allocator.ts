@@ -1,13 +1,16 @@
 /** The allocator's memory at the cursor: totals, pools and streams, a map of segments and blocks, fragmentation over time. */
 
+import { cssColour, siteColours } from "../lib/colours"
 import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../lib/format"
 import { fragmentationOf } from "../lib/fragmentation"
 import { momentText } from "../lib/moment"
 import {
   blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
 } from "../lib/segments"
+import { isDark } from "../lib/theme"
 import type { State, Store } from "../store"
 import { siteOf } from "./describe"
+import { details } from "./details"
 import { h } from "./dom"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
@@ -37,14 +40,18 @@ export class AllocatorPanel implements Panel {
   private readonly heading = h("h3")
   private readonly said = h("p", { class: "block-said", role: "status" })
   private readonly blocks: VirtualList
+  private readonly pinned = h("div", { class: "pinned-block" })
   private fragmentation: FragmentationChart | null = null
   private layout: Layout | null = null
   private block = -1
   /** Where the chosen block begins: at another moment the block there is chosen. */
   private address: number | null = null
+  /** What the list of blocks was last laid out for. */
+  private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
   private frame = 0
 
-  constructor(private readonly store: Store) {
+  /** `alone`: nothing else on the page shows what is pinned. */
+  constructor(private readonly store: Store, private readonly alone: boolean) {
     this.map = new SegmentMap(store, (block) => this.choose(block), (block) => this.pin(block))
     this.blocks = new VirtualList({
       label: "Blocks of the chosen segment", class: "blocks-list", empty: "No segment is chosen.",
@@ -83,7 +90,7 @@ export class AllocatorPanel implements Panel {
         h("div", { class: "map-head" }, this.heading, h("div", { class: "buttons" },
           h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
           h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"))),
-        this.blocks.element),
+        this.blocks.element, this.pinned),
       h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups))
     this.element.dataset.colour = "state"
   }
@@ -92,6 +99,7 @@ export class AllocatorPanel implements Panel {
     if (!this.store.history.hasReserved) return
     if (!before) {
       this.show()
+      this.tell(state.pinned)
       // The map first: this takes a moment on a long recording.
       if (!this.fragmentation) setTimeout(() => this.makeChart())
       return
@@ -99,6 +107,7 @@ export class AllocatorPanel implements Panel {
     if (state.cursor !== before.cursor) this.frame ||= requestAnimationFrame(() => this.show())
     else if (state.pinned !== before.pinned) {
       this.follow(state.pinned)
+      this.tell(state.pinned)
       this.map.mark()
       this.blocks.refresh()
     }
@@ -207,18 +216,27 @@ export class AllocatorPanel implements Panel {
 
   private choose(block: number): void {
     const { layout, store } = this
-    const before = this.range()
     this.block = block
     const { segments } = store.history.device
     const segment = block < 0 || !layout ? -1 : segmentOfBlock(layout, block)
     this.address = segment < 0 ? null : segments.address[layout!.rows[segment]] + layout!.offset[block]
     this.map.choose(block)
     this.heading.textContent = segment < 0 ? "No segment" : this.segmentText(segment)
-    const range = this.range()
-    if (range[0] !== before[0] || range[1] !== before[1]) this.blocks.refresh()
-    this.blocks.selected = block - range[0]
-    this.blocks.reveal(block - range[0])
+    const [first] = this.range()
+    if (layout !== this.listed.layout || first !== this.listed.first) this.blocks.refresh()
+    this.listed = { layout, first }
+    this.blocks.selected = block - first
+    this.blocks.reveal(block - first)
     this.said.textContent = block < 0 ? "" : this.words(block)
+  }
+
+  /** Shows an allocation's details where the page has no timeline to show them beside. */
+  private tell(allocation: number): void {
+    if (!this.alone) return
+    const { history } = this.store
+    const colours = siteColours(history.sites.rows, isDark())
+    this.pinned.replaceChildren(...allocation < 0 ? []
+      : [details(history, allocation, cssColour(colours, history.sites.ofAllocation[allocation]), () => this.store.pin(-1))])
   }
 
   private segmentText(segment: number): string {
