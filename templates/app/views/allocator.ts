@@ -26,7 +26,7 @@ const COLUMNS: [title: string, of: keyof Use, note: string][] = [
   ["Awaiting free", "pending", "Freed, but another stream may still use them"],
   ["Slack", "slack", "The part of those two that nobody asked for"],
   ["Inactive", "inactive", "Reserved and in no live block"],
-  ["Fragmentation", "fragmentation", "Inactive, in segments that hold a live block: empty_cache() cannot return it"],
+  ["Fragmentation", "fragmentation", "Inactive, in segments that hold a live block"],
   ["Largest free", "largestFree", "No larger request fits without a new segment"],
 ]
 
@@ -122,7 +122,7 @@ export class AllocatorPanel implements Panel {
     const { total } = this.layout
     this.element.dataset.step = String(state.cursor)
     this.notes.replaceChildren(...this.missing(this.layout).map((text) => h("p", { class: "note" }, text)))
-    this.showParts(total)
+    this.showParts(this.layout)
     this.groups.replaceChildren(this.table(this.layout.groups, total))
     this.map.show(this.layout)
     this.fragmentation?.draw()
@@ -145,13 +145,16 @@ export class AllocatorPanel implements Panel {
     return notes
   }
 
-  private showParts(total: Use): void {
+  private showParts({ total, rows }: Layout): void {
+    const { expandable } = this.store.history.device.segments
+    const kept = rows.some((row) => expandable[row] === 1)
+      ? "empty_cache() returns only whole pages of expandable segments from it" : "empty_cache() cannot return it"
     const requested = total.allocated + total.pending - total.slack - total.pendingRequested
     const parts: [string, string, number, string][] = [
       ["requested", "Requested, live", requested, "What live tensors asked for"],
       ["pending", "Requested, awaiting free", total.pendingRequested, "Freed, but another stream may still use it"],
       ["slack", "Slack", total.slack, "The part of live blocks that nobody asked for"],
-      ["fragmentation", "Fragmentation", total.fragmentation, "Inactive, in segments that hold a live block: empty_cache() cannot return it"],
+      ["fragmentation", "Fragmentation", total.fragmentation, `Inactive, in segments that hold a live block: ${kept}`],
       ["returnable", "Returnable", total.inactive - total.fragmentation, "Inactive, in segments without a live block: empty_cache() returns them"],
     ]
     const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
