@@ -1,14 +1,13 @@
 /** The allocator's memory at the cursor: totals, pools and streams, a map of segments and blocks, fragmentation over time. */
 
-import { cssColour, siteColours } from "../lib/colours"
 import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../lib/format"
 import { fragmentationOf } from "../lib/fragmentation"
 import { momentText } from "../lib/moment"
 import {
   blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
 } from "../lib/segments"
-import { isDark } from "../lib/theme"
 import type { State, Store } from "../store"
+import { BlockColours } from "./block_colours"
 import { siteOf } from "./describe"
 import { details } from "./details"
 import { h } from "./dom"
@@ -37,6 +36,7 @@ export class AllocatorPanel implements Panel {
   private readonly groups = h("div", { class: "scroll" })
   private readonly chart = h("div", { class: "fragmentation-slot" })
   private readonly map: SegmentMap
+  private readonly colours: BlockColours
   private readonly heading = h("h3")
   private readonly said = h("p", { class: "block-said", role: "status" })
   private readonly blocks: VirtualList
@@ -52,7 +52,8 @@ export class AllocatorPanel implements Panel {
 
   /** `alone`: nothing else on the page shows what is pinned. */
   constructor(private readonly store: Store, private readonly alone: boolean) {
-    this.map = new SegmentMap(store, (block) => this.choose(block), (block) => this.pin(block))
+    this.colours = new BlockColours(store)
+    this.map = new SegmentMap(store, this.colours, (block) => this.choose(block), (block) => this.pin(block))
     this.blocks = new VirtualList({
       label: "Blocks of the chosen segment", class: "blocks-list", empty: "No segment is chosen.",
       columns: [
@@ -236,10 +237,8 @@ export class AllocatorPanel implements Panel {
   /** Shows an allocation's details where the page has no timeline to show them beside. */
   private tell(allocation: number): void {
     if (!this.alone) return
-    const { history } = this.store
-    const colours = siteColours(history.sites.rows, isDark())
     this.pinned.replaceChildren(...allocation < 0 ? []
-      : [details(history, allocation, cssColour(colours, history.sites.ofAllocation[allocation]), () => this.store.pin(-1))])
+      : [details(this.store.history, allocation, this.colours.css(allocation), () => this.store.pin(-1))])
   }
 
   private segmentText(segment: number): string {

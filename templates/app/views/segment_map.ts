@@ -1,11 +1,11 @@
 /** The map of memory: a bar for each segment, to scale, with its blocks; pools stand in groups. */
 
-import { cssColour, siteColours } from "../lib/colours"
 import { formatAddress, formatBytes, plural } from "../lib/format"
 import { blockAt, boxes, type Flow, flow, hit, paint, type Rgb, scaleBar } from "../lib/segment_flow"
 import { ALLOCATED, blockOf, type Group, INACTIVE, isPrivate, kindText, type Layout, PENDING, poolText, segmentOfBlock, streamText } from "../lib/segments"
-import { isDark, onTheme, readTheme } from "../lib/theme"
+import { onTheme, readTheme } from "../lib/theme"
 import type { Store } from "../store"
+import type { BlockColours } from "./block_colours"
 import { h } from "./dom"
 import { allocationTip } from "./tooltip"
 
@@ -40,7 +40,6 @@ export class SegmentMap {
   private readonly barText = h("span")
   private readonly out: HTMLButtonElement
   private readonly in: HTMLButtonElement
-  private readonly dark = () => isDark()
   private strips: Strip[] = []
   private layout: Layout | null = null
   private block = -1
@@ -49,7 +48,7 @@ export class SegmentMap {
 
   /** `onBlock`: a block was chosen by click or key; `onPin`: it was clicked or Enter was pressed. */
   constructor(
-    private readonly store: Store, private readonly onBlock: (block: number) => void, private readonly onPin: (block: number) => void,
+    private readonly store: Store, private readonly own: BlockColours, private readonly onBlock: (block: number) => void, private readonly onPin: (block: number) => void,
   ) {
     const zoom = (by: number) => () => {
       this.zoom += by
@@ -173,7 +172,8 @@ export class SegmentMap {
 
   /** Bytes in a row, the same at every moment: where it can be, the largest segment fits into one. */
   private rowBytes(): number {
-    const { device, highest } = this.store.history
+    const { device } = this.store.history
+    const highest = device.summary.peaks.reserved?.bytes ?? this.layout!.total.reserved
     return Math.max(highest / ROWS, Math.min(device.segments.size.reduce((most, size) => Math.max(most, size), 1), highest / LEAST_ROWS))
   }
 
@@ -203,7 +203,6 @@ export class SegmentMap {
 
   private colours(): { of: (block: number) => Rgb; slack: Rgb | null } {
     const layout = this.layout!
-    const { history } = this.store
     const style = getComputedStyle(this.body)
     const context = document.createElement("canvas").getContext("2d")!
     const part = (name: string): Rgb => {
@@ -216,10 +215,8 @@ export class SegmentMap {
     for (let k = 0; k < layout.rows.length; k++) segmentOf.fill(k, layout.first[k], layout.first[k + 1])
     const gap = (block: number) => free[layout.uses[segmentOf[block]].count > 0 ? 1 : 0]
     if (this.colour === "site") {
-      const bytes = siteColours(history.sites.rows, this.dark())
-      const sites = history.sites.rows.map((_, row): Rgb => [bytes[row * 4], bytes[row * 4 + 1], bytes[row * 4 + 2]])
       // Sites without frames are grey, so here all free memory is one lighter grey.
-      return { of: (b) => (layout.state[b] === INACTIVE ? free[0] : sites[history.sites.ofAllocation[layout.allocation[b]]]), slack: null }
+      return { of: (b) => (layout.state[b] === INACTIVE ? free[0] : this.own.of(layout.allocation[b])), slack: null }
     }
     const used = { [ALLOCATED]: part("requested"), [PENDING]: part("pending") }
     return { of: (b) => (layout.state[b] === INACTIVE ? gap(b) : used[layout.state[b] as typeof ALLOCATED]), slack: part("slack") }
@@ -273,8 +270,7 @@ export class SegmentMap {
       const why = use.count ? "free, in a segment that is in use" : "free, like all of its segment: empty_cache() returns it"
       return h("div", {}, h("b", {}, formatBytes(layout.size[block])), h("div", {}, why), where)
     }
-    const colours = siteColours(history.sites.rows, this.dark())
-    const tip = allocationTip(history, id, cssColour(colours, history.sites.ofAllocation[id]))
+    const tip = allocationTip(history, id, this.own.css(id))
     if (layout.state[block] === PENDING) tip.append(h("div", {}, "awaiting free"))
     tip.append(where)
     return tip
