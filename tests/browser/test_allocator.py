@@ -215,9 +215,10 @@ def test_a_click_on_a_block_pins_its_allocation(open_page: Opener) -> None:
     assert box is not None
     # Three rows of a third each: the second block begins in the middle of the second.
     page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + 22 + 8)
-    details = page.locator(".details")
+    details = page.locator(".side .details")
     expect(details).to_have_attribute("data-allocation", "1")
     expect(details).to_contain_text("4.00 MiB")
+    expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "1")
     expect(page.locator(".blocks-list .now")).to_contain_text("8.00 MiB")
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 44 + 8)
     expect(page.locator(".segment-map .tooltip")).to_contain_text("free, in a segment that is in")
@@ -243,7 +244,7 @@ def test_keys_walk_through_blocks_and_segments(open_page: Opener) -> None:
     expect(said).to_contain_text("20.00 MiB free; 0 B into the segment")
     map_.press("ArrowUp")
     map_.press("Enter")
-    expect(page.locator(".details")).to_have_attribute("data-allocation", "0")
+    expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "0")
 
 
 def test_the_bars_have_the_colours_of_what_is_in_them(open_page: Opener) -> None:

@@ -50,8 +50,7 @@ export class AllocatorPanel implements Panel {
   private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
   private frame = 0
 
-  /** `alone`: nothing else on the page shows what is pinned. */
-  constructor(private readonly store: Store, private readonly alone: boolean) {
+  constructor(private readonly store: Store) {
     this.colours = new BlockColours(store)
     this.map = new SegmentMap(store, this.colours, (block) => this.choose(block), (block) => this.pin(block))
     this.blocks = new VirtualList({
@@ -91,7 +90,7 @@ export class AllocatorPanel implements Panel {
         h("div", { class: "map-head" }, this.heading, h("div", { class: "buttons" },
           h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
           h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"))),
-        this.blocks.element, this.pinned),
+        h("div", { class: "block-panes" }, this.blocks.element, this.pinned)),
       h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups))
     this.element.dataset.colour = "state"
   }
@@ -100,7 +99,6 @@ export class AllocatorPanel implements Panel {
     if (!this.store.history.hasReserved) return
     if (!before) {
       this.show()
-      this.tell(state.pinned)
       // The map first: this takes a moment on a long recording.
       if (!this.fragmentation) setTimeout(() => this.makeChart())
       return
@@ -129,6 +127,7 @@ export class AllocatorPanel implements Panel {
     this.fragmentation?.draw()
     if (state.pinned >= 0) this.follow(state.pinned)
     if (state.pinned < 0 || this.address === null) this.chooseAddress()
+    this.tell(state.pinned)
   }
 
   /** What is not known at this moment. */
@@ -234,11 +233,11 @@ export class AllocatorPanel implements Panel {
     this.said.textContent = block < 0 ? "" : this.words(block)
   }
 
-  /** Shows an allocation's details where the page has no timeline to show them beside. */
+  /** Shows the details of the pinned allocation here, too, if it is live: the timeline may be far above. */
   private tell(allocation: number): void {
-    if (!this.alone) return
-    this.pinned.replaceChildren(...allocation < 0 ? []
-      : [details(this.store.history, allocation, this.colours.css(allocation), () => this.store.pin(-1))])
+    const { history } = this.store
+    const live = allocation >= 0 && blockOf(history.device, this.layout!, allocation) >= 0
+    this.pinned.replaceChildren(...live ? [details(history, allocation, this.colours.css(allocation), () => this.store.pin(-1))] : [])
   }
 
   private segmentText(segment: number): string {

@@ -127,7 +127,7 @@ export class DevicePage {
       { id: "live", title: "Allocations", make: () => new LivePanel(store) },
     ]
     if (store.history.device.summary.stages.length) tabs.push({ id: "stages", title: "Stages", make: () => new StagesPanel(store, zoomTo) })
-    tabs.push({ id: "allocator", title: "Allocator", make: () => new AllocatorPanel(store, !this.timeline) })
+    tabs.push({ id: "allocator", title: "Allocator", make: () => new AllocatorPanel(store) })
     if (store.history.device.events) tabs.push({ id: "events", title: "Events", make: () => new EventsPanel(store) })
     return [...tabs, { id: "recording", title: "Recording", make: () => new RecordingPanel(sections) }]
   }

@@ -3,6 +3,7 @@
 import type { EventTable as Table } from "../lib/events"
 import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf } from "../lib/events"
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
+import { missingReason } from "../lib/device"
 import { frameText } from "../lib/frames"
 import type { State, Store } from "../store"
 import { h } from "./dom"
@@ -108,12 +109,13 @@ export class EventsPanel implements Panel {
     this.store.goTo(step, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
   }
 
-  /** The call stack of an event that has no details of its own beside the timeline. */
+  /** The call stack of the event at a step. */
   private tell(step: number): void {
-    const { history } = this.store
-    this.detail.replaceChildren()
-    if (step < 0 || this.table.otherOf(step) < 0 || this.table.actionOf(step) === "oom") return
-    this.detail.append(stackView(history, `Call stack of ${this.table.actionOf(step)} at step ${formatCount(step)}`, this.table.stackOf(step), "No call stack was recorded for this event."))
+    const { table, store: { history } } = this
+    const title = `Call stack of ${step < 0 ? "" : table.actionOf(step)} at step ${formatCount(step)}`
+    const born = step >= 0 && table.kind[step] === ALLOC
+    const reason = born ? missingReason(history.device, table.allocationOf(step)) : "No call stack was recorded for this event."
+    this.detail.replaceChildren(...step < 0 ? [] : [stackView(history, title, table.stackOf(step), reason)])
   }
 
   private row(step: number): (Node | string)[] {
