@@ -12,12 +12,13 @@ export class BlockColours {
   constructor(private readonly store: Store) {}
 
   of(allocation: number): Rgb {
-    const [at, bytes] = [this.row(allocation) * 4, this.bytes]
-    return [bytes[at], bytes[at + 1], bytes[at + 2]]
+    const at = this.row(allocation) * 4
+    return [this.bytes[at], this.bytes[at + 1], this.bytes[at + 2]]
   }
 
   css(allocation: number): string {
-    return cssColour(this.bytes, this.row(allocation))
+    const row = this.row(allocation) // which may choose other colours
+    return cssColour(this.bytes, row)
   }
 
   private row(allocation: number): number {
