@@ -2,7 +2,8 @@
 
 The layout, format 1: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
-the page.
+the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
+the higher bytes are alike, so that gzip makes little of them.
 ``templates/app/lib/payload.ts`` reads it.
 """
 
@@ -46,7 +47,7 @@ class Columns:
         if delta and len(column):
             column = np.diff(column, prepend=0)
         name, typed = _narrowest(column)
-        raw = typed.tobytes()
+        raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
         entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
         padded = raw + bytes(-len(raw) % 8)
         self._parts.append(padded)
@@ -71,7 +72,11 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     columns = Columns()
     strings = Strings()
     subset = StackSubset(history.stacks, _used_stacks(findings))
-    shared = {name: columns.add(values) for name, values in subset.columns(strings).items()}
+    # Most nodes follow their parents, so those grow with them.
+    shared = {
+        name: columns.add(values, delta=name == "node_parent")
+        for name, values in subset.columns(strings).items()
+    }
     shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
     pools = [f"{a},{b}" for a, b in history.pools]

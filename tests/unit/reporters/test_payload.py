@@ -29,9 +29,11 @@ class Unpacked:
         self._area = body[(4 + length + 7) // 8 * 8 :]
 
     def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
-        dtype = _TYPES.get(entry["type"], "<f8")
-        raw = np.frombuffer(self._area, dtype, entry["length"], entry["offset"])
-        values = raw.astype(np.float64)
+        dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))
+        size = entry["length"] * dtype.itemsize
+        planes = np.frombuffer(self._area, np.uint8, size, entry["offset"])
+        raw = planes.reshape(dtype.itemsize, entry["length"]).T.copy()
+        values = raw.view(dtype).reshape(-1).astype(np.float64)
         return np.cumsum(values) if entry["delta"] else values
 
     def device(self, name: str, index: int = 0) -> list[float]:
@@ -61,7 +63,8 @@ def test_growing_numbers_are_stored_as_differences() -> None:
     columns = Columns()
     entry = columns.add([1_000_000, 1_000_001, 1_000_003], delta=True)
     assert entry == {"type": "u32", "offset": 0, "length": 3, "delta": True}
-    assert np.frombuffer(columns.tobytes()[:12], "<u4").tolist() == [1_000_000, 1, 2]
+    # All lowest bytes, then all next ones, and so on.
+    assert columns.tobytes()[:12] == bytes([0x40, 1, 2, 0x42, 0, 0, 0x0F, 0, 0, 0, 0, 0])
 
 
 def test_every_allocation_comes_back() -> None:
