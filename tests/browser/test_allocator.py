@@ -18,6 +18,7 @@ from snapreport.model.snapshot import BLOCK_STATES
 from snapreport.units import format_bytes, format_count
 from tests.browser.conftest import Opener
 from tests.browser.test_page import until
+from tests.browser.test_samples import snapshots
 from tests.builders import BASE, MIB, TraceBuilder, trace
 
 pytestmark = pytest.mark.browser
@@ -33,12 +34,12 @@ def sample(name: str) -> Findings:
 def open_panel(open_page: Opener, found: Findings) -> Page:
     page = open_page(found).page
     page.wait_for_selector("html[data-complete]")
-    page.get_by_role("tab", name="Allocator").click()
+    page.get_by_role("tab", name="Allocator").locator("visible=true").click()
     return page
 
 
 def go_to(page: Page, step: int) -> None:
-    page.get_by_label("Step", exact=True).fill(str(step))
+    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
     page.keyboard.press("Enter")
     expect(page.locator(".allocator")).to_have_attribute("data-step", str(step))
 
@@ -59,17 +60,22 @@ def built(builder: TraceBuilder) -> Findings:
     return snapreport.Snapshot(builder.file()).findings()
 
 
-@pytest.mark.parametrize(
-    "name", ["training_step.pickle", "expandable_segments.pickle.zst", "two_streams.pickle"]
-)
+@pytest.mark.parametrize("path", snapshots(), ids=lambda path: path.name)
 def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(
-    open_page: Opener, name: str
+    open_page: Opener, path: Path
 ) -> None:
-    found = sample(name)
-    device = found.devices[0]
+    found = snapreport.load(path).findings()
+    device = found.devices[found.default]
+    if "reserved" not in device.curves or not (
+        device.history.events or len(device.history.segments)
+    ):
+        return
     page = open_panel(open_page, found)
     for step in some_steps(device):
-        go_to(page, step)
+        if device.recorded:
+            go_to(page, step)
+        elif step != device.history.events - 1:
+            continue
         requested, active, reserved = (
             int(device.curves[curve][step + 1]) for curve in ("requested", "active", "reserved")
         )
@@ -82,6 +88,7 @@ def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(
         }
         shown = {part: exact(page.locator(f"[data-part={part}] dd")) for part in wanted}
         assert shown == wanted
+        assert page.locator(".allocator .note:visible").count() == (reserved == 0)
         parts = page.locator("[data-part]:not([data-part=reserved]) dd").all()
         assert sum(map(exact, parts)) == reserved
 
