@@ -20,7 +20,7 @@ export interface Use {
   inactive: number
   /** The inactive bytes of segments that hold a live block. */
   fragmentation: number
-  /** The largest stretch that is free: no larger request fits without a new segment. */
+  /** The largest stretch that is free: a larger request takes more memory from the driver. */
   largestFree: number
   /** Live allocations. */
   count: number

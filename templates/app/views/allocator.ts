@@ -26,7 +26,7 @@ const COLUMNS: [title: string, of: keyof Use, note: string][] = [
   ["Slack", "slack", "The part of those two that nobody asked for"],
   ["Inactive", "inactive", "Reserved and in no live block"],
   ["Fragmentation", "fragmentation", "Inactive, in segments that hold a live block"],
-  ["Largest free", "largestFree", "No larger request fits without a new segment"],
+  ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
 ]
 
 export class AllocatorPanel implements Panel {
