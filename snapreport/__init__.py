@@ -13,24 +13,31 @@ from snapreport.version import __version__
 
 if TYPE_CHECKING:
     from snapreport.api import Snapshot, convert, load, render
+    from snapreport.device import Device, Moment
     from snapreport.errors import (
         BundleError,
         DeviceError,
         InputError,
+        MomentError,
         NotASnapshotError,
         OutputError,
         OutputExistsError,
+        PatternError,
         SnapreportError,
         UnsafePickleError,
     )
 
 __all__ = [
     "BundleError",
+    "Device",
     "DeviceError",
     "InputError",
+    "Moment",
+    "MomentError",
     "NotASnapshotError",
     "OutputError",
     "OutputExistsError",
+    "PatternError",
     "SnapreportError",
     "Snapshot",
     "UnsafePickleError",
@@ -40,14 +47,17 @@ __all__ = [
     "render",
 ]
 
-_API = {"Snapshot", "convert", "load", "render"}
+_HOME = {
+    **dict.fromkeys(("Snapshot", "convert", "load", "render"), "snapreport.api"),
+    **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
+}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that ``snapreport --help`` is quick."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module("snapreport.api" if name in _API else "snapreport.errors")
+    module = importlib.import_module(_HOME.get(name, "snapreport.errors"))
     value: object = getattr(module, name)
     globals()[name] = value
     return value

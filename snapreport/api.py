@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from snapreport.analyse import build_history, find
 from snapreport.bundle import is_zip, read_bundle, write_bundle
 from snapreport.collector import collector_off
+from snapreport.device import Device
 from snapreport.errors import BundleError, DeviceError
 from snapreport.files import check_output, output_path, report_format, write_atomically
-from snapreport.model.findings import DeviceFindings, Findings, RecordingWarning
+from snapreport.model.findings import Findings, RecordingWarning
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
 from snapreport.read import read_snapshot
@@ -58,13 +59,21 @@ class Snapshot:
         chosen = None if device is None else [_find_device(self.history, str(device))]
         return find(self.history, chosen, title or "", notes)
 
-    def device(self, device: str | int) -> DeviceFindings:
-        """Return the conclusions about one device.
+    def device(self, device: str | int | None = None) -> Device:
+        """Return one device: its peaks and curves, and what was live on it at any moment.
+
+        Args:
+            device: ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for the one that a report
+                opens with.
 
         Raises:
-            DeviceError: the file has no such device.
+            DeviceError: the file has no such device, or none at all.
         """
-        return self.findings().devices[_find_device(self.history, str(device))]
+        if device is None and self.history.devices:
+            chosen = self.history.default_device
+        else:
+            chosen = _find_device(self.history, str(0 if device is None else device))
+        return Device(self.history, self.findings().devices[chosen])
 
     def __repr__(self) -> str:
         names = ", ".join(str(device.device) for device in self.devices)

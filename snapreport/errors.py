@@ -27,6 +27,14 @@ class DeviceError(SnapreportError):
     """The device that was asked for is not in the file; the message lists those that are."""
 
 
+class MomentError(SnapreportError):
+    """There is no such step, time, stage or allocation; the message says which there are."""
+
+
+class PatternError(SnapreportError):
+    """A pattern or rule is not well-formed; the message names it."""
+
+
 class OutputExistsError(SnapreportError):
     """The file to write exists already and was not to be replaced."""
 

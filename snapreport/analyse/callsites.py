@@ -126,3 +126,26 @@ def _site(frames: FrameTable, key: int, block_bytes: int, requested: int, count:
         requested=requested,
         count=count,
     )
+
+
+def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:
+    """Return ``function  file:line`` of the call site of some allocations, or the reason for none.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        rows: int64, shape (n,), rows of its allocations.
+    """
+    reasons = missing_reason(history, stacks)[rows].tolist()
+    sites = find_site_frames(stacks)
+    names = []
+    for row, reason in zip(rows.tolist(), reasons, strict=True):
+        if reason != HAS_FRAMES:
+            names.append(MISSING_REASONS[reason])
+            continue
+        frame = int(sites[history.allocations.stack[row]])
+        name, filename = short_name(stacks.frames.names[frame]), stacks.frames.filenames[frame]
+        line = int(stacks.frames.lines[frame])
+        known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
+        names.append(name if filename in ("", "??", "none") else f"{name}  {filename}{known}")
+    return names

@@ -6,8 +6,13 @@ import click
 
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
+from snapreport.commands.lines import lines
+from snapreport.commands.live import live
+from snapreport.commands.peak import peak
 from snapreport.commands.render import render
+from snapreport.commands.stages import stages
 from snapreport.commands.summary import summary
+from snapreport.commands.usage import usage
 from snapreport.version import __version__
 
 __all__ = ["cli", "main"]
@@ -28,6 +33,11 @@ def cli() -> None:
 cli.add_command(convert)
 cli.add_command(render)
 cli.add_command(summary)
+cli.add_command(usage)
+cli.add_command(stages)
+cli.add_command(peak)
+cli.add_command(live)
+cli.add_command(lines)
 
 
 def main() -> None:

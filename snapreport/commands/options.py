@@ -37,3 +37,14 @@ force_option = click.option("--force", is_flag=True, help="Replace the output if
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="No progress, notes or warnings on stderr."
 )
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON, sizes in bytes.")
+full_option = click.option("--full", is_flag=True, help="Every row, and texts as long as they are.")
+
+
+def top_option(rows: int) -> Callable[[F], F]:
+    """``--top``: how many rows to show."""
+    return click.option(
+        "--top", type=click.IntRange(min=1), default=rows, show_default=True, metavar="N",
+        help="Rows to show.",
+    )  # fmt: skip

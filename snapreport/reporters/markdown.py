@@ -131,7 +131,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield from _sites(device, room.sites)
     yield from _stages(device, room.stages)
     if room.nodes:
-        lines = tree_lines(device.tree, findings, room.nodes)
+        lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line}" for line in lines), ""]
         yield from _folded("Call tree at the peak, without PyTorch's own frames", block)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from snapreport.model.findings import NODE, OUTSIDE, CallTree, Findings
-from snapreport.model.stacks import short_name
+from snapreport.model.findings import NODE, OUTSIDE, CallTree
+from snapreport.model.stacks import StackTable, short_name
 from snapreport.reporters.plain_text import location, one_line
 from snapreport.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _SMALLEST = 0.005
 _DEEPEST = 16
@@ -25,7 +30,7 @@ class _Node:
         return self.children.setdefault(key, _Node(key))
 
 
-def tree_lines(tree: CallTree, findings: Findings, most: int) -> list[str]:
+def tree_lines(tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most: int) -> list[str]:
     """Draw a call tree from the outermost frame.
 
     Frames of PyTorch, the interpreter and C++ are folded into the frame that led to them; an
@@ -33,10 +38,11 @@ def tree_lines(tree: CallTree, findings: Findings, most: int) -> list[str]:
 
     Args:
         tree: the tree.
-        findings: the file's, for its frames.
+        stacks: the file's.
+        kinds: of each frame, OUTSIDE to MACHINERY; shape (n_frames,).
         most: the most lines to draw; smaller nodes and those that do not fit are counted.
     """
-    root = _fold(tree, findings)
+    root = _fold(tree, kinds)
     total = max(root.bytes, 1)
     lines: list[str] = []
     left_out = 0
@@ -48,7 +54,7 @@ def tree_lines(tree: CallTree, findings: Findings, most: int) -> list[str]:
             continue
         share = f"{node.bytes / total:6.1%}"
         indent = "  " * min(depth, _DEEPEST)
-        lines.append(f"{format_bytes(node.bytes):>10} {share}  {indent}{_name(node, findings)}")
+        lines.append(f"{format_bytes(node.bytes):>10} {share}  {indent}{_name(node, stacks)}")
         waiting += [(child, depth + 1) for child in _ranked(node)]
     if left_out:
         lines.append(f"{format_count(left_out)} smaller nodes and what is below them are left out")
@@ -60,8 +66,8 @@ def _ranked(node: _Node) -> list[_Node]:
     return sorted(node.children.values(), key=lambda child: (child.bytes, str(child.key)))
 
 
-def _fold(tree: CallTree, findings: Findings) -> _Node:
-    kinds = findings.frame_kinds.tolist()
+def _fold(tree: CallTree, frame_kinds: NDArray[np.int8]) -> _Node:
+    kinds = frame_kinds.tolist()
     root = _Node("")
     place = [root]
     own = tree.own_bytes.tolist()
@@ -86,10 +92,10 @@ def _add_up(root: _Node) -> None:
         node.bytes += sum(child.bytes for child in node.children.values())
 
 
-def _name(node: _Node, findings: Findings) -> str:
+def _name(node: _Node, stacks: StackTable) -> str:
     if isinstance(node.key, str):
         return f"({node.key})"
-    frames = findings.history.stacks.frames
+    frames = stacks.frames
     line = int(frames.lines[node.key])
     place = location(frames.filenames[node.key], line if line > 0 else None, 60)
     name = short_name(one_line(frames.names[node.key]))

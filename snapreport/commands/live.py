@@ -1,0 +1,136 @@
+"""``snapreport live``: the allocations live at a moment, one by one, grouped or as a tree."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from snapreport.commands.answers import (
+    by_option,
+    load_moment,
+    moment_json,
+    moment_name,
+    new_page,
+    print_json,
+    print_page,
+)
+from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.options import (
+    device_option,
+    full_option,
+    json_option,
+    quiet_option,
+    source_argument,
+    top_option,
+)
+
+if TYPE_CHECKING:
+    from snapreport.device import Moment
+
+
+@click.command(short_help="Print what was live at a moment: a table, groups or a tree.")
+@source_argument("SNAPSHOT|BUNDLE")
+@device_option("Of this device")
+@moment_options
+@by_option
+@click.option("--tree", is_flag=True, help="As a call tree, outermost frame first.")
+@top_option(20)
+@json_option
+@full_option
+@quiet_option
+def live(
+    source: Path,
+    device: str | None,
+    choice: MomentChoice,
+    by: str | None,
+    tree: bool,
+    top: int,
+    as_json: bool,
+    full: bool,
+    quiet: bool,
+) -> None:
+    """Print what was live at a moment of a SNAPSHOT or BUNDLE, the peak by default.
+
+    One row per allocation, largest first; with --by one row per group, with --tree a call tree.
+    Either way the bytes add up to the curve at that moment.
+
+    \b
+    Example:
+      snapreport live snap.zip --by file
+    """
+    if by and tree:
+        raise click.UsageError("--by and --tree are two views; give one of them.")
+    moment = load_moment(source, device, choice, quiet)
+    most = None if full else top
+    if as_json:
+        print_json(moment_json(moment, **_answer(moment, by, tree, most)))
+        return
+    from snapreport.reporters import answers_text
+    from snapreport.reporters.tree_text import tree_lines
+
+    page = new_page(full)
+    page.say(moment_name(moment).text)
+    if tree:
+        kinds = moment.device.frame_kinds
+        for line in tree_lines(moment.tree(), moment.device.file.stacks, kinds, most or 10**9):
+            page.say(line)
+    elif by:
+        answers_text.groups(page, by, moment.by(by), moment.bytes, most)
+    else:
+        found = moment.live()
+        rows = moment.device.allocations
+        sites = moment.device.site_names(found.rows[:most])
+        answers_text.allocations(page, found, rows, sites, moment.device.events, most)
+    print_page(page)
+
+
+def _answer(moment: Moment, by: str | None, tree: bool, most: int | None) -> dict[str, Any]:
+    if by:
+        found = moment.by(by)
+        groups = [asdict(group) for group in found[:most]]
+        return {"by": by, "groups": groups, "more_groups": len(found) - len(groups)}
+    if tree:
+        return {"tree": _tree(moment)}
+    live_rows = moment.live()
+    rows = moment.device.allocations
+    shown = live_rows.rows[:most].tolist()
+    sites = moment.device.site_names(live_rows.rows[:most])
+    return {
+        "allocations": [
+            {
+                "allocation": i,
+                "address": int(rows.addr[i]),
+                "version": int(rows.version[i]),
+                "bytes": int(live_rows.bytes[k]),
+                "requested": int(rows.size[i]),
+                "block": int(rows.block_size[i]),
+                "alloc_step": int(rows.alloc_step[i]),
+                "free_requested_step": int(rows.free_requested_step[i]),
+                "free_step": int(rows.free_step[i]),
+                "stream": int(rows.stream[i]),
+                "call_site": sites[k],
+            }
+            for k, i in enumerate(shown)
+        ],
+        "more_allocations": len(live_rows.rows) - len(shown),
+    }
+
+
+def _tree(moment: Moment) -> list[dict[str, Any]]:
+    """The nodes of the call tree, parents first; a node names its parent by position."""
+    tree, frames = moment.tree(), moment.device.file.stacks.frames
+    return [
+        {
+            "parent": None if tree.parent[i] < 0 else int(tree.parent[i]),
+            "name": frames.names[f] if f >= 0 else tree.label[i],
+            "filename": frames.filenames[f] if f >= 0 else "",
+            "line": int(frames.lines[f]) if f >= 0 else None,
+            "bytes": int(tree.bytes[i]),
+            "own_bytes": int(tree.own_bytes[i]),
+            "count": int(tree.count[i]),
+        }
+        for i, f in enumerate(tree.frame.tolist())
+    ]

@@ -1,0 +1,99 @@
+"""Options that name a moment, shared by every command that answers about one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from snapreport.device import Device, Moment
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ADDRESS = re.compile(r"^b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?$")
+
+
+@dataclass(frozen=True)
+class MomentChoice:
+    """What the user said of the moment; nothing is the curve's peak."""
+
+    step: int | None
+    time_us: int | None
+    stage: str | None
+    between: tuple[int, int] | None
+    at: tuple[str, str] | None
+    curve: str
+
+    def of(self, device: Device) -> Moment:
+        """Find the moment on a device.
+
+        Raises:
+            MomentError: it has no such moment.
+        """
+        place = None if self.at is None else parse_address(self.at[1])
+        which = None if self.at is None else self.at[0]
+        return device.at(
+            self.step,
+            time_us=self.time_us,
+            stage=self.stage,
+            between=self.between,
+            alloc=place if which == "alloc" else None,
+            free=place if which == "free" else None,
+            curve=self.curve,
+        )
+
+
+def parse_address(text: str) -> tuple[int, int | None]:
+    """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
+
+    Raises:
+        BadParameter: the text is none of them.
+    """
+    match = _ADDRESS.match(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no address; write it as 0x7f3a00000000 or ..._2")
+    return int(match[1], 16), None if match[2] is None else int(match[2])
+
+
+def moment_options(function: F) -> F:
+    """Add the options; the command gets them as ``choice``."""
+
+    def command(**values: Any) -> Any:
+        names = ("step", "time_us", "stage", "between", "at", "curve")
+        chosen = {name: values.pop(name) for name in names}
+        given = [name for name in names[:5] if chosen[name] is not None]
+        if len(given) > 1:
+            options = " and ".join(f"--{name.replace('time_us', 'time')}" for name in given)
+            raise click.UsageError(f"{options} each name a moment; give one of them.")
+        return function(choice=MomentChoice(**chosen), **values)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_OPTIONS = (
+    click.option("--step", type=int, metavar="N", help="The state after event N; -1 is the start."),
+    click.option(
+        "--time", "time_us", type=int, metavar="US",
+        help="At a time in microseconds, since 1970 or since the first event.",
+    ),
+    click.option("--stage", metavar="NAME", help="At the peak inside a stage, or NAME[2]."),
+    click.option(
+        "--between", type=int, nargs=2, metavar="A B", help="At the peak between two steps."
+    ),
+    click.option(
+        "--at", type=(click.Choice(["alloc", "free"]), str), metavar="alloc|free ADDRESS",
+        help="After the allocation or free of an address, or ADDRESS_VERSION.",
+    ),
+    click.option(
+        "--curve", type=click.Choice(["allocated", "requested", "active", "reserved"]),
+        default="allocated", show_default=True, help="What to count.",
+    ),
+)  # fmt: skip

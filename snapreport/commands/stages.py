@@ -1,0 +1,105 @@
+"""``snapreport stages``: memory at the start, the peak and the end of annotated stages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.options import (
+    device_option,
+    full_option,
+    json_option,
+    quiet_option,
+    source_argument,
+)
+from snapreport.errors import MomentError
+
+if TYPE_CHECKING:
+    from snapreport.device import Device
+    from snapreport.model.answers import Group
+    from snapreport.model.findings import StageUse
+
+
+@click.command(short_help="Print the memory of annotated stages.")
+@source_argument("SNAPSHOT|BUNDLE")
+@device_option("Of this device")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="TEXT",
+    help="Only stages whose name holds this, in any case; may be given again.",
+)
+@click.option(
+    "--stacks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Also the N largest call stacks at each stage's peak.",
+)
+@json_option
+@full_option
+@quiet_option
+def stages(
+    source: Path,
+    device: str | None,
+    names: tuple[str, ...],
+    stacks: int | None,
+    as_json: bool,
+    full: bool,
+    quiet: bool,
+) -> None:
+    """Print allocated bytes at the start, peak and end of each stage of a SNAPSHOT or BUNDLE.
+
+    Stages of one name are numbered: NAME[2] is the second, also for --stage of other commands.
+
+    \b
+    Example:
+      snapreport stages snap.zip
+    """  # fmt: skip
+    found = load_device(source, device, quiet)
+    numbered = [
+        (label, stage)
+        for label, stage in zip(stage_labels(found.stages), found.stages, strict=True)
+        if not names or any(name.lower() in stage.name.lower() for name in names)
+    ]
+    if names and not numbered and found.stages:
+        every = sorted({stage.name for stage in found.stages})
+        some = ", ".join(every[:5]) + (", ..." if every[5:] else "")
+        raise MomentError(f"no stage's name holds {' or '.join(names)}; there are {some}.")
+    tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
+    if as_json:
+        rows = [
+            {"label": label, **asdict(stage), "stacks": [asdict(group) for group in top]}
+            for (label, stage), top in zip(numbered, tops, strict=True)
+        ]
+        print_json({"file": found.file.source.name, "device": found.name, "stages": rows})
+        return
+    from snapreport.reporters import answers_text
+
+    page = new_page(full)
+    if not found.stages:
+        page.say(f"{found.name} has no stages: nothing was annotated in this recording.")
+    else:
+        answers_text.stages(page, numbered, tops)
+    print_page(page)
+
+
+def stage_labels(stages: tuple[StageUse, ...]) -> list[str]:
+    """Number stages that share a name: ``forward[1]``, ``forward[2]``; a lone one has no number."""
+    names = [stage.name for stage in stages]
+    counts: dict[str, int] = {}
+    labels = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        labels.append(f"{name}[{counts[name]}]" if names.count(name) > 1 else name)
+    return labels
+
+
+def _top_stacks(device: Device, stage: StageUse, most: int | None) -> tuple[Group, ...]:
+    if most is None or stage.peak_step is None:
+        return ()
+    return device.at(stage.peak_step).by("stack")[:most]

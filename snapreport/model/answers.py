@@ -1,0 +1,109 @@
+"""Answers about one moment of one device: what was live then, grouped in one way or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+GROUPINGS = (
+    "stack",
+    "line",
+    "file",
+    "function",
+    "module",
+    "category",
+    "stage",
+    "stream",
+    "pool",
+    "context",
+    "size",
+)
+"""What live allocations can be grouped by."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Live allocations that have something in common."""
+
+    name: str
+    """What they have in common; a stack is its functions, innermost first, joined by `` < ``."""
+    bytes: int
+    """In the curve that was asked for."""
+    requested: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LineUse:
+    """What one source line holds at a moment, as a line-by-line memory tracer tells it."""
+
+    location: str
+    """``file:line``; a reason such as ``before recording`` where there is none."""
+    function: str
+    filename: str
+    line: int | None
+    """None where the frame knows none, and for allocations without a matching frame."""
+    bytes: int
+    """Live at the moment, in the curve that was asked for."""
+    cumulative: int
+    """This line's bytes and those of all lines above it."""
+    median: int
+    """Of the sizes of its live allocations; the lower of two middle ones."""
+    count: int
+    """Live allocations."""
+    total: int
+    """All bytes that the line allocated in the recording, freed ones and the baseline included."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRows:
+    """The allocations live at a moment, largest first; arrays of shape (n,)."""
+
+    rows: NDArray[np.int64]
+    """Rows of the device's ``Allocations``."""
+    bytes: NDArray[np.int64]
+    """Of each, in the curve that was asked for."""
+
+
+@dataclass(frozen=True)
+class CurveStatistics:
+    """One curve over the whole recording, in bytes."""
+
+    minimum: int
+    average: int
+    """Weighted by time, rounded down; by steps where times are missing."""
+    peak: int
+    start: int
+    end: int
+    by_time: bool
+    """Whether ``average`` is weighted by time."""
+
+
+@dataclass(frozen=True)
+class EventAt:
+    """One trace event."""
+
+    step: int
+    action: str
+    addr: int
+    """For ``oom``: free bytes on the device."""
+    size: int
+    """Requested bytes of an allocation; the event's own size for others."""
+    allocation: int
+    """Row of the device's ``Allocations``, or NO_ID."""
+    stack: int
+    """Stack id, or NO_STACK."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a curve consists of at a moment: since before the recording, and since then."""
+
+    baseline_bytes: int
+    baseline_count: int
+    dynamic_bytes: int
+    dynamic_count: int

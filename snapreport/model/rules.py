@@ -1,0 +1,36 @@
+"""Rules that sort allocations into categories by the frames of their call stacks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Matches a call stack of which one frame fits both expressions."""
+
+    category: str
+    function: re.Pattern[str] | None = None
+    """To be found in the frame's function name; None fits every frame."""
+    file: re.Pattern[str] | None = None
+    """To be found in the frame's file name; None fits every frame."""
+
+    @property
+    def text(self) -> str:
+        """The rule as a reader is told it."""
+        parts = []
+        if self.function is not None:
+            parts.append(f"function ~ {self.function.pattern}")
+        if self.file is not None:
+            parts.append(f"file ~ {self.file.pattern}")
+        return " and ".join(parts) or "everything"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category of a classification."""
+
+    name: str
+    rule: str
+    """What put allocations here: a rule's text, ``stated by the file``, or why it is unknown."""

@@ -1,0 +1,60 @@
+"""Tables for a terminal: as wide as it is, without colour, the last column cut if need be."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+NARROWEST, PIPE_WIDTH = 60, 100
+FULL_WIDTH = 10_000
+
+
+def terminal_width(full: bool = False) -> int:
+    """Return the columns to lay out for; with ``full`` as many as any text needs."""
+    if full:
+        return FULL_WIDTH
+    return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST)
+
+
+class Page:
+    """Text that is laid out line by line."""
+
+    def __init__(self, width: int) -> None:
+        """``width`` in columns."""
+        self.width = width
+        self._text = io.StringIO()
+        self._console = Console(
+            file=self._text,
+            width=width,
+            color_system=None,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+        )
+
+    def say(self, text: str = "") -> None:
+        """Write a paragraph, broken where it is too long."""
+        self._console.print(text)
+
+    def table(self, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+        """Write a table: figures to the right, the last column as text to the left."""
+        names = list(headings)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for i, heading in enumerate(names):
+            left = i == len(names) - 1 or not heading
+            table.add_column(
+                heading, justify="left" if left else "right", no_wrap=True, overflow="ellipsis"
+            )
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
+
+    def render(self) -> bytes:
+        """Return the text in UTF-8."""
+        lines = (line.rstrip() for line in self._text.getvalue().splitlines())
+        return ("\n".join(lines) + "\n").encode()
