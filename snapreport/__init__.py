@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from snapreport.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api import Snapshot, convert, load, render
+    from snapreport.api import Snapshot, convert, load, load_rules, render
     from snapreport.device import Device, Moment
     from snapreport.errors import (
         BundleError,
@@ -44,11 +44,12 @@ __all__ = [
     "__version__",
     "convert",
     "load",
+    "load_rules",
     "render",
 ]
 
 _HOME = {
-    **dict.fromkeys(("Snapshot", "convert", "load", "render"), "snapreport.api"),
+    **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ from snapreport.errors import BundleError, DeviceError
 from snapreport.files import check_output, output_path, report_format, write_atomically
 from snapreport.model.findings import Findings, RecordingWarning
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.rules import Rule
 from snapreport.progress import Progress, silent
-from snapreport.read import read_snapshot
+from snapreport.read import read_rules, read_snapshot
 
 if TYPE_CHECKING:
     from snapreport.reporters.reporter import Reporter
@@ -40,7 +42,12 @@ class Snapshot:
         return self.history.devices
 
     def findings(
-        self, device: str | int | None = None, title: str | None = None, notes: str = ""
+        self,
+        device: str | int | None = None,
+        title: str | None = None,
+        notes: str = "",
+        rules: Sequence[Rule] | None = None,
+        colour: str = "site",
     ) -> Findings:
         """Return peaks, call trees, call sites, stages and warnings.
 
@@ -48,16 +55,19 @@ class Snapshot:
             device: only this one, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for all.
             title: of a report; the file's name if None.
             notes: the user's Markdown, to be put on top of a report.
+            rules: for categories, as from ``load_rules()``; None for our own.
+            colour: what a page's timeline is coloured by at first: ``site``, ``category``,
+                ``stage`` or ``context``.
 
         Raises:
             DeviceError: the file has no such device.
         """
-        if device is None and title is None and not notes:
+        if device is None and title is None and not notes and rules is None and colour == "site":
             if self._findings is None:
                 self._findings = find(self.history)
             return self._findings
         chosen = None if device is None else [_find_device(self.history, str(device))]
-        return find(self.history, chosen, title or "", notes)
+        return find(self.history, chosen, title or "", notes, rules, colour)
 
     def device(self, device: str | int | None = None) -> Device:
         """Return one device: its peaks and curves, and what was live on it at any moment.
@@ -104,6 +114,21 @@ def load(path: PathLike, *, progress: Progress = silent) -> Snapshot:
     return Snapshot(build_history(read_snapshot(source, progress), progress))
 
 
+def load_rules(source: str) -> tuple[Rule, ...]:
+    """Read rules for categories: the first that fits one frame of a call stack wins.
+
+    Args:
+        source: a JSON or YAML file, or the JSON or YAML itself when it begins with ``{`` or
+            ``[``: ``{"attention": "attn|attention"}`` looks in function and file names; a list
+            has entries with ``category`` and ``function``, ``file`` or ``pattern`` (either).
+
+    Raises:
+        InputError: the file cannot be read.
+        PatternError: a rule is not well-formed; the message names it.
+    """
+    return read_rules(source)
+
+
 def convert(
     path: PathLike,
     output: PathLike | None = None,
@@ -143,6 +168,8 @@ def render(
     device: str | int | None = None,
     title: str | None = None,
     notes: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    colour: str = "site",
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -155,6 +182,9 @@ def render(
         device: report on this one alone.
         title: of the report; by default the source's name.
         notes: Markdown to put on top of the report.
+        rules: for categories, as from ``load_rules()``; None for our own.
+        colour: what the page's timeline is coloured by at first: ``site``, ``category``,
+            ``stage`` or ``context``.
         force: replace an existing file.
         progress: called with what is being done.
 
@@ -168,7 +198,7 @@ def render(
     target = output_path(source, wanted, f".{kind}")
     check_output(target, force)
     reporter = _reporter(kind)
-    findings = load(source, progress=progress).findings(device, title, notes or "")
+    findings = load(source, progress=progress).findings(device, title, notes or "", rules, colour)
     progress("Rendering", None)
     with write_atomically(target, force) as out:
         reporter.render(findings, out)

@@ -14,7 +14,7 @@ from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import find_curves, live_at, time_at
 from snapreport.analyse.event_at import event_at
-from snapreport.analyse.grouping import find_groups
+from snapreport.analyse.grouping import find_groups, label_allocations
 from snapreport.analyse.lines import find_lines
 from snapreport.analyse.moments import (
     check_step,
@@ -24,9 +24,18 @@ from snapreport.analyse.moments import (
     step_at_time,
     step_of_allocation,
 )
+from snapreport.analyse.profile import find_profile
 from snapreport.analyse.statistics import curve_statistics
 from snapreport.errors import MomentError
-from snapreport.model.answers import CurveStatistics, EventAt, Group, LineUse, LiveRows, Parts
+from snapreport.model.answers import (
+    CurveStatistics,
+    EventAt,
+    Group,
+    LineUse,
+    LiveRows,
+    Parts,
+    Profile,
+)
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
@@ -172,6 +181,31 @@ class Device:
             rules: in order, the first that matches wins; None for our own.
         """
         return classify(self.file, self.history, rules)
+
+    def profile(
+        self,
+        by: str = "category",
+        rules: Sequence[Rule] | None = None,
+        curve: str = "allocated",
+        points: int = 0,
+    ) -> Profile:
+        """Return memory by group over time; at every step the groups sum to the curve.
+
+        Args:
+            by: one of ``GROUPINGS``.
+            rules: for ``category``, instead of our own.
+            curve: ``allocated``, ``requested`` or ``active``.
+            points: about so many steps, the maximum of each run of steps; 0 for every step.
+        """
+        number, names = label_allocations(self.file, self.history, by, rules)
+        texts = [""] * len(names)
+        if by == "category":
+            texts = [category.rule for category in self.categories(rules)[1]]
+        return find_profile(self.history, number, names, texts, curve, points)
+
+    def times_of(self, steps: NDArray[np.int64]) -> list[int | None]:
+        """Return the microseconds since 1970 of some steps, None where unknown."""
+        return [time_at(self.times, step) for step in steps.tolist()]
 
     def _stage_peak(self, name: str, values: NDArray[np.int64]) -> int:
         stage = self.stages[find_stage(self.stages, name)]

@@ -28,9 +28,10 @@ DOORS = {
     "analyse": {"ground", "model"},
     "bundle": {"ground", "model"},
     "reporters": {"ground", "model"},
-    "api": {"ground", "model", "read", "analyse", "bundle", "reporters"},
-    "commands": {"root", "ground", "model", "api", "reporters"},
-    "root": {"ground", "api"},
+    "device": {"ground", "model", "analyse"},
+    "api": {"ground", "model", "device", "read", "analyse", "bundle", "reporters"},
+    "commands": {"root", "ground", "model", "device", "api", "reporters"},
+    "root": {"ground", "device", "api"},
     "main": {"commands"},
 }
 

@@ -113,9 +113,7 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
     of_frame = np.full(len(frames), len(rules), np.int64)
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
         for k, rule in enumerate(rules):
-            if (rule.function is None or rule.function.search(name)) and (
-                rule.file is None or rule.file.search(filename)
-            ):
+            if rule.fits(name, filename):
                 of_frame[i] = k
                 break
     of_node = of_frame[stacks.node_frame]

@@ -12,18 +12,26 @@ from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.answer import write_answer
 from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
 from snapreport.analyse.calltree import find_call_tree
+from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
+from snapreport.analyse.statistics import allocation_statistics, curve_statistics
 from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
 from snapreport.model.findings import Closing, DeviceFindings, Findings, OomEvent
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.rules import Rule
 from snapreport.model.snapshot import ACTIVE, INACTIVE
 
 
 def find(
-    history: History, devices: Sequence[int] | None = None, title: str = "", notes: str = ""
+    history: History,
+    devices: Sequence[int] | None = None,
+    title: str = "",
+    notes: str = "",
+    rules: Sequence[Rule] | None = None,
+    colour: str = "site",
 ) -> Findings:
     """Conclude everything about a file, or about some of its devices.
 
@@ -32,6 +40,8 @@ def find(
         devices: positions in ``history.devices``; None for all.
         title: of the report; the source's name if empty.
         notes: the user's Markdown.
+        rules: for categories; None for our own.
+        colour: what a page's timeline is coloured by at first.
     """
     chosen = list(range(len(history.devices))) if devices is None else list(devices)
     default = history.default_device
@@ -41,14 +51,17 @@ def find(
         notes=notes,
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
-        devices=tuple(_find_device(history, history.devices[i]) for i in chosen),
+        devices=tuple(_find_device(history, history.devices[i], rules) for i in chosen),
         default=chosen.index(default) if default in chosen else 0,
         settings=history.settings,
+        colour=colour,
         warnings=file_warnings(history),
     )
 
 
-def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
+def _find_device(
+    tables: History, history: DeviceHistory, rules: Sequence[Rule] | None
+) -> DeviceFindings:
     reserves = tables.layout != "profiler"
     curves = find_curves(history, reserves)
     times = step_times(history)
@@ -64,6 +77,7 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
     known = times[times >= 0]
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
+    category, categories = classify(tables, history, rules)
     return DeviceFindings(
         history=history,
         recorded=recorded(history),
@@ -73,10 +87,14 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
         peak=peak,
         end=find_amounts(history, lives, curves, times, history.events - 1),
         peaks=peaks,
+        statistics={name: curve_statistics(curve, times) for name, curve in curves.named().items()},
+        sizes=allocation_statistics(history),
         curves=curves.named(),
         times=times,
         reserved_steps=changes[0] if reserves else none,
         reserved_bytes=changes[1] if reserves else none,
+        category=category,
+        categories=categories,
         missing=missing_reason(history, tables.stacks),
         tree=find_call_tree(history, tables.stacks, step),
         sites=sites,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.model.answers import CurveStatistics
+from snapreport.model.answers import AllocationStatistics, CurveStatistics
+from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def curve_statistics(curve: NDArray[np.int64], times: NDArray[np.int64]) -> Curv
     lasting = np.diff(np.maximum.accumulate(times)) if known else np.empty(0, np.int64)
     by_time = bool(lasting.sum() > 0)
     if by_time:
-        # Python's integers: bytes times microseconds pass 2**63 within seconds of 10 TB.
-        weighted = sum(int(v) * int(t) for v, t in zip(curve[1:-1], lasting, strict=True) if t)
+        # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
+        low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
+        weighted = (int((high * lasting).sum()) << 20) + int((low * lasting).sum())
         average = weighted // int(lasting.sum())
     else:
         average = int(curve.sum(dtype=object)) // len(curve)
@@ -39,4 +41,20 @@ def curve_statistics(curve: NDArray[np.int64], times: NDArray[np.int64]) -> Curv
         start=int(curve[0]),
         end=int(curve[-1]),
         by_time=by_time,
+    )
+
+
+def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
+    """Count the allocations of a device and sum up their requested sizes."""
+    rows = history.allocations
+    made = rows.alloc_step != START
+    sizes = np.sort(rows.size[made])
+    return AllocationStatistics(
+        baseline=int((~made).sum()),
+        made=int(made.sum()),
+        freed=int((rows.free_requested_step[made] < history.events).sum()),
+        requested=int(sizes.sum()),
+        smallest=int(sizes[0]) if len(sizes) else None,
+        median=int(sizes[(len(sizes) - 1) // 2]) if len(sizes) else None,
+        largest=int(sizes[-1]) if len(sizes) else None,
     )

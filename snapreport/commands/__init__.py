@@ -9,6 +9,7 @@ from snapreport.commands.convert import convert
 from snapreport.commands.lines import lines
 from snapreport.commands.live import live
 from snapreport.commands.peak import peak
+from snapreport.commands.profile import profile
 from snapreport.commands.render import render
 from snapreport.commands.stages import stages
 from snapreport.commands.summary import summary
@@ -33,6 +34,7 @@ def cli() -> None:
 cli.add_command(convert)
 cli.add_command(render)
 cli.add_command(summary)
+cli.add_command(profile)
 cli.add_command(usage)
 cli.add_command(stages)
 cli.add_command(peak)

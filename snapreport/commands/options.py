@@ -41,6 +41,10 @@ quiet_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON, sizes in bytes.")
 full_option = click.option("--full", is_flag=True, help="Every row, and texts as long as they are.")
 
+rules_option = click.option(
+    "--rules", metavar="FILE|JSON|YAML", help="Rules for categories, the first that matches wins."
+)
+
 
 def top_option(rows: int) -> Callable[[F], F]:
     """``--top``: how many rows to show."""

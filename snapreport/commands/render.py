@@ -13,6 +13,7 @@ from snapreport.commands.options import (
     force_option,
     output_option,
     quiet_option,
+    rules_option,
     source_argument,
 )
 from snapreport.errors import InputError, OutputError
@@ -36,6 +37,12 @@ from snapreport.files import output_path, report_format
     type=click.Path(path_type=Path),
     help="Put this Markdown on top of the report.",
 )
+@rules_option
+@click.option(
+    "--colour",
+    type=click.Choice(["site", "category", "stage", "context"]),
+    help="What the page's timeline is coloured by at first; site by default.",
+)
 @force_option
 @quiet_option
 def render(
@@ -45,6 +52,8 @@ def render(
     device: str | None,
     title: str | None,
     notes: Path | None,
+    rules: str | None,
+    colour: str | None,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -61,6 +70,7 @@ def render(
     target = output_path(source, output, f".{format_}")
     if notes is not None and target.is_file() and notes.is_file() and target.samefile(notes):
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
+    chosen = None if rules is None else snapreport.load_rules(rules)
     with progress_bar(quiet) as progress:
         path = snapreport.render(
             source,
@@ -69,6 +79,8 @@ def render(
             device=device,
             title=title,
             notes=None if notes is None else _read_notes(notes),
+            rules=chosen,
+            colour=colour or ("site" if chosen is None else "category"),
             force=force,
             progress=progress,
         )

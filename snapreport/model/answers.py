@@ -107,3 +107,53 @@ class Parts:
     baseline_count: int
     dynamic_bytes: int
     dynamic_count: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurve:
+    """One group's memory over time."""
+
+    name: str
+    rule: str
+    """What put allocations here."""
+    peak_bytes: int
+    """The group's own peak, which may be at another step than that of the whole."""
+    peak_step: int
+    at_peak: int
+    """Bytes at the peak of the whole."""
+    count: int
+    """Allocations in the recording."""
+    bytes: NDArray[np.int64]
+    """After each of ``Profile.steps``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Memory by group over time; at every step the groups sum to the whole."""
+
+    curve: str
+    peak_step: int
+    peak_bytes: int
+    steps: NDArray[np.int64]
+    total: NDArray[np.int64]
+    """Bytes after each of ``steps``."""
+    groups: tuple[GroupCurve, ...]
+
+
+@dataclass(frozen=True)
+class AllocationStatistics:
+    """How many allocations a recording has, and how large those made in it are."""
+
+    baseline: int
+    """Live before the first event."""
+    made: int
+    """Made in the recording."""
+    freed: int
+    """Of those, freed in it."""
+    requested: int
+    """Requested bytes of those made, added up."""
+    smallest: int | None
+    """Requested bytes; None where none was made, as the next two."""
+    median: int | None
+    """The lower of two middle ones."""
+    largest: int | None

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 
@@ -191,6 +193,9 @@ class DeviceFindings:
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, ``reserved``."""
+    statistics: dict[str, CurveStatistics]
+    """Least, average and most of each curve, by the names of ``peaks``."""
+    sizes: AllocationStatistics
     curves: dict[str, NDArray[np.int64]]
     """Bytes after each step, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
     times: NDArray[np.int64]
@@ -199,6 +204,9 @@ class DeviceFindings:
     """Steps from which reserved has a new value; the first is -1."""
     reserved_bytes: NDArray[np.int64]
     """Reserved bytes from that step on."""
+    category: NDArray[np.int32]
+    """Each allocation's place in ``categories``; shape (n_allocations,)."""
+    categories: tuple[Category, ...]
     missing: NDArray[np.int8]
     """Why each allocation has no frames, 0 where it has; a place in ``MISSING_REASONS``."""
     tree: CallTree
@@ -245,5 +253,7 @@ class Findings:
     default: int
     """Position in ``devices`` of the one to open with."""
     settings: dict[str, Any]
+    colour: str
+    """What the page's timeline is coloured by at first: site, category, stage or context."""
     warnings: tuple[RecordingWarning, ...]
     """About the file as a whole."""

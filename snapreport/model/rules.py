@@ -8,13 +8,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """Matches a call stack of which one frame fits both expressions."""
+    """Matches a call stack of which one frame fits every expression."""
 
     category: str
     function: re.Pattern[str] | None = None
     """To be found in the frame's function name; None fits every frame."""
     file: re.Pattern[str] | None = None
     """To be found in the frame's file name; None fits every frame."""
+    anywhere: re.Pattern[str] | None = None
+    """To be found in the one or the other; None fits every frame."""
+
+    def fits(self, function: str, filename: str) -> bool:
+        """Say whether a frame fits every expression."""
+        if self.function is not None and not self.function.search(function):
+            return False
+        if self.file is not None and not self.file.search(filename):
+            return False
+        return self.anywhere is None or bool(
+            self.anywhere.search(function) or self.anywhere.search(filename)
+        )
 
     @property
     def text(self) -> str:
@@ -24,6 +36,8 @@ class Rule:
             parts.append(f"function ~ {self.function.pattern}")
         if self.file is not None:
             parts.append(f"file ~ {self.file.pattern}")
+        if self.anywhere is not None:
+            parts.append(f"function or file ~ {self.anywhere.pattern}")
         return " and ".join(parts) or "everything"
 
 

@@ -54,6 +54,28 @@ def moment(device: DeviceFindings) -> str:
     return f"{text}, {when:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def sizes_text(device: DeviceFindings) -> str:
+    """Say how many allocations there were, and how large, in one line."""
+    sizes = device.sizes
+    text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
+    if sizes.smallest is None or sizes.median is None or sizes.largest is None:
+        return text
+    return (
+        f"{text}; {format_bytes(sizes.requested)} requested in all, {format_bytes(sizes.smallest)}"
+        f" to {format_bytes(sizes.largest)} each, in the middle {format_bytes(sizes.median)}"
+    )
+
+
+def average_text(device: DeviceFindings) -> str:
+    """Say the least and the average of the allocated curve, in one line."""
+    over = device.statistics["allocated"]
+    how = "over time" if over.by_time else "over the steps"
+    return (
+        f"allocated at least {format_bytes(over.minimum)}, {format_bytes(over.average)} on"
+        f" average {how}"
+    )
+
+
 def facts(device: DeviceFindings) -> str:
     """Return what was recorded, in one line."""
     text = (

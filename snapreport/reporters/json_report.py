@@ -60,6 +60,8 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "end": asdict(device.end),
         "most_fragmented": _most_fragmented(device),
         "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
+        "statistics": {name: asdict(value) for name, value in device.statistics.items()},
+        "sizes": asdict(device.sizes),
         "answer": device.answer,
         "warnings": [asdict(warning) for warning in device.warnings],
         "sites": [

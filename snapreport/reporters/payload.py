@@ -89,6 +89,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
         "summary": summary,
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
+        "colour": findings.colour,
         "columns": shared,
         "devices": devices,
     }
@@ -142,7 +143,7 @@ def _pack_device(
         "stack": columns.add(subset.renumber(allocations.stack)),
         "free_stack": columns.add(subset.renumber(allocations.free_stack)),
         "missing": columns.add(device.missing),
-        "category": columns.add(strings.renumber(texts, allocations.category)),
+        "category": columns.add(_category_strings(device, strings)),
         "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
         "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
         "step_time": columns.add(step_time, delta=True),
@@ -161,8 +162,15 @@ def _pack_device(
         "time_origin_us": origin,
         "actions": actions,
         "pools": pools,
+        "category_rules": {category.name: category.rule for category in device.categories},
         "columns": packed,
     }
+
+
+def _category_strings(device: DeviceFindings, strings: Strings) -> NDArray[np.int64]:
+    """The name of each allocation's category, as a row of the strings."""
+    names = np.array([strings.id(category.name) for category in device.categories], np.int64)
+    return names[device.category] if len(names) else np.zeros(0, np.int64)
 
 
 def _allocation_columns(

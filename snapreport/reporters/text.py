@@ -14,9 +14,11 @@ from snapreport.reporters.figures import (
     AMOUNT_HEADINGS,
     amount,
     amount_rows,
+    average_text,
     closing_text,
     facts,
     moment,
+    sizes_text,
     stage_name,
     step_range,
     width_text,
@@ -81,6 +83,8 @@ class TextReporter:
         console.print(amounts)
         if device.peaks["allocated"].width:
             console.print(width_text(device.peaks["allocated"]))
+        if device.recorded:
+            console.print(f"Over the recording: {average_text(device)}; {sizes_text(device)}.")
         console.print(f"Closing law: {closing_text(device)}.")
         self._sites(device, console)
         self._stages(device, console)

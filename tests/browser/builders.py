@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.analyse.segment_replay import lives_of
+from snapreport.model.answers import AllocationStatistics
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
@@ -22,6 +23,7 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, FrameTable, StackTable
@@ -128,7 +130,7 @@ def findings(
     sites = _ids([stacks.site(node) for node in stacks.stacks])
     kinds = np.array([not file.endswith(".py") for _, file, _ in stacks.frames], dtype=np.int8)
     settings = history.settings
-    return Findings(history, title, notes, kinds, sites, devices, default, settings, ())
+    return Findings(history, title, notes, kinds, sites, devices, default, settings, "site", ())
 
 
 def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
@@ -214,6 +216,10 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         times=_times(events, time, born, freed, oom_steps),
         reserved_steps=_ints([-1] if spec.allocator else []),
         reserved_bytes=_ints([reserved] if spec.allocator else []),
+        statistics={},
+        sizes=AllocationStatistics(0, 0, 0, 0, None, None, None),
+        category=np.zeros(len(spec.rows), np.int32),
+        categories=(Category("unknown", "no rule matches its call stack"),),
         missing=np.array([row.stack is None for row in spec.rows], dtype=np.int8),
         tree=_no_tree(peak),
         sites=_sites(spec.rows, peak),

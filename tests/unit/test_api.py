@@ -53,7 +53,7 @@ def test_an_unknown_format_is_refused_before_anything_is_written(
 @pytest.mark.parametrize("spelling", [1, "1", "cuda:1"])
 def test_a_device_is_found_by_number_or_name(spelling: str | int, samples: Path) -> None:
     snapshot = snapreport.load(samples / "three_devices.pickle")
-    assert str(snapshot.device(spelling).device) == "cuda:1"
+    assert snapshot.device(spelling).name == "cuda:1"
     only = snapshot.findings(device=spelling)
     assert [str(device.device) for device in only.devices] == ["cuda:1"]
 
@@ -65,7 +65,7 @@ def test_an_unknown_device_lists_those_there_are(samples: Path) -> None:
 
 
 def test_the_cpu_of_a_profile_is_a_device_by_its_kind(samples: Path) -> None:
-    device = snapreport.load(samples / "cpu_profile.pickle").device("cpu")
+    device = snapreport.load(samples / "cpu_profile.pickle").device("cpu").findings
     assert device.peak.reserved is None
     assert device.peak.requested == device.peak.allocated > 0
 

@@ -1,0 +1,90 @@
+"""A profile as text, JSON or CSV: memory by group over time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from snapreport.model.answers import Profile
+from snapreport.reporters.figures import step_name
+from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.tables import Page
+from snapreport.units import format_bytes, format_count
+
+# What a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_profile(page: Page, profile: Profile, by: str) -> None:
+    """Write each group's bytes at the peak of the whole, its own peak, and its rule."""
+    whole = profile.peak_bytes
+    room = max(page.width - 60, 20)
+    page.say(
+        f"{format_bytes(whole)} {profile.curve} at the peak (step {step_name(profile.peak_step)})"
+    )
+    page.table(
+        ("at the peak", "share", "own peak", "at step", "allocations", by),
+        [
+            (
+                format_bytes(group.at_peak),
+                f"{group.at_peak / whole:.1%}" if whole else "-",
+                format_bytes(group.peak_bytes),
+                step_name(group.peak_step),
+                format_count(group.count),
+                _cut(f"{group.name}  [{group.rule}]" if group.rule else group.name, room),
+            )
+            for group in profile.groups
+        ],
+    )
+
+
+def profile_json(profile: Profile) -> dict[str, Any]:
+    """Return a profile as plain objects: one list of steps, and a list of bytes for each group."""
+    return {
+        "curve": profile.curve,
+        "peak_step": profile.peak_step,
+        "peak_bytes": profile.peak_bytes,
+        "steps": profile.steps.tolist(),
+        "total": profile.total.tolist(),
+        "groups": [
+            {
+                "name": group.name,
+                "rule": group.rule,
+                "peak_bytes": group.peak_bytes,
+                "peak_step": group.peak_step,
+                "at_peak": group.at_peak,
+                "allocations": group.count,
+                "bytes": group.bytes.tolist(),
+            }
+            for group in profile.groups
+        ],
+    }
+
+
+def profile_csv(profile: Profile, times: list[int | None]) -> str:
+    """Return a profile as CSV: a row for each step, a column for each group.
+
+    Args:
+        profile: the profile.
+        times: microseconds of each of its steps, None where unknown.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["step", "time_us", "total", *(_safe(group.name) for group in profile.groups)])
+    columns = [group.bytes.tolist() for group in profile.groups]
+    rows = zip(profile.steps.tolist(), times, profile.total.tolist(), *columns, strict=True)
+    for step, time, *values in rows:
+        writer.writerow([step, "" if time is None else time, *values])
+    return text.getvalue()
+
+
+def _cut(text: str, room: int) -> str:
+    line = one_line(text)
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
+def _safe(name: str) -> str:
+    """Names are a stranger's text: a spreadsheet must not calculate with one."""
+    text = one_line(name)
+    return f"'{text}" if text.startswith(_FORMULA) else text
