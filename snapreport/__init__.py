@@ -1,7 +1,7 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
-The whole interface is here: ``load()``, ``convert()``, ``render()``, the ``Snapshot`` that
-``load()`` returns, and the errors, which share the parent ``SnapreportError``.
+The whole interface is here: ``load()``, ``convert()``, ``render()``, ``diff()``, the ``Snapshot``
+that ``load()`` returns, and the errors, which share the parent ``SnapreportError``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from snapreport.version import __version__
 
 if TYPE_CHECKING:
     from snapreport.api import Snapshot, convert, load, load_rules, render
+    from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
     from snapreport.errors import (
         BundleError,
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
         SnapreportError,
         UnsafePickleError,
     )
+    from snapreport.model.diff import Diff
 
 __all__ = [
     "BundleError",
     "Device",
     "DeviceError",
+    "Diff",
     "InputError",
     "Moment",
     "MomentError",
@@ -43,14 +46,18 @@ __all__ = [
     "UnsafePickleError",
     "__version__",
     "convert",
+    "diff",
     "load",
     "load_rules",
     "render",
+    "render_diff",
 ]
 
 _HOME = {
     **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
+    **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
+    "Diff": "snapreport.model.diff",
 }
 
 

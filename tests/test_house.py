@@ -30,8 +30,9 @@ DOORS = {
     "reporters": {"ground", "model"},
     "device": {"ground", "model", "analyse"},
     "api": {"ground", "model", "device", "read", "analyse", "bundle", "reporters"},
+    "comparison": {"ground", "model", "device", "api", "analyse", "reporters"},
     "commands": {"root", "ground", "model", "device", "api", "reporters"},
-    "root": {"ground", "device", "api"},
+    "root": {"ground", "model", "device", "api", "comparison"},
     "main": {"commands"},
 }
 

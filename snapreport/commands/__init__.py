@@ -6,6 +6,7 @@ import click
 
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
+from snapreport.commands.diff import diff
 from snapreport.commands.lines import lines
 from snapreport.commands.live import live
 from snapreport.commands.peak import peak
@@ -40,6 +41,7 @@ cli.add_command(stages)
 cli.add_command(peak)
 cli.add_command(live)
 cli.add_command(lines)
+cli.add_command(diff)
 
 
 def main() -> None:

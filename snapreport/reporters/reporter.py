@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO, Protocol
 
+from snapreport.model.diff import Diff
 from snapreport.model.findings import Findings
 
 
@@ -11,5 +12,13 @@ class Reporter(Protocol):
     """Writes the findings about a file in one format."""
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write a whole report; nothing is closed."""
+        ...
+
+
+class DiffReporter(Protocol):
+    """Writes a comparison of two recordings in one format."""
+
+    def render(self, diff: Diff, out: BinaryIO) -> None:
         """Write a whole report; nothing is closed."""
         ...

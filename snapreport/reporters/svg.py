@@ -63,7 +63,7 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         reserved="" if reserved is None else line(reserved),
         peak_x=x(device.peak.step),
         peak_y=y(device.peak.allocated),
-        ticks=tuple((y(value), format_bytes(value)) for value in _round_values(highest)),
+        ticks=tuple((y(value), format_bytes(value)) for value in round_values(highest)),
         last_step=format_count(max(events - 1, 0)),
     )
 
@@ -75,8 +75,8 @@ def maxima(curve: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
 
 
-def _round_values(highest: int) -> list[int]:
-    """Multiples of a power of two up to the highest value, at most ``_TICKS`` and a few."""
+def round_values(highest: int) -> list[int]:
+    """Return multiples of a power of two up to the highest value, at most ``_TICKS`` and a few."""
     step = 1
     while highest // step > _TICKS:
         step *= 2

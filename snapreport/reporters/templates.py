@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -33,3 +35,14 @@ def environment() -> jinja2.Environment:
 def built(name: str) -> str:
     """The text of a built file: ``app.js`` or ``style.css``."""
     return (templates_folder() / "built" / name).read_text(encoding="utf-8")
+
+
+@cache
+def style_beside(name: str) -> str:
+    """The text of a style that lies beside the templates as it is: ``diff.css``."""
+    return (templates_folder() / name).read_text(encoding="utf-8")
+
+
+def hash_source(text: str) -> str:
+    """What names a style or script in a Content-Security-Policy: its SHA-256."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

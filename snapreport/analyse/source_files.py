@@ -1,0 +1,126 @@
+"""The same source file in two recordings, though it was installed or checked out elsewhere."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Collection
+
+FileKey = tuple[str, str]
+"""What kind of place a file lies in, and its path below that place: equal in both recordings."""
+
+# The place of what is found below it, and the path that is left of it. The first that fits counts.
+_PLACES = (
+    # Native code: build machines keep it in folders of their own, and only its name stays.
+    ("native", re.compile(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$")),
+    ("package", re.compile(r"^(?:.*/)?(?:site|dist)-packages/(.+)$")),
+    ("compiled", re.compile(r"^(?:.*/)?torchinductor_[^/]*/(.+)$")),
+    ("notebook", re.compile(r"^(?:.*/)?ipykernel_\d+/(.+)$")),
+    ("python", re.compile(r"^(?:.*/)?lib/python3[^/]*/(.+)$")),
+    ("python", re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.IGNORECASE)),
+    # A checkout of PyTorch is the package as well.
+    (
+        "package",
+        re.compile(
+            r"^(?:.*/)?(torch/(?:_\w+|amp|autograd|cuda|distributed|functional|fx|jit|nn|optim"
+            r"|serialization|utils)(?:/.*)?\.py)$"
+        ),
+    ),
+)
+_GENERATED = re.compile(r"^(<eval_with_key>)\.\d+$")
+_NO_FILES = ("", "??", "none")
+
+
+Keys = dict[str, FileKey]
+
+
+def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]:
+    """Return a key for every file name of two recordings: the same file has the same key.
+
+    Below a package, PyTorch or Python itself the rest of the path tells. Other files are the
+    same where their whole paths are, or what is left of them below the projects' roots: the two
+    folders below which most paths agree.
+    """
+    if sorted(base) > sorted(new):  # so that the order of the two does not matter
+        found = pair_files(new, base)
+        return found[1], found[0]
+    keys = ({name: _placed(name) for name in base}, {name: _placed(name) for name in new})
+    loose = tuple(
+        {path: name for name, (kind, path) in side.items() if kind == "file"} for side in keys
+    )
+    for path in loose[0].keys() & loose[1].keys():
+        del loose[0][path], loose[1][path]
+    roots = find_roots(loose[0].keys(), loose[1].keys())
+    if roots is not None:
+        for side, root, files in zip(keys, roots, loose, strict=True):
+            for path, name in files.items():
+                parts = path.split("/")
+                if tuple(parts[: len(root)]) == root:
+                    side[name] = ("project", "/".join(parts[len(root) :]))
+    return keys
+
+
+def _placed(filename: str) -> FileKey:
+    text = filename.replace("\\", "/")
+    if text in _NO_FILES:
+        return "none", ""
+    generated = _GENERATED.match(text)
+    if generated:
+        return "generated", generated[1]
+    text = posixpath.normpath(text)
+    for kind, pattern in _PLACES:
+        found = pattern.match(text)
+        if found:
+            return kind, found[1]
+    return "file", text
+
+
+Root = tuple[str, ...]
+
+
+def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root] | None:
+    """Return the two folders below which most files of two recordings have the same paths.
+
+    Args:
+        base: paths with slashes, none of them in ``new``.
+        new: likewise, of the other recording.
+
+    Returns:
+        The folders as their parts, None where no file of one has the name of one of the other.
+    """
+    by_name: dict[str, list[list[str]]] = defaultdict(list)
+    for path in sorted(new):
+        by_name[path.rpartition("/")[2]].append(path.split("/"))
+    votes: dict[tuple[Root, Root], list[int]] = {}
+    for path in sorted(base):
+        parts = path.split("/")
+        for other in by_name.get(parts[-1], ()):
+            shared = common_tail(parts, other)
+            pair = (tuple(parts[: len(parts) - shared]), tuple(other[: len(other) - shared]))
+            vote = votes.setdefault(pair, [0, 0])
+            vote[0] += 1
+            vote[1] += shared
+    if not votes:
+        return None
+    return max(votes, key=lambda pair: (votes[pair], pair))
+
+
+def common_tail(one: list[str], other: list[str]) -> int:
+    """Return how many parts at their ends two paths share."""
+    shared = 0
+    while shared < min(len(one), len(other)) and one[-1 - shared] == other[-1 - shared]:
+        shared += 1
+    return shared
+
+
+def likeness(base: FileKey, new: FileKey) -> int | None:
+    """Say how alike the paths of two different files are; None if their names differ.
+
+    Compiled code is named after a hash of itself, so any such file may be any other.
+    """
+    if base[0] == new[0] == "compiled":
+        return 1
+    if "native" in (base[0], new[0]) or "none" in (base[0], new[0]):
+        return None
+    return common_tail(base[1].split("/"), new[1].split("/")) or None

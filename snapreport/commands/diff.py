@@ -1,0 +1,149 @@
+"""``snapreport diff``: what a snapshot holds more or less of than another, and from where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import snapreport
+from snapreport.commands.answers import new_page, print_json, print_page
+from snapreport.commands.console import print_path, progress_bar
+from snapreport.commands.options import (
+    device_option,
+    force_option,
+    full_option,
+    json_option,
+    quiet_option,
+    rules_option,
+    top_option,
+)
+from snapreport.errors import OutputError
+from snapreport.files import check_output, output_path, report_format
+
+
+@click.command(short_help="Compare two snapshots: what changed, and from where.")
+@click.argument("base", metavar="BASE", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+@device_option("Of this device of both")
+@click.option("--new-device", metavar="N", help="Of this device of NEW, where it is another.")
+@click.option(
+    "--curve",
+    type=click.Choice(["allocated", "requested", "active", "reserved"]),
+    default="allocated",
+    show_default=True,
+    help="What to count.",
+)
+@click.option(
+    "--at",
+    type=click.Choice(["peak", "start", "end"]),
+    default="peak",
+    show_default=True,
+    help="At the curve's peak, the start or the end of each.",
+)
+@click.option("--stage", metavar="NAME", help="At the peak inside a stage of each, or NAME[2].")
+@click.option("--base-step", type=int, metavar="N", help="After event N of BASE; -1 is the start.")
+@click.option("--new-step", type=int, metavar="N", help="After event N of NEW.")
+@click.option(
+    "--by",
+    type=click.Choice(
+        ["site", "file", "function", "module", "category", "stage", "stream", "pool", "context",
+         "size"]
+    ),
+    default="site",
+    show_default=True,
+    help="What to list the changes of.",
+)  # fmt: skip
+@rules_option
+@click.option(
+    "-o",
+    "--output",
+    metavar="REPORT",
+    type=click.Path(path_type=Path),
+    help="Write a page (.html), or Markdown for an issue comment (.md), instead of the text.",
+)
+@click.option("--format", "format_", type=click.Choice(["html", "md"]), help="Of REPORT.")
+@top_option(10)
+@json_option
+@full_option
+@force_option
+@quiet_option
+def diff(
+    base: Path,
+    new: Path,
+    device: str | None,
+    new_device: str | None,
+    curve: str,
+    at: str,
+    stage: str | None,
+    base_step: int | None,
+    new_step: int | None,
+    by: str,
+    rules: str | None,
+    output: Path | None,
+    format_: str | None,
+    top: int,
+    as_json: bool,
+    full: bool,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Compare two snapshots or bundles: what does NEW hold more or less of than BASE?
+
+    The changes of the call sites add up to the change of the peak, to the byte. Lines may have
+    moved in an edit, and the code may be installed elsewhere; what is in one only is said to be.
+
+    \b
+    Example:
+      snapreport diff base.zip new.pickle -o diff.html
+    """
+    if as_json and output is not None:
+        raise click.UsageError("--json writes to stdout; leave -o out, or redirect it.")
+    if format_ is not None and output is None:
+        raise click.UsageError("--format is that of a report; name one with -o.")
+    if stage is not None and (at != "peak" or base_step is not None or new_step is not None):
+        raise click.UsageError("--stage, --at and steps each name a moment; give one of them.")
+    target = None if output is None else _check_target(base, new, output, format_, force)
+    chosen = None if rules is None else snapreport.load_rules(rules)
+    with progress_bar(quiet) as progress:
+        found = snapreport.diff(
+            base,
+            new,
+            device=device,
+            new_device=new_device,
+            curve=curve,
+            at=at,
+            stage=stage,
+            base_step=base_step,
+            new_step=new_step,
+            by=by,
+            rules=chosen,
+            progress=progress,
+        )
+        if target is not None:
+            snapreport.render_diff(found, target, format=format_, force=force)
+    if target is not None:
+        print_path(target)
+        return
+    if as_json:
+        from snapreport.reporters.diff_json import diff_as_json
+
+        print_json(diff_as_json(found))
+        return
+    from snapreport.reporters.diff_text import write_diff
+
+    page = new_page(full)
+    write_diff(page, found, None if full else top)
+    print_page(page)
+
+
+def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
+    """Find out before any work is done where the report goes, and that it can go there."""
+    try:
+        kind = format_ or report_format(output)
+    except OutputError as error:
+        raise click.UsageError(f"{error} Use --format.") from None
+    target = output_path(new, output, f".diff.{kind}")
+    output_path(base, target, f".{kind}")  # BASE is no place for it either
+    check_output(target, force)
+    return target
