@@ -9,6 +9,7 @@ Alike = Callable[[int, int], tuple[int, int]]
 """How alike a line of each is, in percent: in what it calls, and in what calls it."""
 
 _MOST_SHIFTS = 200
+_MOST_VOTERS = 1000
 _MOST_CELLS = 10_000
 
 
@@ -50,7 +51,9 @@ def match_lines(
 def _best_shift(
     base: Sequence[int], new: Sequence[int], alike: Alike, file_agrees: Callable[[int], int]
 ) -> int:
-    votes = Counter(b - a for a in base for b in new)
+    # Generated code has functions of thousands of lines; some of them are enough to vote.
+    voters = base[:: 1 + len(base) // _MOST_VOTERS]
+    votes = Counter(b - a for a in voters for b in new)
     most = max(votes.values())
     best = sorted((shift for shift, count in votes.items() if count == most), key=abs)
     if len(best) == 1:

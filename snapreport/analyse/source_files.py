@@ -28,7 +28,7 @@ _PLACES = (
         ),
     ),
 )
-_GENERATED = re.compile(r"^(<eval_with_key>)\.\d+$")
+_NUMBERED = re.compile(r"^(<eval_with_key>)\.\d+$")
 _NO_FILES = ("", "??", "none")
 
 
@@ -49,10 +49,11 @@ def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]
     loose = tuple(
         {path: name for name, (kind, path) in side.items() if kind == "file"} for side in keys
     )
-    for path in loose[0].keys() & loose[1].keys():
+    stayed = loose[0].keys() & loose[1].keys()
+    for path in stayed:
         del loose[0][path], loose[1][path]
     roots = find_roots(loose[0].keys(), loose[1].keys())
-    if roots is not None:
+    if roots is not None and not _is_move(roots, stayed):
         for side, root, files in zip(keys, roots, loose, strict=True):
             for path, name in files.items():
                 parts = path.split("/")
@@ -65,9 +66,8 @@ def _placed(filename: str) -> FileKey:
     text = filename.replace("\\", "/")
     if text in _NO_FILES:
         return "none", ""
-    generated = _GENERATED.match(text)
-    if generated:
-        return "generated", generated[1]
+    if text.startswith("<"):
+        return "generated", _NUMBERED.sub(r"\1", text)
     text = posixpath.normpath(text)
     for kind, pattern in _PLACES:
         found = pattern.match(text)
@@ -106,6 +106,21 @@ def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root]
     return max(votes, key=lambda pair: (votes[pair], pair))
 
 
+def _is_move(roots: tuple[Root, Root], stayed: Collection[str]) -> bool:
+    """Say whether files moved within a project of which others stayed, so it was not all of it."""
+    outer, inner = sorted(roots, key=len)
+    if inner[: len(outer)] != outer or (not outer and _is_absolute("/".join(inner))):
+        return False
+    return any(
+        tuple(path.split("/")[: len(outer)]) == outer and (outer or not _is_absolute(path))
+        for path in stayed
+    )
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or path[1:2] == ":"
+
+
 def common_tail(one: list[str], other: list[str]) -> int:
     """Return how many parts at their ends two paths share."""
     shared = 0
@@ -121,6 +136,6 @@ def likeness(base: FileKey, new: FileKey) -> int | None:
     """
     if base[0] == new[0] == "compiled":
         return 1
-    if "native" in (base[0], new[0]) or "none" in (base[0], new[0]):
+    if {"native", "none", "generated"} & {base[0], new[0]}:
         return None
     return common_tail(base[1].split("/"), new[1].split("/")) or None

@@ -28,6 +28,9 @@ def test_the_example_works_as_it_stands(
     (folder / "snap.pickle").write_bytes(snapshot.read_bytes())
     if name != "convert":
         (folder / "snap.zip").write_bytes(bundle.read_bytes())
+    if name == "diff":  # which takes two
+        (folder / "base.zip").write_bytes(bundle.read_bytes())
+        (folder / "new.pickle").write_bytes(snapshot.read_bytes())
     example = (cli.commands[name].help or "").strip().splitlines()[-1]
     program, *arguments = shlex.split(example)
     assert program == "snapreport"

@@ -1,0 +1,118 @@
+"""A sample against the program after an edit, in each text format; and every pair of real files.
+
+``make golden`` rewrites what is expected; then read the diff.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+
+import orjson
+import pytest
+
+import snapreport
+from sample_snapshots.make_samples import KEYS
+from simulator import Simulator
+from simulator.training import TrainingRun, Transformer
+from snapreport.model.diff import DIFF_GROUPINGS, Diff
+from snapreport.reporters.diff_html import DiffHtmlReporter
+from snapreport.reporters.diff_json import diff_as_json
+from snapreport.reporters.diff_markdown import DiffMarkdownReporter
+from snapreport.reporters.diff_text import write_diff
+from snapreport.reporters.tables import Page
+from snapreport.version import __version__
+from tests.builders import history_of
+from tests.edits import Frame, edited, installed_in
+from tests.golden.test_corpus_files import FILES
+from tests.property.test_diff import assert_sums, turned
+
+EXPECTED = Path(__file__).with_name("expected")
+
+
+def after_an_edit(frame: Frame) -> Frame:
+    """Three lines were inserted in front of line 35 of the attention, in another checkout."""
+    if frame["filename"] == "model/attention.py" and frame["line"] >= 35:
+        frame = frame | {"line": frame["line"] + 3}
+    return installed_in("/home/ann/run", "/opt/venv/lib/python3.11/site-packages")(frame)
+
+
+@pytest.fixture(scope="module")
+def found(samples: Path) -> Diff:
+    """The training step against one with longer texts, after an edit."""
+    simulator = Simulator(optional_keys=KEYS, seed=1)
+    run = TrainingRun(simulator, Transformer(length=640))
+    run.build()
+    simulator.start_recording()
+    run.train(2)
+    new = snapreport.Snapshot(history_of(edited(simulator.snapshot(), after_an_edit)))
+    return snapreport.diff(samples / "training_step.pickle", new)
+
+
+def written(diff: Diff, kind: str) -> str:
+    if kind == "json":
+        return orjson.dumps(diff_as_json(diff), option=orjson.OPT_INDENT_2).decode() + "\n"
+    if kind == "md":
+        out = BytesIO()
+        DiffMarkdownReporter().render(diff, out)
+        return out.getvalue().decode()
+    page = Page(100)
+    write_diff(page, diff, 10)
+    return page.render().decode()
+
+
+@pytest.mark.parametrize("kind", ["json", "md", "txt"])
+def test_a_comparison_is_written_as_expected(found: Diff, kind: str, rewrite_golden: bool) -> None:
+    report = written(found, kind).replace(__version__, "VERSION")
+    expected = EXPECTED / f"diff.{kind}"
+    if rewrite_golden:
+        expected.write_text(report, encoding="utf-8")
+    assert report == expected.read_text(encoding="utf-8")
+
+
+def test_the_edit_is_seen_through(found: Diff) -> None:
+    matches = Counter(change.match for change in found.sites if change.kind == "site")
+    assert set(matches) == {"exact", "moved line"}
+    moved = {
+        (change.base_place.line, change.new_place.line)
+        for change in found.sites
+        if change.match == "moved line" and change.base_place and change.new_place
+    }
+    assert moved == {(39, 42), (40, 43)}
+
+
+@pytest.mark.parametrize(("base", "new"), [*pairwise(FILES), (FILES[1], FILES[3]), (FILES[3],) * 2])
+def test_real_files_compare_to_the_byte_both_ways(corpus: Path, base: str, new: str) -> None:
+    one, other = snapreport.load(corpus / base), snapreport.load(corpus / new)
+    for curve in ("allocated", "reserved"):
+        there = snapreport.diff(one, other, curve=curve)
+        back = snapreport.diff(
+            other, one, curve=curve, device=there.new.device, new_device=there.base.device
+        )
+        assert_sums(there)
+        assert Counter(map(turned, there.sites)) == Counter(back.sites)
+        if base == new:
+            assert all(change.change == 0 for change in there.sites)
+    for reporter in (DiffMarkdownReporter(), DiffHtmlReporter()):
+        out = BytesIO()
+        reporter.render(there, out)
+        assert len(out.getvalue()) < 400_000
+
+
+@pytest.mark.parametrize("by", DIFF_GROUPINGS)
+def test_every_grouping_of_real_files_sums_up(corpus: Path, by: str) -> None:
+    base, new = corpus / "memory_ctx128_forward_.pickle", corpus / "medium_512_training.pickle"
+    assert_sums(snapreport.diff(base, new, by=by))
+
+
+def test_a_package_that_was_updated_between_two_real_files_is_seen_through(corpus: Path) -> None:
+    base, new = corpus / "memory_ctx128_forward_.pickle", corpus / "medium_512_training.pickle"
+    (change,) = [c for c in snapreport.diff(base, new).sites if c.name == "einsum"]
+    assert change.match == "moved line"
+    assert change.base_place is not None
+    assert change.new_place is not None
+    assert (change.base_place.line, change.new_place.line) == (288, 291)
+    assert change.new_place.filename.endswith("site-packages/einops/_backends.py")
+    assert change.change == 3288825856 - 1737490432

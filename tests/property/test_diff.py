@@ -1,0 +1,158 @@
+"""Laws of comparing any two recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import snapreport
+from simulator import Simulator
+from simulator.strategies import simulations
+from snapreport.model.diff import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
+from tests.builders import history_of
+from tests.edits import Edit, edited, installed_in, with_lines_moved
+from tests.property.simulated import Test, for_simulations
+
+_CURVES = ("allocated", "requested", "active", "reserved")
+
+
+def for_pairs(examples: int) -> Callable[[Test], Test]:
+    """Run a test on two simulations that share nothing: the same ones every time."""
+
+    def decorate(test: Test) -> Test:
+        configure = settings(
+            max_examples=examples,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        return configure(given(base=simulations(), new=simulations())(test))
+
+    return decorate
+
+
+def snapshot(simulation: Simulator) -> snapreport.Snapshot:
+    return snapreport.Snapshot(history_of(simulation.snapshot()))
+
+
+def turned(change: Change) -> Change:
+    """The change with the recordings exchanged; a group is called as NEW calls it."""
+    other = {ONLY_BASE: ONLY_NEW, ONLY_NEW: ONLY_BASE}
+    return Change(
+        change.name,
+        change.kind,
+        change.new_place,
+        change.base_place,
+        other.get(change.match, change.match),
+        change.new_bytes,
+        change.base_bytes,
+        change.new_count,
+        change.base_count,
+    )
+
+
+def assert_sums(diff: Diff) -> None:
+    for changes in (diff.sites, diff.parts, diff.categories, diff.groups):
+        assert sum(change.base_bytes for change in changes) == diff.base.bytes
+        assert sum(change.new_bytes for change in changes) == diff.new.bytes
+        assert sum(change.change for change in changes) == diff.change
+    for side, changes in (("base", diff.sites), ("new", diff.sites)):
+        count = sum(getattr(change, f"{side}_count") for change in changes)
+        assert count == getattr(diff, side).count
+
+
+@pytest.mark.parametrize("curve", _CURVES)
+def test_changes_sum_to_that_of_the_curve(curve: str) -> None:
+    @for_pairs(60)
+    def check(base: Simulator, new: Simulator) -> None:
+        one, other = snapshot(base), snapshot(new)
+        for by in ("file", "stage"):
+            found = snapreport.diff(one, other, curve=curve, by=by)
+            assert_sums(found)
+            assert found.base.bytes == one.device(found.base.device).curve(curve).max() or (
+                not found.base.findings.recorded
+            )
+
+    check()
+
+
+@for_simulations(120)
+def test_a_recording_does_not_differ_from_itself(simulation: Simulator) -> None:
+    one = snapshot(simulation)
+    for device in one.devices:
+        found = snapreport.diff(one, one, device=str(device.device))
+        assert found.change == 0
+        for changes in (found.sites, found.parts, found.categories):
+            assert all(change.change == 0 for change in changes)
+            assert {change.match for change in changes} <= {EXACT}
+        assert all(change.base_place == change.new_place for change in found.sites)
+        assert all(figure.change in (0, None) for figure in found.figures)
+        assert found.settings == ()
+
+
+@for_pairs(150)
+def test_exchanging_the_recordings_turns_every_change_round(
+    base: Simulator, new: Simulator
+) -> None:
+    one, other = snapshot(base), snapshot(new)
+    there = snapreport.diff(one, other, device=0)
+    back = snapreport.diff(other, one, device=0)
+    assert there.change == -back.change
+    for name in ("sites", "categories"):
+        changes, others = getattr(there, name), getattr(back, name)
+        assert Counter(changes) == Counter(map(turned, others))
+
+
+_EDITS: list[tuple[str, Edit]] = [
+    *((f"{by:+} lines", with_lines_moved(by)) for by in (1, 2, 7, 50)),
+    ("another folder", installed_in("/home/ann/run", "/opt/venv/lib/python3.11/site-packages")),
+    ("Windows", installed_in("D:\\job", "C:\\venv\\Lib\\site-packages")),
+]
+
+
+@pytest.mark.parametrize("edit", [edit for _, edit in _EDITS], ids=[name for name, _ in _EDITS])
+def test_an_edited_program_has_the_same_sites(edit: Edit) -> None:
+    @for_simulations(60)
+    def check(simulation: Simulator) -> None:
+        before = simulation.snapshot()
+        one = snapreport.Snapshot(history_of(before))
+        other = snapreport.Snapshot(history_of(edited(before, edit)))
+        assert_moved(snapreport.diff(one, other), edit)
+
+    check()
+
+
+@pytest.mark.parametrize("edit", [edit for _, edit in _EDITS], ids=[name for name, _ in _EDITS])
+@pytest.mark.parametrize("name", ["training_step", "out_of_memory", "two_streams"])
+def test_an_edited_sample_has_the_same_sites(name: str, edit: Edit) -> None:
+    from sample_snapshots import make_samples
+
+    before = getattr(make_samples, name)().snapshot()
+    one = snapreport.Snapshot(history_of(before))
+    other = snapreport.Snapshot(history_of(edited(before, edit)))
+    found = snapreport.diff(one, other)
+    assert_moved(found, edit)
+    assert_moved_back(snapreport.diff(other, one), found)
+
+
+def assert_moved(found: Diff, edit: Edit) -> None:
+    """Every site was found again, at the line and in the file that the edit made of its own."""
+    assert found.change == 0
+    for change in found.sites:
+        assert change.change == 0
+        if change.kind != "site":
+            continue
+        assert change.base_place is not None
+        assert change.new_place is not None
+        before = change.base_place
+        after = edit({"name": change.name, "filename": before.filename, "line": before.line or 0})
+        assert change.new_place == Place(after["filename"], after["line"] or None)
+        assert change.match == (EXACT if after["line"] == (before.line or 0) else "moved line")
+
+
+def assert_moved_back(back: Diff, there: Diff) -> None:
+    assert Counter(map(turned, back.sites)) == Counter(there.sites)

@@ -1,0 +1,181 @@
+"""Reports of a comparison: strangers' text, sizes, the picture, and what the page may do."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import snapreport
+from snapreport.model.diff import Diff
+from snapreport.reporters.diff_html import DiffHtmlReporter
+from snapreport.reporters.diff_markdown import DiffMarkdownReporter
+from snapreport.reporters.diff_svg import draw_diff
+from snapreport.reporters.diff_text import write_diff
+from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.svg import HEIGHT
+from snapreport.reporters.tables import Page
+from tests.builders import MIB, TraceBuilder, frame, trace
+
+NASTY = "</style><script>alert(1)</script><b>&amp;"
+
+
+def compare(base: TraceBuilder, new: TraceBuilder, **options: Any) -> Diff:
+    return snapreport.diff(
+        snapreport.Snapshot(base.file()), snapreport.Snapshot(new.file()), **options
+    )
+
+
+def page_of(diff: Diff) -> str:
+    out = io.BytesIO()
+    DiffHtmlReporter().render(diff, out)
+    return out.getvalue().decode()
+
+
+def markdown_of(diff: Diff) -> str:
+    out = io.BytesIO()
+    DiffMarkdownReporter().render(diff, out)
+    return out.getvalue().decode()
+
+
+def nasty() -> Diff:
+    base = trace().settings(PYTORCH_CUDA_ALLOC_CONF=NASTY).start(NASTY, 0)
+    base = base.alloc("a", MIB, frames=[frame(NASTY, f"/x/{NASTY}.py", 3)]).end(NASTY, 5)
+    new = trace().settings(PYTORCH_CUDA_ALLOC_CONF="").start(NASTY, 0)
+    new = new.alloc("b", 2 * MIB, frames=[frame(f"{NASTY}`|2", "/y/\x1b[31m\nz.py", 5)])
+    return compare(base, new.end(NASTY, 5))
+
+
+class Elements(HTMLParser):
+    """Collects the names and attributes of all elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+
+def test_the_page_has_no_script_no_style_attribute_and_no_address() -> None:
+    elements = Elements(page_of(nasty()))
+    assert "script" not in elements.tags
+    assert "b" not in elements.tags
+    names = {name for name, _ in elements.attributes}
+    assert "style" not in names
+    assert not [name for name in names if name.startswith("on")]
+    links = [value for name, value in elements.attributes if name in ("href", "src")]
+    assert set(links) == {"#changes"}
+
+
+def test_the_policy_names_both_styles_by_hash_and_nothing_else() -> None:
+    page = page_of(nasty())
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert len(styles) == 2
+    hashes = [
+        "&#39;sha256-"
+        + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        + "&#39;"
+        for style in styles
+    ]
+    assert policy == (
+        f"default-src &#39;none&#39;; style-src {' '.join(hashes)}; base-uri &#39;none&#39;;"
+        " form-action &#39;none&#39;"
+    )
+
+
+def test_strangers_text_stays_text_in_markdown_and_on_a_terminal() -> None:
+    found = nasty()
+    text = markdown_of(found)
+    assert "\x1b" not in text
+    outside_code = re.sub(r"(`+).*?\1", "", text)
+    assert "<script>" not in outside_code
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|")
+    page = Page(100)
+    write_diff(page, found, 10)
+    shown = page.render().decode()
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_markdown_fits_into_a_comment_however_long_the_names_are() -> None:
+    base, new = trace(), trace()
+    for i in range(300):
+        new.start(f"{i}" * 900, 10 * i).alloc(
+            f"a{i}", 512 + i, frames=[frame(f"{i}" * 900, "m.py", i + 1)]
+        )
+        base.start(f"{i}" * 900, 10 * i).alloc(
+            f"a{i}", 512, frames=[frame(f"{i}" * 900, "m.py", i + 1)]
+        )
+    assert len(markdown_of(compare(base, new)).encode()) < LIMIT
+
+
+def test_a_peak_of_one_step_is_in_the_picture_of_a_long_recording() -> None:
+    base, new = trace(), trace().alloc("x", MIB)
+    for i in range(2000):
+        for made in (base, new):
+            made.alloc("a", (9 if i == 700 else 1) * MIB).free("a")
+    for picture in draw_diff(compare(base, new)):
+        for side, size in ((picture.base, 9 * MIB), (picture.new, 10 * MIB)):
+            heights = [float(y) for y in re.findall(r"V([\d.]+)", side.line)]
+            assert min(heights) == pytest.approx(HEIGHT * (1 - size / (10.6 * MIB)), abs=0.1)
+            assert side.y == pytest.approx(100 * min(heights) / HEIGHT, abs=0.1)
+            assert side.x == pytest.approx(35, abs=0.2)
+
+
+def test_by_time_a_shorter_recording_ends_before_the_longer_one() -> None:
+    base = trace().alloc("a", MIB).alloc("b", MIB)
+    new = trace().alloc("a", MIB).alloc("b", MIB).alloc("c", MIB)
+    steps, time = draw_diff(compare(base, new))
+    assert (steps.axis, time.axis) == ("steps", "time")
+    assert steps.base.line.rpartition("H")[2] == steps.new.line.rpartition("H")[2] == "1000.0"
+    ends = [float(side.line.rpartition("H")[2]) for side in (time.base, time.new)]
+    assert ends == pytest.approx([500, 1000], abs=60)
+    assert time.ticks[0] == (0, "0 µs")
+    assert time.ticks[-1] == (100, "20 µs")
+
+
+def test_without_times_there_is_no_picture_by_time() -> None:
+    base = trace().alloc("a", MIB, time_us=None).alloc("b", MIB, time_us=None)
+    new = trace().alloc("a", MIB).alloc("b", MIB)
+    assert [picture.axis for picture in draw_diff(compare(base, new))] == ["steps"]
+    assert 'type="radio"' not in page_of(compare(base, new))
+    assert 'type="radio"' in page_of(compare(new, new))
+
+
+def test_stages_lie_below_the_steps_that_they_span() -> None:
+    made = trace().start("first", -5).alloc("a", MIB).alloc("b", MIB).end("first", 15)
+    made = made.start("second", 18).alloc("c", MIB).alloc("d", MIB).end("second", 35)
+    for picture in draw_diff(compare(made, made)):
+        first, second = sorted(picture.base.bands, key=lambda band: band.left)
+        assert (first.name, second.name) == ("first", "second")
+        assert first.left + first.width <= second.left + 0.01
+        assert second.left + second.width <= 100.01
+
+
+def test_a_comparison_of_nothing_has_a_page() -> None:
+    page = page_of(compare(trace(), trace()))
+    assert "NEW peaks as high as BASE, 0 B" in page
+
+
+def test_every_changed_site_has_a_row_with_its_exact_bytes() -> None:
+    base = trace().alloc("a", 3 * MIB, frames=[frame("f", "m.py", 1)])
+    new = trace().alloc("a", MIB, frames=[frame("f", "m.py", 1)])
+    new = new.alloc("b", 512, frames=[frame("g", "m.py", 9)])
+    page = page_of(compare(base, new))
+    assert 'title="-2,097,152 bytes">-2.00 MiB' in page
+    assert 'title="512 bytes">+512 B' in page
+    assert "only in NEW" in page
+    assert np.isclose(float(re.findall(r'class="less" x="([\d.]+)%', page)[0]), 0)
