@@ -99,6 +99,8 @@ def test_the_installed_wheel_renders_the_same_page_as_the_checkout(
         capture_output=True,
     )
     assert (tmp_path / "wheel.html").read_bytes() == (tmp_path / "checkout.html").read_bytes()
+    run(fresh / bin_name / "snapreport", "diff", sample, sample, "-o", "diff.html")
+    assert "no call site holds more or less" in (tmp_path / "diff.html").read_text("utf-8")
 
 
 def test_an_editable_install_reads_the_templates_where_they_lie() -> None:
