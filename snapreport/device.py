@@ -12,7 +12,7 @@ from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.callsites import classify_frames, name_sites
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.categories import classify
-from snapreport.analyse.curves import find_curves, live_at, time_at
+from snapreport.analyse.curves import Curves, find_curves, live_at, time_at
 from snapreport.analyse.event_at import event_at
 from snapreport.analyse.grouping import find_groups, label_allocations
 from snapreport.analyse.lines import find_lines
@@ -25,6 +25,7 @@ from snapreport.analyse.moments import (
     step_of_allocation,
 )
 from snapreport.analyse.profile import find_profile
+from snapreport.analyse.segment_replay import lives_of
 from snapreport.analyse.statistics import curve_statistics
 from snapreport.errors import MomentError
 from snapreport.model.answers import (
@@ -39,6 +40,7 @@ from snapreport.model.answers import (
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
+from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,6 +111,15 @@ class Device:
         if name not in self.findings.curves:
             raise ValueError(f"curve is {name!r}, none of {', '.join(self.findings.curves)}")
         return self.findings.curves[name]
+
+    @cached_property
+    def segments(self) -> SegmentLives:
+        """Every segment over its life; those after step s have start_step <= s < end_step."""
+        return lives_of(self.history)
+
+    @cached_property
+    def _curves(self) -> Curves:
+        return find_curves(self.history, "reserved" in self.findings.curves)
 
     @cached_property
     def frame_kinds(self) -> NDArray[np.int8]:
@@ -238,9 +249,9 @@ class Moment:
     def amounts(self) -> Amounts:
         """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
         device = self.device
-        reserves = "reserved" in device.findings.curves
-        curves = find_curves(device.history, reserves)
-        return find_amounts(device.history, curves, device.times, self.step)
+        return find_amounts(
+            device.history, device.segments, device._curves, device.times, self.step
+        )
 
     @property
     def bytes(self) -> int:

@@ -15,6 +15,7 @@ from snapreport.analyse.curves import find_curves, live_at, time_at
 from snapreport.analyse.diff_words import write_conclusion, write_notes
 from snapreport.analyse.grouping import label_allocations
 from snapreport.analyse.missing_stacks import HAS_FRAMES
+from snapreport.analyse.segment_replay import lives_of
 from snapreport.analyse.site_matching import Site, SiteList, match_sites, site_of
 from snapreport.analyse.source_files import Keys, pair_files
 from snapreport.model.diff import (
@@ -136,7 +137,13 @@ class _Side:
             time_us=time_at(findings.times, self.step),
             bytes=self.bytes,
             count=len(self.live),
-            amounts=find_amounts(findings.history, curves, findings.times, self.step),
+            amounts=find_amounts(
+                findings.history,
+                lives_of(findings.history),
+                curves,
+                findings.times,
+                self.step,
+            ),
         )
 
 

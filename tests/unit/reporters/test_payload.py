@@ -103,7 +103,8 @@ def test_only_stacks_that_something_shows_are_packed_and_they_keep_their_frames(
     second = type(found)(**{**vars(found), "devices": found.devices[1:]})
     unpacked = Unpacked(pack(second, findings_as_json(second)))
     strings = unpacked.header["strings"]
-    assert sorted(strings) == sorted(["<module>", "/home/me/train.py", "other", "/x.py"])
+    texts = ["<module>", "/home/me/train.py", "other", "/x.py", "unknown"]  # the last: a category
+    assert sorted(strings) == sorted(texts)
     assert unpacked.device("stack") == [0, -1]
     node = int(unpacked.shared("stack_node")[0])
     names = []
