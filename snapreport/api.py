@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snapreport.analyse import build_history, find
-from snapreport.bundle import is_zip, read_bundle, write_bundle
+from snapreport.bundle import Database as Database  # commands name the type
+from snapreport.bundle import (
+    is_zip,
+    read_bundle,
+    read_elements,
+    write_bundle,
+    write_database,
+)
 from snapreport.collector import collector_off
 from snapreport.device import Device
-from snapreport.errors import BundleError, DeviceError
+from snapreport.errors import BundleError, DeviceError, QueryError
 from snapreport.files import check_output, output_path, report_format, write_atomically
+from snapreport.model.answers import Cell
 from snapreport.model.findings import Findings, RecordingWarning
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.rules import Rule
@@ -35,6 +43,7 @@ class Snapshot:
         """Wrap a history; ``load()`` is the usual way to one."""
         self.history = history
         self._findings: Findings | None = None
+        self._database: Database | None = None
 
     @property
     def devices(self) -> tuple[DeviceHistory, ...]:
@@ -85,6 +94,29 @@ class Snapshot:
             chosen = _find_device(self.history, str(0 if device is None else device))
         return Device(self.history, self.findings().devices[chosen])
 
+    def query(self, sql: str) -> list[dict[str, Cell]]:
+        """Return what an SQL query gives over the tables of a bundle's ``elements.db``.
+
+        Args:
+            sql: one statement that reads; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
+
+        Returns:
+            a dict for each row, by the names of the columns.
+
+        Raises:
+            QueryError: it would write, or SQLite does not understand it.
+        """
+        if self._database is None:
+            self._database = Database(write_database(self.history))
+        answers = self._database.run(sql)
+        answer = next(answers, None)
+        rows: list[dict[str, Cell]] = []
+        if answer is not None:
+            rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        if next(answers, None) is not None:
+            raise QueryError("A query is one statement, and this has several.")
+        return rows
+
     def __repr__(self) -> str:
         names = ", ".join(str(device.device) for device in self.devices)
         return f"<Snapshot of {self.history.source.name}: {names or 'no device'}>"
@@ -112,6 +144,35 @@ def load(path: PathLike, *, progress: Progress = silent) -> Snapshot:
         with collector_off():
             return Snapshot(read_bundle(source, progress))
     return Snapshot(build_history(read_snapshot(source, progress), progress))
+
+
+def open_database(
+    path: PathLike,
+    *,
+    seconds: float | None = None,
+    memory: int | None = None,
+    progress: Progress = silent,
+) -> Database:
+    """Open the tables of a bundle, or those that a snapshot would give, to be asked in SQL.
+
+    Args:
+        path: a bundle or a snapshot.
+        seconds: the most that SQLite may work on one statement; None for no limit.
+        memory: the most bytes that SQLite may use in this process; None for no limit.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: as ``load()``.
+    """
+    source = Path(path)
+    if is_zip(source):
+        data = read_elements(source)
+    else:
+        data = write_database(load(source, progress=progress).history)
+    try:
+        return Database(data, seconds=seconds, memory=memory)
+    except BundleError as error:
+        raise BundleError(f"{source} {error}") from error.__cause__
 
 
 def load_rules(source: str) -> tuple[Rule, ...]:

@@ -35,6 +35,14 @@ class PatternError(SnapreportError):
     """A pattern or rule is not well-formed; the message names it."""
 
 
+class QueryError(SnapreportError):
+    """The SQL is none, would write, or took too long; the message has what SQLite says."""
+
+
+class ExportError(SnapreportError):
+    """This file or moment has no such form; the message says why, and what there is instead."""
+
+
 class OutputExistsError(SnapreportError):
     """The file to write exists already and was not to be replaced."""
 

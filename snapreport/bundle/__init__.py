@@ -1,5 +1,14 @@
-"""Histories to bundles on disk and back, without loss (format 1)."""
+"""Histories to bundles on disk and back, without loss (format 1); and SQL over them."""
 
-from snapreport.bundle.archive import is_zip, read_bundle, write_bundle
+from snapreport.bundle.archive import is_zip, read_bundle, read_elements, write_bundle
+from snapreport.bundle.database import write_database
+from snapreport.bundle.query import Database
 
-__all__ = ["is_zip", "read_bundle", "write_bundle"]
+__all__ = [
+    "Database",
+    "is_zip",
+    "read_bundle",
+    "read_elements",
+    "write_bundle",
+    "write_database",
+]

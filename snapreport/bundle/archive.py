@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -149,14 +150,34 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
         BundleError: it is damaged, no bundle, or of a newer format.
     """
     progress("Reading bundle", None)
+    with _bundle_errors(path):
+        data, source = _read_elements(path)
+        return read_database(data, source)
+
+
+def read_elements(path: Path) -> bytes:
+    """Return a bundle's ``elements.db`` as it lies there, unchecked.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, no bundle, or of a newer format.
+    """
+    with _bundle_errors(path):
+        return _read_elements(path)[0]
+
+
+def _read_elements(path: Path) -> tuple[bytes, Source]:
+    with zipfile.ZipFile(path) as archive:
+        source = _read_manifest(archive)["source"]
+        data = archive.read("elements.db")
+    return data, Source(str(source["name"]), int(source["size"]), str(source["sha256"]))
+
+
+@contextmanager
+def _bundle_errors(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged bundle raises into an error that names the file."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = _read_manifest(archive)
-            source = manifest["source"]
-            database = archive.read("elements.db")
-        return read_database(
-            database, Source(str(source["name"]), int(source["size"]), str(source["sha256"]))
-        )
+        yield
     except BundleError as error:
         raise BundleError(f"{path} {error}") from error.__cause__
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:

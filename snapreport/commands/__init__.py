@@ -11,6 +11,7 @@ from snapreport.commands.lines import lines
 from snapreport.commands.live import live
 from snapreport.commands.peak import peak
 from snapreport.commands.profile import profile
+from snapreport.commands.query import query
 from snapreport.commands.render import render
 from snapreport.commands.stages import stages
 from snapreport.commands.summary import summary
@@ -42,6 +43,7 @@ cli.add_command(peak)
 cli.add_command(live)
 cli.add_command(lines)
 cli.add_command(diff)
+cli.add_command(query)
 
 
 def main() -> None:

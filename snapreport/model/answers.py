@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
+
+Cell = None | int | float | str | bytes
+"""A value as SQLite has it."""
 
 GROUPINGS = (
     "stack",
@@ -157,3 +162,13 @@ class AllocationStatistics:
     median: int | None
     """The lower of two middle ones."""
     largest: int | None
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """What one SQL statement gives."""
+
+    columns: tuple[str, ...]
+    """Names as SQLite gives them, made distinct: ``id``, ``id_2``."""
+    rows: Iterator[tuple[Cell, ...]]
+    """Worked out as they are taken, so an error may come with any of them."""

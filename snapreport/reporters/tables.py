@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -41,12 +41,25 @@ class Page:
         """Write a paragraph, broken where it is too long."""
         self._console.print(text)
 
-    def table(self, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-        """Write a table: figures to the right, the last column as text to the left."""
+    def table(
+        self,
+        headings: Iterable[str],
+        rows: Iterable[Iterable[str]],
+        figures: Sequence[bool] | None = None,
+    ) -> None:
+        """Write a table: figures to the right, the last column as text to the left.
+
+        Args:
+            headings: one for each column.
+            rows: of as many texts.
+            figures: which columns are set to the right; None for all but the last.
+        """
         names = list(headings)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for i, heading in enumerate(names):
             left = i == len(names) - 1 or not heading
+            if figures is not None:
+                left = not figures[i]
             table.add_column(
                 heading, justify="left" if left else "right", no_wrap=True, overflow="ellipsis"
             )

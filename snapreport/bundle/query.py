@@ -1,0 +1,265 @@
+"""Ask ``elements.db`` in SQL: a database in memory in which a statement can read and no more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import cached_property
+
+import apsw
+
+from snapreport.errors import BundleError, QueryError
+from snapreport.model.answers import Cell, QueryAnswer
+
+_CHECK_EVERY = 20_000
+"""Steps of SQLite's machine between two looks at the clock, and for Ctrl-C: about a millisecond."""
+
+_LONGEST_VALUE = 2**26
+"""Bytes of one value or row: far above any call stack, far below what would hurt."""
+
+_PRAGMA_NAMES = """
+    table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
+"""
+_PRAGMAS = frozenset(_PRAGMA_NAMES.split())
+_VIRTUAL = frozenset(["json_each", "json_tree", *(f"pragma_{name}" for name in _PRAGMAS)])
+_SCHEMA = frozenset(["sqlite_schema", "sqlite_master"])
+
+# What SQLite itself calls core, date, aggregate, window, math and JSON functions, without those
+# that load code or make memory out of nothing.
+_FUNCTION_NAMES = """
+    -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce concat
+    concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
+    degrees dense_rank exp first_value floor format glob group_concat hex if ifnull iif instr json
+    json_array json_array_length json_extract json_group_array json_group_object json_object
+    json_pretty json_quote json_type json_valid julianday lag last_value lead length like
+    likelihood likely ln log log10 log2 lower ltrim max median min mod nth_value ntile nullif
+    octet_length percent_rank percentile percentile_cont percentile_disc pi pow power printf quote
+    radians random rank replace round row_number rtrim sign sin sinh sqlite_version sqrt strftime
+    string_agg substr substring sum tan tanh time timediff total trim trunc typeof unhex unicode
+    unixepoch unlikely upper
+"""
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
+_DEEDS = {
+    apsw.SQLITE_INSERT: "insert into",
+    apsw.SQLITE_UPDATE: "update",
+    apsw.SQLITE_DELETE: "delete from",
+    apsw.SQLITE_ATTACH: "attach",
+    apsw.SQLITE_DETACH: "detach",
+    apsw.SQLITE_PRAGMA: "use the pragma",
+    apsw.SQLITE_FUNCTION: "call",
+    apsw.SQLITE_READ: "read",
+    apsw.SQLITE_TRANSACTION: "control a transaction:",
+    apsw.SQLITE_SAVEPOINT: "control a savepoint:",
+}
+
+
+class Database:
+    """An ``elements.db`` held in memory.
+
+    Nothing in it can be written, attached or loaded, whatever the SQL: an authorizer passes
+    reads of its tables and harmless functions alone, and it is a copy anyhow.
+    """
+
+    def __init__(
+        self, data: bytes, *, seconds: float | None = None, memory: int | None = None
+    ) -> None:
+        """Open the bytes of an SQLite file.
+
+        Args:
+            data: the file.
+            seconds: the most that SQLite may work on one statement; None for no limit.
+            memory: the most bytes that SQLite may use, in the whole process; None for no limit.
+
+        Raises:
+            BundleError: it is no SQLite database, or a damaged one.
+        """
+        self._seconds = seconds
+        self._entered = self._spent = 0.0
+        self._refused = ""
+        self._connection = apsw.Connection(":memory:")
+        try:
+            self._connection.deserialize("main", data)
+            self._connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            self._connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
+            self._connection.pragma("query_only", True)
+            self._connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
+            self._connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
+            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+            self._connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)
+            modules = self._connection.execute("SELECT name FROM pragma_module_list")
+            self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
+        except apsw.Error as error:
+            raise _damaged(error) from error
+        if memory is not None:
+            apsw.hard_heap_limit(memory)
+        self._connection.set_authorizer(self._authorize)
+        self._connection.set_progress_handler(self._too_long, _CHECK_EVERY)
+
+    def run(self, sql: str) -> Iterator[QueryAnswer]:
+        """Run the statements of a text, one after the other; take one's rows before the next.
+
+        Raises:
+            QueryError: it is no SQL, would write, or takes too long; with what SQLite says.
+            BundleError: the database is damaged.
+        """
+        for statement in statements(sql):
+            answer = self._run_one(statement)
+            if answer is not None:
+                yield answer
+
+    def _run_one(self, statement: str) -> QueryAnswer | None:
+        cursor = self._connection.cursor()
+        columns: list[str] = []
+
+        def describe(running: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+            columns.extend(str(name) for name, _ in running.get_description())
+            return True
+
+        cursor.exec_trace = describe  # asked before the first row; there may be none
+        self._refused, self._spent = "", 0.0
+        rows = self._rows(cursor, statement)
+        first = next(rows, None)
+        if not columns:
+            return None  # nothing but a comment
+        return QueryAnswer(_distinct(columns), _chain(first, rows))
+
+    def _rows(self, cursor: apsw.Cursor, statement: str) -> Iterator[tuple[Cell, ...]]:
+        """Step through a statement, counting only the time that SQLite itself takes."""
+        try:
+            self._entered = time.monotonic()
+            running = iter(cursor.execute(statement))
+            while True:
+                row = next(running, None)
+                self._spent += time.monotonic() - self._entered
+                if row is None:
+                    return
+                yield row
+                self._entered = time.monotonic()
+        except apsw.Error as error:
+            raise self._explain(error) from error
+        finally:
+            cursor.close(True)
+
+    def _too_long(self) -> bool:
+        if self._seconds is None:
+            return False
+        return self._spent + time.monotonic() - self._entered > self._seconds
+
+    def _authorize(
+        self, deed: int, what: str | None, more: str | None, _db: str | None, _by: str | None
+    ) -> int:
+        """Pass what reads; SQLite asks this of every statement, views included."""
+        if deed in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
+            return apsw.SQLITE_OK
+        name = (what or "").lower()
+        if deed == apsw.SQLITE_READ:
+            allowed = name not in self._modules  # what else it may be called: a table, or WITH
+        elif deed == apsw.SQLITE_FUNCTION:
+            name = (more or "").lower()
+            allowed = name in _FUNCTIONS
+        else:
+            allowed = deed == apsw.SQLITE_PRAGMA and name in _PRAGMAS
+        if allowed:
+            return apsw.SQLITE_OK
+        self._refused = self._refused or _deed(deed, name)
+        return apsw.SQLITE_DENY
+
+    def _explain(self, error: apsw.Error) -> Exception:
+        text = str(error).removeprefix("SQLError: ")
+        if self._refused:
+            return QueryError(f"A query can only read, and this one would {self._refused}.")
+        if isinstance(error, apsw.InterruptError):
+            return QueryError(
+                f"The query took more than {self._seconds:g} seconds; ask for less, or allow more."
+            )
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+            return _damaged(error)
+        if isinstance(error, apsw.BindingsError):
+            return QueryError("The query has a placeholder, and there are no values to fill in.")
+        if isinstance(error, apsw.NoMemError):
+            return QueryError("The query needs more memory than it may have; ask for less.")
+        if isinstance(error, apsw.ReadOnlyError):
+            return QueryError("A query can only read.")
+        return QueryError(f"SQLite cannot run the query: {text}.")
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of tables and views, in the order of the schema."""
+        rows = self._connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY rowid"
+        )
+        return tuple(str(name) for (name,) in rows)
+
+    def schema(self, name: str | None = None) -> str:
+        """Return the statements that made the tables and views, or one of them, with comments.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        found = [
+            f"{sql};"
+            for table, sql in self._connection.execute(
+                "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
+            )
+            if name is None or str(table).lower() == name.lower()
+        ]
+        if not found and name is not None:
+            raise QueryError(f"There is no table {name!r}; there are {', '.join(self.tables)}.")
+        return "\n".join(found)
+
+
+def statements(sql: str) -> Iterator[str]:
+    """Split a text at the semicolons that end a statement; those in quotes and comments do not.
+
+    Raises:
+        QueryError: it has a NUL character, at which SQLite would stop in silence.
+    """
+    if "\0" in sql:
+        raise QueryError("The query has a NUL character in it.")
+    start, place = 0, sql.find(";")
+    while place >= 0:
+        if apsw.complete(sql[start : place + 1]):
+            yield sql[start : place + 1]
+            start = place + 1
+        place = sql.find(";", place + 1)
+    if sql[start:].strip():
+        yield sql[start:]
+
+
+def _chain(
+    first: tuple[Cell, ...] | None, rest: Iterator[tuple[Cell, ...]]
+) -> Iterator[tuple[Cell, ...]]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _distinct(columns: list[str]) -> tuple[str, ...]:
+    """Number the columns whose name came before, so that none hides another in JSON."""
+    taken: set[str] = set()
+    names = []
+    for column in columns:
+        name, number = column, 1
+        while name in taken:
+            number += 1
+            name = f"{column}_{number}"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def _deed(code: int, name: str) -> str:
+    """Say in words what an authorizer is asked about."""
+    if name in _SCHEMA:
+        return "change the tables"
+    known = _DEEDS.get(code)
+    if known is None:
+        text = str(apsw.mapping_authorizer_function.get(code, code))
+        known = text.removeprefix("SQLITE_").lower().replace("_", " ")
+    return f"{known} {name or 'a database'}"
+
+
+def _damaged(error: Exception) -> BundleError:
+    return BundleError(f"has a damaged elements.db ({error}); convert it again.")

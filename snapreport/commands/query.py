@@ -1,0 +1,104 @@
+"""``snapreport query``: SQL over the tables of a bundle."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from snapreport.commands.console import print_bytes, progress_bar
+from snapreport.commands.options import full_option, quiet_option, source_argument
+from snapreport.commands.shell import Shell, terminal_lines
+from snapreport.errors import QueryError
+
+if TYPE_CHECKING:
+    from snapreport.api import Database
+
+ROWS = 100
+"""Rows of a table that are shown without --full."""
+
+MEMORY = 8 * 2**30
+"""Bytes that SQLite may use: a query of a runaway kind ends before the machine does."""
+
+
+@click.command(short_help="Ask a bundle in SQL.")
+@source_argument("BUNDLE|SNAPSHOT")
+@click.argument("sql", required=False)
+@click.option("--json", "form", flag_value="json", help="An array with an object for each row.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a heading.")
+@click.option("--schema", is_flag=True, help="Print the tables and what their columns mean.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="The most that one statement may take; 0 for no limit.",
+)
+@full_option
+@quiet_option
+def query(
+    source: Path,
+    sql: str | None,
+    form: str | None,
+    schema: bool,
+    timeout: float,
+    full: bool,
+    quiet: bool,
+) -> None:
+    """Ask the elements.db of a BUNDLE, or what a SNAPSHOT would give, in SQL.
+
+    SQL comes from the command line, a pipe, or a shell when there is neither: statements end in a
+    semicolon there, and .help says more. Nothing can be written, attached or loaded.
+
+    \b
+    Example:
+      snapreport query snap.zip "SELECT count(*), sum(size) FROM allocations"
+    """  # fmt: skip
+    from snapreport.api import open_database
+
+    with progress_bar(quiet) as progress:
+        database = open_database(source, seconds=timeout or None, memory=MEMORY, progress=progress)
+    if schema:
+        print_bytes(database.schema().encode() + b"\n")
+    elif sql is not None:
+        answer(database, sql, form, full)
+    elif sys.stdin.isatty():
+        Shell(
+            lambda text: answer(database, text, form, full), database.schema, database.tables
+        ).run(terminal_lines())
+    else:
+        answer(database, _piped(), form, full)
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise QueryError(f"The query on stdin is not UTF-8 text (byte {error.start}).") from error
+
+
+def answer(database: Database, sql: str, form: str | None, full: bool) -> None:
+    """Run statements and print what they give.
+
+    Raises:
+        QueryError: one is wrong, or JSON or CSV was asked of more than one.
+    """
+    from snapreport.reporters.query_text import csv_lines, json_lines, table
+    from snapreport.reporters.tables import terminal_width
+
+    for number, found in enumerate(database.run(sql)):
+        if form is not None and number:
+            raise QueryError(f"--{form} takes one statement, and this has several.")
+        if form == "json":
+            for part in json_lines(found):
+                print_bytes(part)
+        elif form == "csv":
+            for part in csv_lines(found):
+                print_bytes(part)
+        else:
+            if number:
+                print_bytes(b"\n")
+            print_bytes(table(found, terminal_width(full), None if full else ROWS))
