@@ -1,7 +1,8 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
-The whole interface is here: ``load()``, ``convert()``, ``render()``, ``diff()``, the ``Snapshot``
-that ``load()`` returns, and the errors, which share the parent ``SnapreportError``.
+The whole interface is here: ``load()``, ``convert()``, ``render()``, ``export()``, ``diff()``,
+the ``Snapshot`` that ``load()`` returns, and the errors, which share the parent
+``SnapreportError``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from snapreport.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api import Snapshot, convert, load, load_rules, render
+    from snapreport.api import Snapshot, convert, export, load, load_rules, render
     from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
     from snapreport.errors import (
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "convert",
     "diff",
+    "export",
     "load",
     "load_rules",
     "render",
@@ -58,7 +60,9 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
+    **dict.fromkeys(
+        ("Snapshot", "convert", "export", "load", "load_rules", "render"), "snapreport.api"
+    ),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
     "Diff": "snapreport.model.diff",

@@ -1,6 +1,12 @@
 """Histories to bundles on disk and back, without loss (format 1); and SQL over them."""
 
-from snapreport.bundle.archive import is_zip, read_bundle, read_elements, write_bundle
+from snapreport.bundle.archive import (
+    is_zip,
+    read_bundle,
+    read_elements,
+    viewer_files,
+    write_bundle,
+)
 from snapreport.bundle.database import write_database
 from snapreport.bundle.query import Database
 
@@ -9,6 +15,7 @@ __all__ = [
     "is_zip",
     "read_bundle",
     "read_elements",
+    "viewer_files",
     "write_bundle",
     "write_database",
 ]

@@ -85,6 +85,16 @@ def _members(
         yield "allocations.json", b"[]", 4
 
 
+def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:
+    """Return the two files of a bundle that SnapViewer opens, for the default device."""
+    files = {"elements.db": write_database(history), "allocations.json": b"[]"}
+    progress("Laying out strips", None)
+    if history.devices:
+        device = history.devices[history.default_device]
+        files["allocations.json"] = _strips_json(device, 0)
+    return files
+
+
 def _member(name: str) -> zipfile.ZipInfo:
     """Describe a member by what is the same on every machine and day."""
     member = zipfile.ZipInfo(name, _DATE)

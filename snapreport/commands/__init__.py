@@ -7,6 +7,7 @@ import click
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
 from snapreport.commands.diff import diff
+from snapreport.commands.export import export
 from snapreport.commands.lines import lines
 from snapreport.commands.live import live
 from snapreport.commands.peak import peak
@@ -44,6 +45,7 @@ cli.add_command(live)
 cli.add_command(lines)
 cli.add_command(diff)
 cli.add_command(query)
+cli.add_command(export)
 
 
 def main() -> None:

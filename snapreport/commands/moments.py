@@ -34,17 +34,22 @@ class MomentChoice:
         Raises:
             MomentError: it has no such moment.
         """
+        return device.at(**self.arguments)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The same as arguments of ``Device.at()``."""
         place = None if self.at is None else parse_address(self.at[1])
         which = None if self.at is None else self.at[0]
-        return device.at(
-            self.step,
-            time_us=self.time_us,
-            stage=self.stage,
-            between=self.between,
-            alloc=place if which == "alloc" else None,
-            free=place if which == "free" else None,
-            curve=self.curve,
-        )
+        return {
+            "step": self.step,
+            "time_us": self.time_us,
+            "stage": self.stage,
+            "between": self.between,
+            "alloc": place if which == "alloc" else None,
+            "free": place if which == "free" else None,
+            "curve": self.curve,
+        }
 
 
 def parse_address(text: str) -> tuple[int, int | None]:

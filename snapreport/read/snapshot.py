@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,38 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
         NotASnapshotError: it is no snapshot, or a damaged one.
         UnsafePickleError: it is a pickle that could run code; nothing of it was run.
     """
+    with _named(path), collector_off():
+        progress("Reading", None)
+        with open_source(path) as (source, data):
+            top = _parse(data)
+        return _to_columns(source, top, progress)
+
+
+def read_objects(path: Path, progress: Progress = silent) -> Any:
+    """Read a snapshot file as the plain dicts, lists and numbers that it holds.
+
+    Raises:
+        InputError, NotASnapshotError, UnsafePickleError: as ``read_snapshot()``; but of what is
+            in it only the top level is checked.
+    """
+    with _named(path), collector_off():
+        progress("Reading", None)
+        with open_source(path) as (_, data):
+            top = _parse(data)
+        copy = top
+        if isinstance(top, dict):  # it is emptied by what looks at it
+            copy = dict(top)
+            if isinstance(top.get("allocator_settings"), dict):
+                copy["allocator_settings"] = dict(top["allocator_settings"])
+        recognise(copy, {})
+        return top
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let every expected error name the file."""
     try:
-        with collector_off():
-            progress("Reading", None)
-            with open_source(path) as (source, data):
-                top = _parse(data)
-            return _to_columns(source, top, progress)
+        yield
     except RecursionError as error:
         raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
     except MemoryError as error:

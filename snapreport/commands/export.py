@@ -1,0 +1,79 @@
+"""``snapreport export``: a snapshot or bundle in the form that another tool reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import snapreport
+from snapreport.commands.console import print_path, progress_bar, say
+from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.options import (
+    device_option,
+    force_option,
+    output_option,
+    quiet_option,
+    source_argument,
+)
+
+FORMATS = (
+    "speedscope", "collapsed", "pprof", "perfetto", "csv", "parquet", "json", "pickle",
+    "snapviewer",
+)  # fmt: skip
+
+
+@click.command(short_help="Write a file for another tool.")
+@click.argument("format_", metavar="FORMAT", type=click.Choice(FORMATS))
+@source_argument("SNAPSHOT|BUNDLE")
+@output_option("OUT")
+@device_option("Of this device")
+@moment_options
+@force_option
+@quiet_option
+def export(
+    format_: str,
+    source: Path,
+    output: Path | None,
+    device: str | None,
+    choice: MomentChoice,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Write a SNAPSHOT or BUNDLE in the FORMAT that another tool reads. Its path is printed.
+
+    \b
+    speedscope  call stacks at a moment, for speedscope.app
+    collapsed   the same for flamegraph.pl and inferno: a line for each stack
+    pprof       the same for go tool pprof: in use then, and allocated over all
+    perfetto    curves and allocations over time, for ui.perfetto.dev
+    csv         a row for each allocation; with a moment, for those live then
+    parquet     the same for pandas, Polars and DuckDB; needs snapreport[parquet]
+    json        the raw snapshot, for Mosaic and scripts
+    pickle      the raw snapshot at protocol 4, for viewers that refuse 5
+    snapviewer  a folder with allocations.json and elements.db, for SnapViewer
+
+    \b
+    Bytes are those of blocks, or with --curve requested those asked for. A moment is
+    the peak of the curve unless named. From a BUNDLE, json and pickle are rebuilt:
+    with all that is counted, without keys that snapreport does not know.
+
+    \b
+    Example:
+      snapreport export speedscope snap.zip -o snap.speedscope.json
+    """
+    with progress_bar(quiet) as progress:
+        path = snapreport.export(
+            source,
+            format_,
+            output,
+            device=device,
+            force=force,
+            progress=progress,
+            **choice.arguments,
+        )
+    if format_ in ("json", "pickle") and not quiet:
+        with source.open("rb") as file:
+            if file.read(2) == b"PK":
+                say("Rebuilt from a bundle: without keys that snapreport does not know.")
+    print_path(path)

@@ -1,0 +1,29 @@
+"""Collapsed stacks, a line for each: what flamegraph.pl, inferno, speedscope and others read."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from snapreport.exporters.stack_weights import frame_text, one_line, weigh_stacks
+from snapreport.model.export import Export
+
+
+def write(export: Export, out: BinaryIO) -> None:
+    """Write ``outermost;...;innermost bytes`` for each stack live at the moment.
+
+    Source: the header of Brendan Gregg's flamegraph.pl.
+    """
+    frames = export.findings.history.stacks.frames
+    # A semicolon would end a frame, and a line's end the stack.
+    texts = [
+        one_line(frame_text(name, filename, line)).replace(";", ",")
+        for name, filename, line in zip(
+            frames.names, frames.filenames, frames.lines.tolist(), strict=True
+        )
+    ]
+    totals: dict[str, int] = {}
+    for stack in weigh_stacks(export):
+        if stack.live_count:
+            path = ";".join(texts[f] for f in stack.frames) if stack.frames else f"[{stack.reason}]"
+            totals[path] = totals.get(path, 0) + stack.live_bytes
+    out.writelines(f"{path} {total}\n".encode() for path, total in totals.items())

@@ -1,0 +1,40 @@
+"""Allocations as CSV, for spreadsheets and scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import BinaryIO
+
+from snapreport.exporters.rows import Column, tables
+from snapreport.model.export import Export
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would calculate; a stranger's text is not to be."""
+
+
+def write(export: Export, out: BinaryIO) -> None:
+    """Write a heading and a row for each allocation; an unknown value is an empty field.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    for number, columns in enumerate(tables(export)):
+        if number == 0:
+            writer.writerow(column.name for column in columns)
+        writer.writerows(zip(*map(_cells, columns), strict=True))
+    text.flush()
+    text.detach()
+
+
+def _cells(column: Column) -> list[int | str]:
+    values = column.values.tolist()
+    if column.texts is None:
+        found: list[int | str] = values
+    else:
+        texts = [f"'{t}" if t.startswith(_FORMULA) else t for t in column.texts]
+        found = [texts[i] if i >= 0 else "" for i in values]
+    if column.known.all():
+        return found
+    return [v if known else "" for v, known in zip(found, column.known.tolist(), strict=True)]

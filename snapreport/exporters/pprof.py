@@ -1,0 +1,125 @@
+"""A profile for ``go tool pprof``, Pyroscope and other readers of pprof's protobuf."""
+
+from __future__ import annotations
+
+import gzip
+from typing import BinaryIO
+
+from snapreport.exporters.protobuf import data, number, packed, text
+from snapreport.exporters.stack_weights import StackWeight, moment_text, weigh_stacks
+from snapreport.model.export import Export
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.stacks import FrameTable
+from snapreport.version import __version__
+
+# Numbers of the fields in google/pprof's profile.proto.
+_SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
+_DROP_FRAMES, _TIME_NANOS, _DURATION_NANOS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = (
+    7,
+    9,
+    10,
+    11,
+    12,
+    13,
+    14,
+)
+
+_BELOW = r"torch::(unwind|CapturedTraceback|cuda)::.*|c10::(cuda::)?CUDACachingAllocator::.*"
+"""What the allocator and the recorder called: pprof itself leaves it out when it adds up."""
+
+VALUES = (
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+)
+"""The values of every sample, as Go's own heap profiles have them."""
+
+
+def write(export: Export, out: BinaryIO) -> None:
+    """Write a gzipped profile: in use at the moment, and allocated over the whole recording."""
+    device = export.devices[0]
+    strings = _Strings()
+    parts = [data(_SAMPLE_TYPE, strings.pair(*value)) for value in VALUES]
+    frames = export.findings.history.stacks.frames
+    stacks = weigh_stacks(export)
+    used = sorted({frame for stack in stacks for frame in stack.frames})
+    # Ids may not be 0. What has no frames gets a location of its own, named after the reason.
+    locations = {frame: i for i, frame in enumerate(used, start=1)}
+    reasons = {stack.reason for stack in stacks if not stack.frames}
+    unframed = {
+        reason: len(used) + i
+        for i, reason in enumerate((r for r in MISSING_REASONS if r in reasons), start=1)
+    }
+    parts += [data(_SAMPLE, _sample(stack, locations, unframed)) for stack in stacks]
+    # One mapping that says all is symbolised: pprof then asks for no binaries.
+    flags = b"".join(number(field, 1) for field in (7, 8, 9, 10))
+    parts.append(data(_MAPPING, number(1, 1) + number(5, strings.place("snapreport")) + flags))
+    parts += _locations(frames, used, unframed, strings)
+    about = moment_text(device.found.device, export.curve, device.step)
+    comment = strings.place(f"{export.findings.title}: {about}, by snapreport {__version__}")
+    parts.append(number(_COMMENT, comment))
+    first, last = device.found.first_time_us, device.found.last_time_us
+    if first is not None and last is not None:
+        parts.append(number(_TIME_NANOS, first * 1000))
+        parts.append(number(_DURATION_NANOS, (last - first) * 1000))
+    parts.append(number(_DROP_FRAMES, strings.place(_BELOW)))
+    parts.append(data(_PERIOD_TYPE, strings.pair("space", "bytes")))
+    parts.append(number(_PERIOD, 1))  # every byte counts: nothing was sampled
+    parts.append(number(_DEFAULT_TYPE, strings.place("inuse_space")))
+    parts += [text(_STRINGS, string) for string in strings.all]
+    # No date in the header, so that equal files give equal bytes.
+    out.write(gzip.compress(b"".join(parts), 6, mtime=0))
+
+
+class _Strings:
+    """The table of strings, whose first is empty."""
+
+    def __init__(self) -> None:
+        self.all = [""]
+        self._places = {"": 0}
+
+    def place(self, string: str) -> int:
+        """Return a string's place, added if it is new."""
+        known = self._places.setdefault(string, len(self.all))
+        if known == len(self.all):
+            self.all.append(string)
+        return known
+
+    def pair(self, kind: str, unit: str) -> bytes:
+        """Return a ValueType."""
+        return number(1, self.place(kind)) + number(2, self.place(unit))
+
+
+def _sample(stack: StackWeight, locations: dict[int, int], unframed: dict[str, int]) -> bytes:
+    """A Sample, whose locations begin with the innermost."""
+    path = [locations[frame] for frame in reversed(stack.frames)] or [unframed[stack.reason]]
+    values = (stack.all_count, stack.all_bytes, stack.live_count, stack.live_bytes)
+    return packed(1, path) + packed(2, values)
+
+
+def _locations(
+    frames: FrameTable, used: list[int], unframed: dict[str, int], strings: _Strings
+) -> list[bytes]:
+    """Locations of one line each, and the functions that they are in."""
+    parts = []
+    functions: dict[tuple[str, str], int] = {}
+    lines = [(frames.names[f], frames.filenames[f], max(int(frames.lines[f]), 0)) for f in used]
+    lines += [(reason, "", 0) for reason in unframed]
+    for i, (name, filename, line) in enumerate(lines, start=1):
+        function = functions.get((name, filename))
+        if function is None:
+            function = functions[name, filename] = len(functions) + 1
+            called = strings.place(name)
+            parts.append(
+                data(
+                    _FUNCTION,
+                    number(1, function)
+                    + number(2, called)
+                    + number(3, called)
+                    + number(4, strings.place(filename)),
+                )
+            )
+        at = number(1, function) + number(2, line)
+        parts.append(data(_LOCATION, number(1, i) + number(2, 1) + data(4, at)))
+    return parts

@@ -1,0 +1,204 @@
+"""From a history back to what PyTorch would have pickled: plain dicts, lists and numbers.
+
+Nothing that snapreport counts is lost on the way. What a bundle does not hold is missing: keys
+that it does not know, the stale sizes of inactive blocks, which of two equal lists were one, and
+the stacks of frees where they repeated those of the allocations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snapreport.model.history import START, Allocations, DeviceHistory, History, Stages
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, Segments
+from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
+
+Event = dict[str, Any]
+
+
+def rebuild(history: History) -> dict[str, Any]:
+    """Return a snapshot that gives the same history when it is read."""
+    return _Rebuilder(history).snapshot()
+
+
+class _Rebuilder:
+    """Makes each frame and each call stack once, and uses it wherever it occurs."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        frames = history.stacks.frames
+        self._frames = [
+            {
+                "name": name,
+                "filename": filename,
+                "line": 2**64 - 1 if line == UNKNOWN_LINE else line,
+                **frames.extra.get(i, {}),
+            }
+            for i, (name, filename, line) in enumerate(
+                zip(frames.names, frames.filenames, frames.lines.tolist(), strict=True)
+            )
+        ]
+        self._stacks: dict[int, list[dict[str, Any]]] = {}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the whole, devices at the places that PyTorch gives them."""
+        by_kind: dict[str, dict[int, DeviceHistory]] = {"cuda": {}, "host": {}, "cpu": {}}
+        for device in self._history.devices:
+            by_kind[device.device.kind][device.device.ordinal] = device
+        cuda = by_kind["cuda"]
+        traces = [
+            self._trace(cuda[ordinal]) if ordinal in cuda else []
+            for ordinal in range(max(cuda, default=-1) + 1)
+        ]
+        segments = [
+            segment
+            for ordinal in sorted(cuda)
+            for segment in self._segments(cuda[ordinal], ordinal)
+        ]
+        for device in by_kind["cpu"].values():  # the profiler's, behind the GPUs
+            segments += self._segments(device, len(traces))
+            traces.append(self._trace(device))
+        whole: dict[str, Any] = {"segments": segments, "device_traces": traces}
+        if self._history.layout == "no-segments":
+            del whole["segments"]
+        host = by_kind["host"]
+        if host:
+            whole["host_segments"] = [s for o in sorted(host) for s in self._segments(host[o], o)]
+            whole["host_traces"] = [
+                self._trace(host[ordinal]) if ordinal in host else []
+                for ordinal in range(max(host) + 1)
+            ]
+        if self._history.settings:
+            whole["allocator_settings"] = self._history.settings
+        markers = [
+            {**marker, "device": ordinal}
+            for ordinal in sorted(cuda)
+            for marker in _markers(cuda[ordinal].stages)
+        ]
+        if markers:
+            whole["external_annotations"] = markers
+        return whole
+
+    def _stack(self, stack: int) -> list[dict[str, Any]]:
+        known = self._stacks.get(stack)
+        if known is None:
+            known = [self._frames[f] for f in self._history.stacks.path(stack)]
+            self._stacks[stack] = known
+        return known
+
+    def _trace(self, device: DeviceHistory) -> list[Event]:
+        events: list[Event | None] = [None] * device.events
+        self._add_allocations(device, events)
+        other = device.other
+        for i, step in enumerate(other.step.tolist()):
+            action = other.action[i]
+            addr = "device_free" if action == "oom" else "addr"
+            event = {"action": action, addr: int(other.addr[i]), "size": int(other.size[i])}
+            event["stream"] = int(other.stream[i])
+            self._finish(event, int(other.time_us[i]), int(other.stack[i]))
+            events[step] = event
+        return [event for event in events if event is not None]
+
+    def _add_allocations(self, device: DeviceHistory, events: list[Event | None]) -> None:
+        rows = device.allocations
+        # context="alloc": frees carry the stack of their allocation, the only one of a baseline
+        # block whose own alloc was not recorded.
+        repeats = bool((rows.free_stack == NO_STACK).all())
+        free_stack = (rows.stack if repeats else rows.free_stack).tolist()
+        alloc_stack = rows.stack.tolist()
+        frees: list[tuple[int, str, int, int]] = []
+        columns = zip(
+            rows.alloc_step.tolist(),
+            rows.free_requested_step.tolist(),
+            rows.free_step.tolist(),
+            strict=True,
+        )
+        for i, (alloc, requested, completed) in enumerate(columns):
+            if alloc != START:
+                events[alloc] = self._event(
+                    "alloc", rows, i, int(rows.alloc_time_us[i]), alloc_stack[i]
+                )
+            if START < requested < device.events and requested != completed:
+                time = int(rows.free_requested_time_us[i])
+                frees.append((requested, "free_requested", i, time))
+            if completed < device.events:
+                frees.append((completed, "free_completed", i, int(rows.free_time_us[i])))
+        for step, action, i, time in frees:
+            if events[step] is None:  # not where an alloc at the same address ended it
+                events[step] = self._event(action, rows, i, time, free_stack[i])
+
+    def _event(self, action: str, rows: Allocations, i: int, time: int, stack: int) -> Event:
+        event = {
+            "action": action,
+            "addr": int(rows.addr[i]),
+            "size": int(rows.size[i]),
+            "stream": int(rows.stream[i]),
+        }
+        self._finish(event, time, stack)
+        strings = self._history.strings
+        for key, column in (
+            ("compile_context", rows.compile_context),
+            ("user_metadata", rows.metadata),
+            ("category", rows.category),
+        ):
+            if column[i] != NO_ID:
+                event[key] = strings[column[i]]
+        if rows.pool[i] != NO_ID:
+            event["pool_id"] = self._history.pools[rows.pool[i]]
+        return event
+
+    def _finish(self, event: Event, time: int, stack: int) -> None:
+        if time != NO_TIME:
+            event["time_us"] = time
+        if stack != NO_STACK:
+            event["frames"] = self._stack(stack)
+
+    def _segments(self, device: DeviceHistory, ordinal: int) -> list[dict[str, Any]]:
+        segments = device.segments
+        rows = [self._segment(segments, i, ordinal) for i in range(len(segments))]
+        for i, segment in enumerate(segments.block_segment.tolist()):
+            stack = int(segments.block_stack[i])
+            rows[segment]["blocks"].append(
+                {
+                    "address": int(segments.block_address[i]),
+                    "size": int(segments.block_size[i]),
+                    "requested_size": int(segments.block_requested[i]),
+                    "state": BLOCK_STATES[segments.block_state[i]],
+                    "frames": [] if stack == NO_STACK else self._stack(stack),
+                }
+            )
+        return rows
+
+    def _segment(self, segments: Segments, i: int, ordinal: int) -> dict[str, Any]:
+        stack = int(segments.stack[i])
+        row: dict[str, Any] = {
+            "device": ordinal,
+            "address": int(segments.address[i]),
+            "total_size": int(segments.size[i]),
+        }
+        names = ("allocated_size", "active_size", "requested_size")
+        stated = zip(names, segments.stated[i].tolist(), strict=True)
+        row.update({name: size for name, size in stated if size >= 0})
+        row["stream"] = int(segments.stream[i])
+        if self._history.layout != "profiler":  # whose segments are told by having no type
+            row["segment_type"] = "large" if segments.large[i] else "small"
+        if segments.pool[i] != NO_ID:
+            row["segment_pool_id"] = self._history.pools[segments.pool[i]]
+        row["is_expandable"] = bool(segments.expandable[i])
+        row["frames"] = [] if stack == NO_STACK else self._stack(stack)
+        row["blocks"] = []
+        return row
+
+
+def _markers(stages: Stages) -> list[dict[str, Any]]:
+    """Return the START and END markers of stages in an order in which they pair as they did."""
+    found = []
+    for i, name in enumerate(stages.name):
+        start, end = int(stages.start_time_us[i]), int(stages.end_time_us[i])
+        if start != NO_TIME:
+            found.append((start, 1, {"name": name, "stage": "START", "time_us": start}))
+        if end != NO_TIME:
+            # At one time: what ends there, what begins, and what does both.
+            rank = 2 if start == end else 0
+            found.append((end, rank, {"name": name, "stage": "END", "time_us": end}))
+    return [marker for _, _, marker in sorted(found, key=lambda each: each[:2])]

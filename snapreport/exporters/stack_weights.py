@@ -1,0 +1,155 @@
+"""Allocations added up by call stack: what every flame graph is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.export import Export
+from snapreport.model.findings import MISSING_REASONS, DeviceFindings
+from snapreport.model.history import Allocations
+from snapreport.model.snapshot import DeviceId
+from snapreport.model.stacks import StackTable, short_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class StackWeight:
+    """Allocations of one call stack, live at the moment and over the whole recording."""
+
+    frames: tuple[int, ...]
+    """Frame ids, outermost first; empty where there are none."""
+    reason: str
+    """Why there are no frames; ``""`` where there are."""
+    live_bytes: int
+    live_count: int
+    all_bytes: int
+    """Of every allocation, those freed and those from before the recording included."""
+    all_count: int
+
+
+def weigh_stacks(export: Export, place: int = 0) -> list[StackWeight]:
+    """Add up one device's allocations by call stack; each stack comes once, most live bytes first.
+
+    Args:
+        export: what is exported.
+        place: of the device in ``export.devices``.
+    """
+    device = export.devices[place]
+    rows = device.found.history.allocations
+    stacks = export.findings.history.stacks
+    # Stacks that were interned apart may be the same node; reasons are numbered below zero.
+    missing = device.found.missing.astype(np.int64)
+    node = np.where(missing > 0, -missing, 0)
+    framed = missing == 0
+    node[framed] = stacks.stack_node[rows.stack[framed]]
+    nodes, group = np.unique(node, return_inverse=True)
+    sizes = weights(rows, export.curve)
+
+    def added(chosen: NDArray[np.int64], amounts: NDArray[np.int64] | int) -> list[int]:
+        total = np.zeros(len(nodes), np.int64)
+        np.add.at(total, group[chosen], amounts)
+        values: list[int] = total.tolist()
+        return values
+
+    everyone = np.arange(len(rows), dtype=np.int64)
+    columns = zip(
+        nodes.tolist(),
+        added(device.live.rows, device.live.bytes),
+        added(device.live.rows, 1),
+        added(everyone, sizes),
+        added(everyone, 1),
+        strict=True,
+    )
+    found = [
+        StackWeight(
+            _path(stacks, n) if n >= 0 else (), "" if n >= 0 else MISSING_REASONS[-n], *sums
+        )
+        for n, *sums in columns
+    ]
+    return sorted(found, key=lambda each: (-each.live_bytes, -each.all_bytes, each.frames))
+
+
+def weights(rows: Allocations, curve: str) -> NDArray[np.int64]:
+    """Return the bytes of each allocation in a curve: requested, or those of its block."""
+    return rows.size if curve == "requested" else rows.block_size
+
+
+def ends(rows: Allocations, curve: str) -> NDArray[np.int64]:
+    """Return the step from which each allocation no longer counts in a curve."""
+    return rows.free_requested_step if curve == "allocated" else rows.free_step
+
+
+def _path(stacks: StackTable, node: int) -> tuple[int, ...]:
+    frames = []
+    while node >= 0:
+        frames.append(int(stacks.node_frame[node]))
+        node = int(stacks.node_parent[node])
+    return tuple(reversed(frames))
+
+
+def frame_text(name: str, filename: str, line: int) -> str:
+    """Return ``function (file:line)``; C++ functions go without arguments and ``??``."""
+    short = short_name(name)
+    if filename in ("", "??", "none"):
+        return short
+    return f"{short} ({filename}:{line})" if line > 0 else f"{short} ({filename})"
+
+
+def one_line(text: str) -> str:
+    """Escape what would end a line or drive a terminal: texts may be a stranger's."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def site_names(export: Export, found: DeviceFindings) -> tuple[list[str], NDArray[np.int64]]:
+    """Name the call site of every allocation, each name once.
+
+    Returns:
+        the names: ``function (file:line)``, or the reason for none; and each allocation's, int64.
+    """
+    frames = export.findings.history.stacks.frames
+    rows = found.history.allocations
+    n_reasons = len(MISSING_REASONS)
+    key = found.missing.astype(np.int64)
+    framed = key == 0
+    key[framed] = export.findings.stack_sites[rows.stack[framed]] + n_reasons
+    keys, place = np.unique(key, return_inverse=True)
+    names = [
+        MISSING_REASONS[k]
+        if k < n_reasons
+        else frame_text(
+            frames.names[k - n_reasons],
+            frames.filenames[k - n_reasons],
+            int(frames.lines[k - n_reasons]),
+        )
+        for k in keys.tolist()
+    ]
+    return names, place.astype(np.int64)
+
+
+def moment_text(device: DeviceId, curve: str, step: int) -> str:
+    """Say what a flame graph shows: ``cuda:0, allocated bytes after step 3485``."""
+    when = "at the start" if step < 0 else f"after step {step}"
+    return f"{device}, {curve} bytes {when}"
+
+
+def stack_texts(stacks: StackTable, nodes: Sequence[int]) -> list[str]:
+    """Return stacks as text, a line for each frame, innermost first."""
+    frames = stacks.frames
+    texts = [
+        frame_text(name, filename, line)
+        for name, filename, line in zip(
+            frames.names, frames.filenames, frames.lines.tolist(), strict=True
+        )
+    ]
+    return ["\n".join(texts[f] for f in reversed(_path(stacks, node))) for node in nodes]
