@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from snapreport.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api import Snapshot, convert, export, load, load_rules, render
+    from snapreport.api import Snapshot, convert, load, load_rules, render
     from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
     from snapreport.errors import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SnapreportError,
         UnsafePickleError,
     )
+    from snapreport.exporting import export
     from snapreport.model.diff import Diff
 
 __all__ = [
@@ -60,12 +61,11 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(
-        ("Snapshot", "convert", "export", "load", "load_rules", "render"), "snapreport.api"
-    ),
+    **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
     "Diff": "snapreport.model.diff",
+    "export": "snapreport.exporting",
 }
 
 

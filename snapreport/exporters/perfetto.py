@@ -45,7 +45,7 @@ _Emit = Callable[[bytes], None]
 
 
 def write(export: Export, out: BinaryIO) -> None:
-    """Write every device as a group of tracks; allocations last as long as they count in the curve."""
+    """Write each device as a group of tracks; slices last as long as they count in the curve."""
 
     def emit(packet: bytes) -> None:
         out.write(b"\x0a" + varint(len(packet)) + packet)

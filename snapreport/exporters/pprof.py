@@ -14,18 +14,7 @@ from snapreport.version import __version__
 
 # Numbers of the fields in google/pprof's profile.proto.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
-_DROP_FRAMES, _TIME_NANOS, _DURATION_NANOS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = (
-    7,
-    9,
-    10,
-    11,
-    12,
-    13,
-    14,
-)
-
-_BELOW = r"torch::(unwind|CapturedTraceback|cuda)::.*|c10::(cuda::)?CUDACachingAllocator::.*"
-"""What the allocator and the recorder called: pprof itself leaves it out when it adds up."""
+_TIME_NANOS, _DURATION_NANOS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
 
 VALUES = (
     ("alloc_objects", "count"),
@@ -63,7 +52,6 @@ def write(export: Export, out: BinaryIO) -> None:
     if first is not None and last is not None:
         parts.append(number(_TIME_NANOS, first * 1000))
         parts.append(number(_DURATION_NANOS, (last - first) * 1000))
-    parts.append(number(_DROP_FRAMES, strings.place(_BELOW)))
     parts.append(data(_PERIOD_TYPE, strings.pair("space", "bytes")))
     parts.append(number(_PERIOD, 1))  # every byte counts: nothing was sampled
     parts.append(number(_DEFAULT_TYPE, strings.place("inuse_space")))

@@ -61,6 +61,8 @@ class _Rebuilder:
         whole: dict[str, Any] = {"segments": segments, "device_traces": traces}
         if self._history.layout == "no-segments":
             del whole["segments"]
+        if self._history.layout == "segments":  # which had no traces, not even empty ones
+            whole["device_traces"] = []
         host = by_kind["host"]
         if host:
             whole["host_segments"] = [s for o in sorted(host) for s in self._segments(host[o], o)]

