@@ -1,0 +1,81 @@
+"""Every real snapshot in every form: totals re-read are those of the curves."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+import snapreport
+from snapreport.exporters import collapsed, perfetto, pprof, speedscope
+from snapreport.exporters.rebuild import rebuild
+from tests.builders import history_of
+from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
+from tests.golden.test_corpus_files import FILES
+from tests.property.test_exports import collapsed_total, facts
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_flame_graphs_add_up_to_the_peak_of_each_curve(corpus: Path, name: str) -> None:
+    history = snapreport.load(corpus / name).history
+    for curve in CURVES:
+        export = export_of(history, curve)
+        for place, device in enumerate(export.devices):
+            # The peak; of a file without history, the end.
+            one, peak = only(export, place), int(device.found.curves[curve][device.step + 1])
+            assert not device.found.recorded or peak == device.found.peaks[curve].bytes
+            assert collapsed_total(written(collapsed.write, one)) == peak
+            profiles = orjson.loads(written(speedscope.write, one))["profiles"]
+            assert sum(profiles[0]["weights"]) == peak
+            profile = read_pprof(written(pprof.write, one))
+            assert sum(sample.value[3] for sample in profile.sample) == peak
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_perfetto_has_every_curve_s_peak(corpus: Path, name: str) -> None:
+    export = export_of(snapreport.load(corpus / name).history)
+    timelines = read_perfetto(written(perfetto.write, export))
+    assert len(timelines) == len(export.devices)
+    for device, timeline in zip(export.devices, timelines.values(), strict=True):
+        told = {curve: max(values.values()) for curve, values in timeline.counters.items()}
+        assert told == {f"{name} bytes": p.bytes for name, p in device.found.peaks.items()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_sql_and_parquet_count_every_byte(corpus: Path, name: str, tmp_path: Path) -> None:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    snapshot = snapreport.load(corpus / name)
+    path = snapreport.export(corpus / name, "parquet", tmp_path / "out.parquet")
+    table = pq.read_table(path)
+    everyone = [device.allocations for device in snapshot.devices]
+    requested = sum(int(rows.size.sum()) for rows in everyone)
+    assert (pc.sum(table["requested_bytes"]).as_py() or 0) == requested
+    assert snapshot.query("SELECT count(*) AS n, total(size) AS bytes FROM allocations") == [
+        {"n": sum(map(len, everyone)), "bytes": float(requested)}
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_bundle_is_rebuilt_to_the_same_history(corpus: Path, name: str) -> None:
+    history = snapreport.load(corpus / name).history
+    again = history_of(rebuild(history))
+    if history.layout in ("torch-2.0", "segments"):  # written as PyTorch does today
+        again = replace(again, layout=history.layout)
+    assert facts(again) == facts(history)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_raw_forms_hold_what_the_file_holds(corpus: Path, name: str, tmp_path: Path) -> None:
+    source = corpus / name
+    original = pickle.loads(source.read_bytes())
+    path = snapreport.export(source, "pickle", tmp_path / "out.pickle")
+    assert pickle.loads(path.read_bytes()) == original
+    told = orjson.loads(snapreport.export(source, "json", tmp_path / "out.json").read_bytes())
+    assert told == orjson.loads(orjson.dumps(original))
+    assert io.BytesIO(path.read_bytes()).read(2) == b"\x80\x04"

@@ -1,0 +1,52 @@
+"""Raw snapshots as JSON: what a pickle can hold and JSON cannot."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import orjson
+import pytest
+
+from snapreport.errors import ExportError
+from snapreport.exporters.raw import write_json
+
+
+def as_json(value: Any) -> Any:
+    out = io.BytesIO()
+    write_json(value, out)
+    return orjson.loads(out.getvalue())
+
+
+@pytest.mark.parametrize("n", [0, 1, 511, 512, 513, 1025])
+def test_long_lists_are_written_piece_by_piece_and_whole(n: int) -> None:
+    value = {"device_traces": [[{"addr": i} for i in range(n)], []], "segments": [], "x": {}}
+    assert as_json(value) == value
+
+
+def test_a_line_of_64_bits_and_tuples_survive() -> None:
+    assert as_json({"line": 2**64 - 1, "pool": (0, 1)}) == {"line": 2**64 - 1, "pool": [0, 1]}
+
+
+def test_half_a_character_becomes_a_mark() -> None:
+    assert as_json({"name": "a\ud800b"}) == {"name": "a?b"}
+
+
+def test_what_refers_to_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ExportError, match="nested too deeply"):
+        as_json({"segments": loop})
+
+
+def test_what_would_have_no_end_when_written_out_is_refused() -> None:
+    bomb: list[Any] = [0] * 1000
+    for _ in range(5):
+        bomb = [bomb] * 1000
+    with pytest.raises(ExportError, match="values; export a pickle"):
+        as_json({"segments": bomb})
+
+
+def test_a_number_over_64_bits_is_refused() -> None:
+    with pytest.raises(ExportError, match="JSON cannot hold"):
+        as_json({"size": 2**70})
