@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -28,8 +28,7 @@ def default_first(history: History) -> list[int]:
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
     connection = apsw.Connection(":memory:")
-    schema = resources.files("snapreport.bundle").joinpath("schema.sql").read_text("utf-8")
-    connection.execute(schema)
+    connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
     with connection:
         _Writer(connection).write(history)
     database = connection.serialize("main")

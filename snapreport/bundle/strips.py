@@ -68,91 +68,67 @@ def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
         columns: the most steps to sample; None for the rule that the manifest states.
     """
     rows = history.allocations
-    paths = _Paths(rows, history.events)
-    for step in sampled_steps(history, columns).tolist():
-        paths.advance(step)
-    timesteps, offsets = paths.finish()
-    return Strips(timesteps, offsets, rows.size.tolist())
+    end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
+    free = np.where(rows.free_step >= history.events, end, rows.free_step)
+    steps = sampled_steps(history, columns)
+    if not len(steps) or steps[-1] < end - 1:
+        steps = np.append(steps, end - 1)  # the last step is always exact
+    points = _points(rows, free, steps)
+    row, step, offset = (np.concatenate(part) for part in zip(*points, strict=True))
+    # Each row's points were made in order; stable sorting keeps it. Up to 16 bits that is quick.
+    few = len(rows) <= np.iinfo(np.uint16).max
+    order = np.argsort(row.astype(np.uint16) if few else row, kind="stable")
+    cuts = np.searchsorted(row[order], np.arange(len(rows) + 1)).tolist()
+    timesteps, offsets = step[order].tolist(), offset[order].tolist()
+    spans = list(itertools.pairwise(cuts))
+    return Strips(
+        [timesteps[a:b] for a, b in spans], [offsets[a:b] for a, b in spans], rows.size.tolist()
+    )
 
 
-class _Paths:
-    """Walks over the sampled steps and collects the points where offsets change."""
+_Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
+"""Rows, steps and offsets, each of shape (n,)."""
 
-    def __init__(self, rows: Allocations, events: int) -> None:
-        self._rows = rows
-        self._end = max(events, 1)  # where strips that are never freed end: wide enough to see
-        self._free = np.where(rows.free_step >= events, self._end, rows.free_step)
-        self._born = 0  # rows come in birth order: those below this have been born
-        self._live = np.empty(0, np.int64)
-        self._step = -1
-        self._offset = _birth_offsets(rows)
-        self._pointed = np.maximum(rows.alloc_step, 0)  # the step of each row's latest point
-        deaths = np.argsort(self._free, kind="stable")
-        self._deaths = deaths
-        self._death_steps = self._free[deaths]
-        self._points: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-        everyone = np.arange(len(rows), dtype=np.int64)
-        self._add(everyone, self._pointed, self._offset)
 
-    def _add(
-        self, rows: NDArray[np.int64], steps: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> None:
-        self._points.append((rows, steps.copy(), offsets.copy()))
-
-    def advance(self, step: int) -> None:
-        """Move to a later sampled step."""
-        rows = self._rows
-        self._bury(step)
-        born = int(np.searchsorted(rows.alloc_step, step, side="right"))
-        live = np.concatenate([self._live, np.arange(self._born, born)])
-        self._live = live = live[self._free[live] > step]
-        self._born = born
+def _points(
+    rows: Allocations, free: NDArray[np.int64], steps: NDArray[np.int64]
+) -> list[_Points]:
+    """Collect the points of all paths: births, where offsets change between samples, deaths."""
+    ids = np.arange(len(rows), dtype=np.int64)
+    born_at = np.maximum(rows.alloc_step, 0)
+    birth, death = _birth_offsets(rows), _death_offsets(rows.size, free)
+    found: list[_Points] = [(ids, born_at, birth)]
+    # Rows come in birth order: those below this have been born at each sample.
+    born = np.searchsorted(rows.alloc_step, steps, side="right").tolist()
+    live = np.empty(0, np.int64)
+    known, pointed = birth.copy(), born_at.copy()  # offset and step of each row's latest point
+    before, born_before = -1, 0
+    for step, born_now in zip(steps.tolist(), born, strict=True):
+        if born_now > born_before:
+            live = np.concatenate((live, ids[born_before:born_now]))
+        until = free[live]
+        gone = until <= step
+        if gone.any():
+            dead, live = live[gone], live[~gone]
+            # Hold the old offset up to the previous sample, then run to the last one.
+            held = dead[(pointed[dead] < before) & (death[dead] != known[dead])]
+            if len(held):
+                found.append((held, np.full(len(held), before), known[held]))
+            found.append((dead, free[dead], death[dead]))
         sizes = rows.size[live]
-        offsets = np.cumsum(sizes) - sizes
-        changed = offsets != self._offset[live]
+        offsets = sizes.cumsum() - sizes
+        changed = offsets != known[live]
         moved = live[changed]
         if len(moved):
-            # Hold the old offset up to the previous sample, then run to the new one.
-            held = moved[self._pointed[moved] < self._step]
-            self._add(held, np.full(len(held), self._step), self._offset[held])
-            self._add(moved, np.full(len(moved), step), offsets[changed])
-            self._offset[moved] = offsets[changed]
-            self._pointed[moved] = step
-        self._step = step
-
-    def _bury(self, step: int) -> None:
-        """Give each row freed since the previous sample its last point, with the exact offset."""
-        low, high = np.searchsorted(self._death_steps, [self._step, step], side="right")
-        dead = np.sort(self._deaths[low:high])
-        if not len(dead):
-            return
-        free, offset = self._free[dead], self._offset[dead]
-        since = np.maximum(self._rows.alloc_step[dead], self._step)
-        # What lay below row j and was freed after j's offset was taken, before j itself.
-        below = (
-            (dead[:, None] < dead[None, :])
-            & (free[:, None] > since[None, :])
-            & (free[:, None] < free[None, :])
-        )
-        offset = offset - (below * self._rows.size[dead][:, None]).sum(axis=0)
-        held = self._pointed[dead] < np.minimum(self._step, free)
-        held &= offset != self._offset[dead]
-        self._add(dead[held], np.full(int(held.sum()), self._step), self._offset[dead[held]])
-        self._add(dead, free, offset)
-
-    def finish(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Close what is still live and return each row's steps and offsets."""
-        if self._step < self._end - 1:
-            self.advance(self._end - 1)  # the last step is always exact
-        left = np.flatnonzero(self._free >= self._end)
-        self._add(left, np.full(len(left), self._end), self._offset[left])
-        row, step, offset = (np.concatenate(part) for part in zip(*self._points, strict=True))
-        # Stable: points of one row at one step stay in the order in which they were made.
-        order = np.lexsort((step, row))
-        cuts = np.searchsorted(row[order], np.arange(len(self._rows) + 1)).tolist()
-        steps, offsets = step[order].tolist(), offset[order].tolist()
-        spans = list(itertools.pairwise(cuts))
-        return [steps[a:b] for a, b in spans], [offsets[a:b] for a, b in spans]
+            held = moved[pointed[moved] < before]
+            found.append((held, np.full(len(held), before), known[held]))
+            offsets = offsets[changed]
+            found.append((moved, np.full(len(moved), step), offsets))
+            known[moved] = offsets
+            pointed[moved] = step
+        before, born_before = step, born_now
+    found.append((live, free[live], death[live]))
+    return found
 
 
 def _birth_offsets(rows: Allocations) -> NDArray[np.int64]:
@@ -161,4 +137,29 @@ def _birth_offsets(rows: Allocations) -> NDArray[np.int64]:
     freed = np.concatenate([[0], np.cumsum(rows.size[order])])
     gone = freed[np.searchsorted(rows.free_step[order], rows.alloc_step, side="right")]
     below: NDArray[np.int64] = np.cumsum(rows.size) - rows.size - gone
+    return below
+
+
+def _death_offsets(size: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what lies below each row just before it is freed: older rows freed no earlier.
+
+    A sum over pairs, so rows are halved again and again: in each part the newer half counts
+    what the older half has that is freed no earlier.
+    """
+    n = len(size)
+    below = np.zeros(n, np.int64)
+    order = np.argsort(-free, kind="stable")  # last freed first; of those freed at once, older first
+    for bit in reversed(range(max(n - 1, 0).bit_length())):
+        # Parts of 2 * half rows lie one after another, each in the order of its frees.
+        half = 1 << bit
+        newer = (order & half) != 0
+        part = order >> (bit + 1)
+        older_bytes = np.concatenate(([0], np.cumsum(np.where(newer, 0, size[order]))))
+        before = older_bytes[part[newer] * (2 * half)]
+        below[order[newer]] += older_bytes[1:][newer] - before
+        # Only the last part can be short, so each half's place is known.
+        place = part * half + np.where(newer, half + newer.cumsum(), (~newer).cumsum()) - 1
+        halved = np.empty_like(order)
+        halved[place] = order
+        order = halved
     return below
