@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapreport.analyse import build_history, find
+from snapreport.analyse import build_history, find_warnings
 from snapreport.bundle import is_zip, read_bundle, write_bundle
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError, DeviceError
 from snapreport.files import check_output, output_path, report_format, write_atomically
-from snapreport.model.findings import DeviceFindings, Findings, RecordingWarning
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
 from snapreport.read import read_snapshot
 
 if TYPE_CHECKING:
+    from snapreport.model.findings import DeviceFindings, Findings
     from snapreport.reporters.reporter import Reporter
 
 PathLike = str | os.PathLike[str]
@@ -51,6 +51,8 @@ class Snapshot:
         Raises:
             DeviceError: the file has no such device.
         """
+        from snapreport.analyse.find import find
+
         if device is None and title is None and not notes:
             if self._findings is None:
                 self._findings = find(self.history)
@@ -113,17 +115,28 @@ def convert(
     Raises:
         SnapreportError: as ``load()``, and OutputExistsError or OutputError.
     """
+    return convert_and_warn(path, output, force=force, progress=progress)[0]
+
+
+def convert_and_warn(
+    path: PathLike,
+    output: PathLike | None = None,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+) -> tuple[Path, list[str]]:
+    """Do as ``convert()``, and return also the warnings that the manifest holds."""
     source = Path(path)
     target = output_path(source, None if output is None else Path(output), ".zip")
     check_output(target, force)
     if is_zip(source):
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
-    history = load(source, progress=progress).history
-    findings = find(history)
-    warnings = [{"code": warning.code, "text": warning.text} for warning in _all_warnings(findings)]
-    with write_atomically(target, force) as out, collector_off():
-        write_bundle(history, out, warnings, progress)
-    return target
+    with collector_off():
+        history = load(source, progress=progress).history
+        warnings = [{"code": each.code, "text": each.text} for each in find_warnings(history)]
+        with write_atomically(target, force) as out:
+            write_bundle(history, out, warnings, progress)
+    return target, [each["text"] for each in warnings]
 
 
 def render(
@@ -189,15 +202,3 @@ def _find_device(history: History, wanted: str) -> int:
     raise DeviceError(
         f"{history.source.name} has no device {wanted!r}; it has {', '.join(names) or 'none'}."
     )
-
-
-def _all_warnings(findings: Findings) -> list[RecordingWarning]:
-    found = list(findings.warnings)
-    several = sum(1 for device in findings.devices if device.history.events) > 1
-    for device in findings.devices:
-        for warning in device.warnings:
-            if warning.code == "nothing-allocated" and len(findings.devices) > 1:
-                continue
-            text = f"{device.device}: {warning.text}" if several else warning.text
-            found.append(RecordingWarning(warning.code, text))
-    return found

@@ -12,12 +12,12 @@ from snapreport.analyse.callsites import classify_frames, find_site_frames, find
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
 from snapreport.analyse.missing_stacks import missing_reason
+from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
-from snapreport.model.findings import Closing, DeviceFindings, Findings, OomEvent
+from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.model.snapshot import ACTIVE, INACTIVE
 
 
 def find(
@@ -54,7 +54,7 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
     step = peaks["allocated"].step
     start = find_amounts(history, curves, times, START)
     peak = find_amounts(history, curves, times, step)
-    ooms = _find_ooms(history, curves)
+    ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, step)
     stages = find_stage_use(history, curves)
@@ -86,46 +86,3 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
         answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
     )
-
-
-def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
-    """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
-
-    Args:
-        history: the device.
-        curves: its curves.
-        stated: whether the file has a final state; there is nothing to compare with if not,
-            nor on a device that did nothing.
-    """
-    segments = history.segments
-    if not stated or not (len(segments) or history.events):
-        return None
-    in_use = segments.block_state != INACTIVE
-    held = segments.block_state == ACTIVE
-    return Closing(
-        requested=int(curves.requested[-1]) - int(segments.block_requested[in_use].sum()),
-        allocated=int(curves.allocated[-1]) - int(segments.block_size[held].sum()),
-        active=int(curves.active[-1]) - int(segments.block_size[in_use].sum()),
-    )
-
-
-def _find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
-    other = history.other
-    found = []
-    for i, action in enumerate(other.action):
-        if action != "oom":
-            continue
-        step = int(other.step[i])
-        reserved = None if curves.reserved is None else int(curves.reserved[step + 1])
-        found.append(
-            OomEvent(
-                step=step,
-                time_us=time_at(other.time_us, i),
-                size=int(other.size[i]),
-                device_free=int(other.addr[i]),
-                allocated=int(curves.allocated[step + 1]),
-                reserved=reserved,
-                stack=int(other.stack[i]),
-            )
-        )
-    return tuple(found)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from snapreport.bundle.database import default_first, write_database
-from snapreport.bundle.database_reader import read_database
+from snapreport.bundle.packing import Packer
 from snapreport.bundle.strips import EXACT_UP_TO, RULE, make_strips
 from snapreport.errors import BundleError, InputError
 from snapreport.model.history import DeviceHistory, History
@@ -21,8 +18,10 @@ from snapreport.model.snapshot import Source
 from snapreport.progress import Progress, silent
 from snapreport.version import __version__
 
+if TYPE_CHECKING:
+    import zipfile
+
 FORMAT = 1
-_DATE = (1980, 1, 1, 0, 0, 0)
 _INDENT = orjson.OPT_INDENT_2
 
 
@@ -51,19 +50,10 @@ def write_bundle(
         warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
         progress: told of the steps.
     """
-    # Into memory first: a zip written to a pipe would have other bytes than one to a file.
-    packed = io.BytesIO()
-    with (
-        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
-        ThreadPoolExecutor(1) as packer,  # deflate lets the next member be made meanwhile
-    ):
-        done = [
-            packer.submit(archive.writestr, _member(name), data, compresslevel=level)
-            for name, data, level in _members(history, warnings or [], progress)
-        ]
-        for member in done:
-            member.result()
-    out.write(packed.getbuffer())
+    with Packer() as packer:  # it deflates each member while the next one is made
+        for name, data, level in _members(history, warnings or [], progress):
+            packer.add(name, data, level)
+        packer.write(out)
 
 
 def _members(
@@ -82,15 +72,6 @@ def _members(
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", b"[]", 4
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    """Describe a member by what is the same on every machine and day."""
-    member = zipfile.ZipInfo(name, _DATE)
-    member.compress_type = zipfile.ZIP_DEFLATED
-    member.external_attr = 0o644 << 16
-    member.create_system = 3
-    return member
 
 
 def strips_name(history: History, index: int) -> str:
@@ -148,6 +129,10 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
+    import zipfile  # converting does without it, and it takes long to import
+
+    from snapreport.bundle.database_reader import read_database
+
     progress("Reading bundle", None)
     try:
         with zipfile.ZipFile(path) as archive:
