@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from operator import getitem, itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # The profiler has no file and line of their own: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
@@ -73,18 +77,37 @@ class StackInterner:
         self._extra: dict[int, dict[str, str]] = {}
         self._frame_of_object: dict[int, int] = {}
         self._frame_of_value: dict[tuple[object, ...], int] = {}
-        self._stack_of_object: dict[int, int] = {}
+        self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
         self._stack_of_frames: dict[tuple[int, ...], int] = {}
 
     def intern(self, frames: Any) -> int:
         """Return the stack id of a list of frame dicts, innermost first; NO_STACK for None."""
-        if frames is None:
-            return NO_STACK
         known = self._stack_of_object.get(id(frames))
         if known is None:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
+
+    def intern_all(self, stacks: list[Any]) -> NDArray[np.int32]:
+        """Return the stack id of each of many lists; as ``intern``, but quicker for each."""
+        objects = list(map(id, stacks))
+        known = self._stack_of_object
+        new = {i: frames for i, frames in zip(objects, stacks, strict=True) if i not in known}
+        lists = list(new.values())
+        if set(map(type, lists)) <= {list, tuple} and all(lists):
+            middles = map(getitem, lists, [len(frames) >> 1 for frames in lists])
+            ends = zip(
+                map(len, lists),
+                map(id, map(itemgetter(0), lists)),
+                map(id, middles),
+                map(id, map(itemgetter(-1), lists)),
+                strict=True,
+            )
+            known.update(zip(new, map(self._among_alike, lists, ends), strict=True))
+        else:
+            for frames in lists:
+                self.intern(frames)
+        return np.array(list(map(known.__getitem__, objects)), np.int32)
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):
@@ -94,7 +117,12 @@ class StackInterner:
         # Lists with the same frame at both ends and in the middle are compared whole: that is
         # quick, because equal frames are mostly the same object.
         ends = (len(frames), id(frames[0]), id(frames[len(frames) // 2]), id(frames[-1]))
-        alike = self._alike.setdefault(ends, [])
+        return self._among_alike(frames, ends)
+
+    def _among_alike(self, frames: Any, ends: tuple[int, int, int, int]) -> int:
+        alike = self._alike.get(ends)
+        if alike is None:
+            alike = self._alike[ends] = []
         for known_frames, known in alike:
             if known_frames == frames:
                 return known
