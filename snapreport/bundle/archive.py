@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -11,7 +11,7 @@ import orjson
 
 from snapreport.bundle.database import default_first, write_database
 from snapreport.bundle.packing import Packer
-from snapreport.bundle.strips import EXACT_UP_TO, RULE, make_strips
+from snapreport.bundle.strips import EXACT_UP_TO, RULE, lay_strips
 from snapreport.errors import BundleError, InputError
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.snapshot import Source
@@ -51,18 +51,18 @@ def write_bundle(
         progress: told of the steps.
     """
     with Packer() as packer:  # it deflates each member while the next one is made
-        for name, data, level in _members(history, warnings or [], progress):
-            packer.add(name, data, level)
+        for name, parts, level in _members(history, warnings or [], progress):
+            packer.add(name, parts, level)
         packer.write(out)
 
 
 def _members(
     history: History, warnings: list[dict[str, str]], progress: Progress
-) -> Iterator[tuple[str, bytes, int]]:
+) -> Iterator[tuple[str, Iterable[bytes], int]]:
     """Yield each member's name, content and the level of deflate that pays for it."""
-    yield "manifest.json", orjson.dumps(_manifest(history, warnings), option=_INDENT), 9
+    yield "manifest.json", [orjson.dumps(_manifest(history, warnings), option=_INDENT)], 9
     progress("Writing elements.db", None)
-    yield "elements.db", write_database(history), 5
+    yield "elements.db", [write_database(history)], 5
     first_id = 0
     order = default_first(history)
     for done, index in enumerate(order):
@@ -71,7 +71,7 @@ def _members(
         yield strips_name(history, index), _strips_json(device, first_id), 4
         first_id += len(device.allocations)
     if not order:
-        yield "allocations.json", b"[]", 4
+        yield "allocations.json", [b"[]"], 4
 
 
 def strips_name(history: History, index: int) -> str:
@@ -79,15 +79,21 @@ def strips_name(history: History, index: int) -> str:
     return "allocations.json" if index == history.default_device else f"allocations.{index}.json"
 
 
-def _strips_json(device: DeviceHistory, first_id: int) -> bytes:
-    strips = make_strips(device)
-    rows = zip(strips.size, strips.timesteps, strips.offsets, strict=True)
-    return orjson.dumps(
-        [
-            {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
-            for i, (size, steps, offsets) in enumerate(rows, start=first_id)
-        ]
-    )
+def _strips_json(device: DeviceHistory, first_id: int) -> Iterator[bytes]:
+    """Yield the JSON array of a device's strips in parts."""
+    before = b"["
+    for strips in lay_strips(device):
+        rows = zip(strips.size, strips.timesteps, strips.offsets, strict=True)
+        array = orjson.dumps(
+            [
+                {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
+                for i, (size, steps, offsets) in enumerate(rows, start=first_id)
+            ]
+        )
+        first_id += len(strips.size)
+        yield before + array[1:-1]
+        before = b","
+    yield b"[]" if before == b"[" else b"]"
 
 
 def _manifest(history: History, warnings: list[dict[str, str]]) -> dict[str, Any]:

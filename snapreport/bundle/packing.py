@@ -7,11 +7,12 @@ as its dictionary. What comes out is an ordinary zip, and the same on every mach
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from types import TracebackType
 from typing import BinaryIO
@@ -20,6 +21,8 @@ PIECE = 1 << 19
 """Bytes that are deflated on their own: the same everywhere, as it shows in the output."""
 
 _WINDOW = 1 << 15
+_LAST = b"\x03\x00"
+"""An empty block of deflate that says it is the last."""
 _MOST_THREADS = 4
 _LIMIT = 0xFFFFFFFF
 """Sizes and places from here on are written in zip64 fields."""
@@ -53,12 +56,13 @@ class Packer:
         self._stopped = self._stopped or kind is not None
         self._finish()
 
-    def add(self, name: str, data: bytes, level: int) -> None:
-        """Begin to deflate a member."""
-        member = _Member(name, data, level)
+    def add(self, name: str, parts: Iterable[bytes], level: int) -> None:
+        """Add a member; each part of it is being deflated while the next one is made."""
+        member = _Member(name, level)
         self._members.append(member)
-        for task in member.tasks():
-            self._tasks.put(task)
+        for part in parts:
+            for task in member.tasks(part):
+                self._tasks.put(task)
 
     def write(self, out: BinaryIO) -> None:
         """Wait for all members, and write the zip."""
@@ -68,7 +72,7 @@ class Packer:
         place, directory = 0, b""
         for member in self._members:
             directory += member.entry(place)
-            for part in (member.header(), *member.pieces):
+            for part in (member.header(), *member.pieces, _LAST):
                 out.write(part)
                 place += len(part)
             member.pieces.clear()
@@ -97,49 +101,38 @@ class Packer:
 
 
 class _Member:
-    """One file of the zip: what it will say of itself once all its pieces are deflated."""
+    """One file of the zip: what it says of itself holds when all its tasks are done."""
 
-    def __init__(self, name: str, data: bytes, level: int) -> None:
-        self._name, self._data, self._level = name.encode("ascii"), memoryview(data), level
-        self._size, self._crc = len(data), 0
-        self.pieces = [b""] * max(-(-len(data) // PIECE), 1)
-        self._pending = [None] * (len(self.pieces) + 1)
+    def __init__(self, name: str, level: int) -> None:
+        self._name, self._level = name.encode("ascii"), level
+        self._size = self._crc = 0
+        self._window = b""
+        self.pieces: list[bytes] = []
 
-    def tasks(self) -> list[Callable[[], None]]:
-        """Return the work that is to be done, in any order, before the rest can be asked for."""
-        return [
-            self._check,
-            *(lambda index=index: self._deflate(index) for index in range(len(self.pieces))),
-        ]
+    def tasks(self, part: bytes) -> Iterator[Callable[[], None]]:
+        """Take the next part of the content, and yield the work to be done, in any order."""
+        self._size += len(part)
+        self._crc = zlib.crc32(part, self._crc)
+        for start in range(0, len(part), PIECE):
+            piece = memoryview(part)[start : start + PIECE]
+            self.pieces.append(b"")
+            yield functools.partial(self._deflate, len(self.pieces) - 1, piece, self._window)
+            self._window = bytes(piece[-_WINDOW:])
 
-    def _check(self) -> None:
-        self._crc = zlib.crc32(self._data)
-        self._let_go()
-
-    def _deflate(self, index: int) -> None:
-        start = index * PIECE
-        before = self._data[max(start - _WINDOW, 0) : start]
-        packer = zlib.compressobj(
-            self._level, zlib.DEFLATED, -zlib.MAX_WBITS, **({"zdict": before} if start else {})
-        )
-        packed = packer.compress(self._data[start : start + PIECE])
-        last = index == len(self.pieces) - 1
-        self.pieces[index] = packed + packer.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
-        self._let_go()
-
-    def _let_go(self) -> None:
-        self._pending.pop()
-        if not self._pending:
-            self._data = memoryview(b"")
+    def _deflate(self, index: int, piece: memoryview, window: bytes) -> None:
+        # Python takes no empty dictionary.
+        known = {"zdict": window} if window else {}
+        packer = zlib.compressobj(self._level, zlib.DEFLATED, -zlib.MAX_WBITS, **known)
+        self.pieces[index] = packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
 
     def header(self) -> bytes:
         """Return what stands before the deflated bytes."""
-        fields, extra = self._fields([self._size, sum(map(len, self.pieces))])
+        fields, extra = self._fields([self._size, sum(map(len, self.pieces)) + len(_LAST)])
         return b"PK\x03\x04" + fields + self._name + extra
 
     def entry(self, place: int) -> bytes:
         """Return the member's line in the directory, given where its header is."""
-        numbers = [self._size, sum(map(len, self.pieces)), place]
+        numbers = [self._size, sum(map(len, self.pieces)) + len(_LAST), place]
         fields, extra = self._fields(numbers)
         made_on_unix = b"\x14\x03"  # so that the file mode counts
         tail = struct.pack("<HHHII", 0, 0, 0, _FILE_MODE, _LIMIT if extra else place)

@@ -8,6 +8,7 @@ than EXACT_UP_TO steps is sampled, at one step in each of COLUMNS columns of ste
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,68 +68,140 @@ def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
         history: the device.
         columns: the most steps to sample; None for the rule that the manifest states.
     """
+    strips = Strips([], [], [])
+    for part in lay_strips(history, columns):
+        strips.timesteps.extend(part.timesteps)
+        strips.offsets.extend(part.offsets)
+        strips.size.extend(part.size)
+    return strips
+
+
+def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[Strips]:
+    """Do as ``make_strips``, some rows at a time."""
     rows = history.allocations
     end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
     free = np.where(rows.free_step >= history.events, end, rows.free_step)
     steps = sampled_steps(history, columns)
     if not len(steps) or steps[-1] < end - 1:
         steps = np.append(steps, end - 1)  # the last step is always exact
-    points = _points(rows, free, steps)
-    row, step, offset = (np.concatenate(part) for part in zip(*points, strict=True))
+    paths = _Paths(rows, free)
+    paths.walk(steps, np.searchsorted(rows.alloc_step, steps, side="right"))
+    row, step, offset = (np.concatenate(part) for part in zip(*paths.points, strict=True))
+    del paths
     # Each row's points were made in order; stable sorting keeps it. Up to 16 bits that is quick.
     few = len(rows) <= np.iinfo(np.uint16).max
     order = np.argsort(row.astype(np.uint16) if few else row, kind="stable")
-    cuts = np.searchsorted(row[order], np.arange(len(rows) + 1)).tolist()
-    timesteps, offsets = step[order].tolist(), offset[order].tolist()
-    spans = list(itertools.pairwise(cuts))
-    return Strips(
-        [timesteps[a:b] for a, b in spans], [offsets[a:b] for a, b in spans], rows.size.tolist()
-    )
+    step, offset = step[order], offset[order]
+    cuts = np.searchsorted(row[order], np.arange(len(rows) + 1))
+    low = 0
+    while low < len(rows):
+        high = max(int(np.searchsorted(cuts, cuts[low] + _POINTS, side="right")) - 1, low + 1)
+        first, last = cuts[low], cuts[high]
+        timesteps, offsets = step[first:last].tolist(), offset[first:last].tolist()
+        spans = list(itertools.pairwise((cuts[low : high + 1] - first).tolist()))
+        yield Strips(
+            [timesteps[a:b] for a, b in spans],
+            [offsets[a:b] for a, b in spans],
+            rows.size[low:high].tolist(),
+        )
+        low = high
 
 
 _Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
 """Rows, steps and offsets, each of shape (n,)."""
 
+_POINTS = 1 << 14
+"""How many points are handed out at a time, if no row has more."""
 
-def _points(
-    rows: Allocations, free: NDArray[np.int64], steps: NDArray[np.int64]
-) -> list[_Points]:
-    """Collect the points of all paths: births, where offsets change between samples, deaths."""
-    ids = np.arange(len(rows), dtype=np.int64)
-    born_at = np.maximum(rows.alloc_step, 0)
-    birth, death = _birth_offsets(rows), _death_offsets(rows.size, free)
-    found: list[_Points] = [(ids, born_at, birth)]
-    # Rows come in birth order: those below this have been born at each sample.
-    born = np.searchsorted(rows.alloc_step, steps, side="right").tolist()
-    live = np.empty(0, np.int64)
-    known, pointed = birth.copy(), born_at.copy()  # offset and step of each row's latest point
-    before, born_before = -1, 0
-    for step, born_now in zip(steps.tolist(), born, strict=True):
-        if born_now > born_before:
-            live = np.concatenate((live, ids[born_before:born_now]))
-        until = free[live]
-        gone = until <= step
-        if gone.any():
-            dead, live = live[gone], live[~gone]
-            # Hold the old offset up to the previous sample, then run to the last one.
-            held = dead[(pointed[dead] < before) & (death[dead] != known[dead])]
-            if len(held):
-                found.append((held, np.full(len(held), before), known[held]))
-            found.append((dead, free[dead], death[dead]))
-        sizes = rows.size[live]
-        offsets = sizes.cumsum() - sizes
-        changed = offsets != known[live]
-        moved = live[changed]
-        if len(moved):
-            held = moved[pointed[moved] < before]
-            found.append((held, np.full(len(held), before), known[held]))
-            offsets = offsets[changed]
-            found.append((moved, np.full(len(moved), step), offsets))
-            known[moved] = offsets
-            pointed[moved] = step
-        before, born_before = step, born_now
-    found.append((live, free[live], death[live]))
-    return found
+_CELLS = 1 << 15
+"""Samples times rows that are looked at together: few enough for the processor's cache."""
+
+
+class _Paths:
+    """Walks over the sampled steps, a block of them at a time, and collects points.
+
+    Points are births, deaths, and where the offset is another than at the sample before; of one
+    row they come in the order of their steps.
+    """
+
+    def __init__(self, rows: Allocations, free: NDArray[np.int64]) -> None:
+        self._size, self._free = rows.size, free
+        self._begin = np.maximum(rows.alloc_step, 0)
+        self._end_offset = _death_offsets(rows.size, free)
+        self._offset = _birth_offsets(rows)  # at each row's latest point
+        self._turned = np.zeros(len(rows), np.bool_)  # whether that is at the latest sample
+        self._live = np.empty(0, np.int64)
+        self._rows = np.arange(len(rows), dtype=np.int64)
+        self.points: list[_Points] = [(self._rows, self._begin, self._offset.copy())]
+
+    def walk(self, steps: NDArray[np.int64], born: NDArray[np.int64]) -> None:
+        """Go over all samples.
+
+        Args:
+            steps: int64, ascending, shape (n,), where to sample.
+            born: rows below this have been born by then, shape (n,).
+        """
+        at = np.concatenate(([-1], steps))
+        born = np.concatenate(([0], born))
+        low = 1
+        while low < len(at):
+            cells = np.arange(1, len(at) - low + 1) * (len(self._live) + born[low:] - born[low - 1])
+            high = low + max(int(np.searchsorted(cells, _CELLS)), 1)
+            newborn = self._rows[born[low - 1] : born[high - 1]]
+            rows = np.concatenate((self._live, newborn))
+            self._block(rows, at[low - 1 : high], born[low:high])
+            low = high
+        self._bury(self._live)
+
+    def _block(self, rows: NDArray[np.int64], at: NDArray[np.int64], born: NDArray[np.int64]) -> None:
+        """Go over some samples.
+
+        Args:
+            rows: what is live at the sample before, or born since.
+            at: the steps of the sample before and of these.
+            born: rows below this have been born by each of these.
+        """
+        free, width = self._free[rows], len(rows)
+        live = (rows < born[:, None]) & (free > at[1:, None])  # samples down, rows across
+        sizes = np.where(live, self._size[rows], 0)
+        # What each row has at the sample before and at this one, beside one another.
+        offset = np.empty((len(born), 2, width), np.int64)
+        np.subtract(sizes.cumsum(axis=1), sizes, out=offset[:, 1])
+        offset[0, 0] = self._offset[rows]
+        offset[1:, 0] = np.where(live[:-1], offset[:-1, 1], offset[0, 0])
+        point = np.empty((len(born), 2, width), np.bool_)
+        moved = np.logical_and(live, offset[:, 0] != offset[:, 1], out=point[:, 1])
+        # Where there is no point at the sample before: hold the old offset up to there.
+        held = np.logical_and(moved, self._begin[rows] < at[:-1, None], out=point[:, 0])
+        held[0] &= ~self._turned[rows]
+        held[1:] &= ~moved[:-1]
+        places = np.flatnonzero(point)
+        down, across = np.divmod(places, width)
+        self.points.append((rows[across], at[(down + 1) >> 1], offset.reshape(-1)[places]))
+
+        # The state at the last sample at which each row was live, if there was one.
+        last = np.searchsorted(at[1:], free) - 1
+        seen = (last >= 0) & (rows < born[last])
+        which = np.flatnonzero(seen)
+        self._offset[rows[seen]] = offset[last[seen], 1, which]
+        self._turned[rows[seen]] = moved[last[seen], which]
+        gone = free <= at[-1]
+        self._bury(rows[gone], np.where(seen, at[last + 1], at[0])[gone])
+        self._live = rows[~gone]
+
+    def _bury(self, dead: NDArray[np.int64], sampled: NDArray[np.int64] | None = None) -> None:
+        """Give rows their last point.
+
+        Args:
+            dead: the rows.
+            sampled: the last sample at which each was live; None for those that live on.
+        """
+        if sampled is not None:
+            offset = self._offset[dead]
+            held = ~self._turned[dead] & (self._begin[dead] < sampled)
+            held &= offset != self._end_offset[dead]
+            self.points.append((dead[held], sampled[held], offset[held]))
+        self.points.append((dead, self._free[dead], self._end_offset[dead]))
 
 
 def _birth_offsets(rows: Allocations) -> NDArray[np.int64]:
