@@ -9,7 +9,7 @@ end. It was split when enough remained; else the block is the whole hole.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,23 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bo
 _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
 
 
+def _moves(lives: _Lives, spans: SegmentSpans) -> Iterator[tuple[int, int, int]]:
+    """Yield step, kind and row of each birth and death, in order of step, then kind, then row."""
+    born = np.array(lives.born, np.int64)
+    in_trace = np.flatnonzero(born >= 0)  # blocks from before the recording are there first
+    parts = (
+        (_SEGMENT_MADE, spans.start_step, np.arange(len(spans.start_step))),
+        (_SEGMENT_GONE, spans.end_step, np.arange(len(spans.end_step))),
+        (_MADE, born[in_trace], in_trace),
+        (_FREED, np.array(lives.died, np.int64), np.arange(len(lives.died))),
+    )
+    step = np.concatenate([steps for _, steps, _ in parts])
+    kind = np.concatenate([np.full(len(steps), kind) for kind, steps, _ in parts])
+    row = np.concatenate([rows for _, _, rows in parts])
+    order = np.lexsort((row, kind, step))
+    return zip(step[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
+
+
 def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
     """Replay births and deaths in order.
 
@@ -160,13 +177,7 @@ def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
         each allocation's hole at its birth (0 if in no live segment), and, for the baseline, the
         least distance to a block above it, or to its segment's end, over its whole life.
     """
-    moves = [(step, _SEGMENT_MADE, i) for i, step in enumerate(spans.start_step.tolist())] + [
-        (step, _SEGMENT_GONE, i) for i, step in enumerate(spans.end_step.tolist())
-    ]
-    # Blocks from before the recording are there first; then each event at its own step.
-    moves += [(born, _MADE, i) for i, born in enumerate(lives.born) if born >= 0]
-    moves += [(died, _FREED, i) for i, died in enumerate(lives.died)]
-    moves.sort()
+    moves = _moves(lives, spans)
     baseline = [i for i, born in enumerate(lives.born) if born < 0]
 
     holes, bounds = [0] * len(lives.addr), [0] * len(lives.addr)
@@ -189,21 +200,29 @@ def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
 
     for i in baseline:
         bounds[i] = hole(lives.addr[i])
+    addresses = lives.addr
     for step, kind, i in moves:
         if kind == _MADE:
-            start = lives.addr[i]
-            holes[i] = hole(start)
+            start = addresses[i]
             place = bisect_left(active, start)
-            if place and active[place - 1] in ranged:
+            # As hole(), which is too slow to call for each: there is one for every large block.
+            segment = bisect_right(segment_starts, start) - 1
+            if segment >= 0 and start < (end := segment_end[segment_starts[segment]]):
+                above = place
+                while above < len(active) and active[above] == start:
+                    above += 1
+                holes[i] = min(active[above], end) - start if above < len(active) else end - start
+            if ranged and place and active[place - 1] in ranged:
                 below = ranged[active[place - 1]]
-                bounds[below] = min(bounds[below], start - lives.addr[below])
+                bounds[below] = min(bounds[below], start - addresses[below])
             active.insert(place, start)
         elif kind == _FREED:
-            place = bisect_left(active, lives.addr[i])
-            if place < len(active) and active[place] == lives.addr[i]:
+            start = addresses[i]
+            place = bisect_left(active, start)
+            if place < len(active) and active[place] == start:
                 del active[place]
-            if ranged.get(lives.addr[i]) == i:
-                del ranged[lives.addr[i]]
+            if ranged and ranged.get(start) == i:
+                del ranged[start]
         elif kind == _SEGMENT_MADE and step >= 0:
             address = int(spans.address[i])
             insort(segment_starts, address)

@@ -161,9 +161,17 @@ def _ids(
     if key not in present:
         return np.full(len(events), NO_ID, np.int32)
     values = take(events, key)
-    if isinstance(interner, StringInterner):
-        if not set(map(type, values)) <= _TEXT_TYPES:
-            values = [value if type(value) in _TEXT_TYPES else clean_text(value) for value in values]
-        ids = {value: interner.intern(value) for value in dict.fromkeys(values)}
-        return np.array(list(map(ids.__getitem__, values)), np.int32)
-    return np.array([interner.intern(value) for value in values], np.int32)
+    if isinstance(interner, PoolInterner):
+        return np.array([interner.intern(value) for value in values], np.int32)
+    try:
+        distinct = dict.fromkeys(values)  # no number equals a text, so types are told by these
+        plain = set(map(type, distinct)) <= _TEXT_TYPES
+    except TypeError:
+        plain = False
+    if not plain:
+        values = [value if type(value) in _TEXT_TYPES else clean_text(value) for value in values]
+        distinct = dict.fromkeys(values)
+    ids = {value: interner.intern(value) for value in distinct}
+    if len(ids) == 1:
+        return np.full(len(values), next(iter(ids.values())), np.int32)
+    return np.array(list(map(ids.__getitem__, values)), np.int32)
