@@ -10,7 +10,7 @@ from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.answer import write_answer
 from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
 from snapreport.analyse.calltree import find_call_tree
-from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
+from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import reserved_changes

@@ -55,6 +55,7 @@ def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) ->
 
 
 def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
+    """Return the requests that failed, in order."""
     other = history.other
     found = []
     for i, action in enumerate(other.action):

@@ -42,7 +42,7 @@ class Packer:
         count = min(max((os.cpu_count() or 1) - 1, 1), _MOST_THREADS)
         self._threads = [threading.Thread(target=self._work) for _ in range(count)]
 
-    def __enter__(self) -> Packer:
+    def __enter__(self) -> Packer:  # noqa: PYI034  (Python 3.10 has no Self)
         for thread in self._threads:
             thread.start()
         return self
@@ -120,9 +120,14 @@ class _Member:
             self._window = bytes(piece[-_WINDOW:])
 
     def _deflate(self, index: int, piece: memoryview, window: bytes) -> None:
-        # Python takes no empty dictionary.
-        known = {"zdict": window} if window else {}
-        packer = zlib.compressobj(self._level, zlib.DEFLATED, -zlib.MAX_WBITS, **known)
+        packer = zlib.compressobj(
+            self._level,
+            zlib.DEFLATED,
+            -zlib.MAX_WBITS,
+            zlib.DEF_MEM_LEVEL,
+            zlib.Z_DEFAULT_STRATEGY,
+            window,
+        )
         self.pieces[index] = packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
 
     def header(self) -> bytes:

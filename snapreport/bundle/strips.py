@@ -153,7 +153,9 @@ class _Paths:
             low = high
         self._bury(self._live)
 
-    def _block(self, rows: NDArray[np.int64], at: NDArray[np.int64], born: NDArray[np.int64]) -> None:
+    def _block(
+        self, rows: NDArray[np.int64], at: NDArray[np.int64], born: NDArray[np.int64]
+    ) -> None:
         """Go over some samples.
 
         Args:
@@ -221,7 +223,8 @@ def _death_offsets(size: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[
     """
     n = len(size)
     below = np.zeros(n, np.int64)
-    order = np.argsort(-free, kind="stable")  # last freed first; of those freed at once, older first
+    # Last freed first; of those that are freed at once, older first.
+    order = np.argsort(-free, kind="stable")
     for bit in reversed(range(max(n - 1, 0).bit_length())):
         # Parts of 2 * half rows lie one after another, each in the order of its frees.
         half = 1 << bit
