@@ -83,14 +83,14 @@ def _strips_json(device: DeviceHistory, first_id: int) -> Iterator[bytes]:
     """Yield the JSON array of a device's strips in parts."""
     before = b"["
     for strips in lay_strips(device):
-        rows = zip(strips.size, strips.timesteps, strips.offsets, strict=True)
         array = orjson.dumps(
             [
                 {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
-                for i, (size, steps, offsets) in enumerate(rows, start=first_id)
-            ]
+                for i, (size, steps, offsets) in enumerate(strips, start=first_id)
+            ],
+            option=orjson.OPT_SERIALIZE_NUMPY,
         )
-        first_id += len(strips.size)
+        first_id += len(strips)
         yield before + array[1:-1]
         before = b","
     yield b"[]" if before == b"[" else b"]"

@@ -70,14 +70,15 @@ def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
     """
     strips = Strips([], [], [])
     for part in lay_strips(history, columns):
-        strips.timesteps.extend(part.timesteps)
-        strips.offsets.extend(part.offsets)
-        strips.size.extend(part.size)
+        for size, timesteps, offsets in part:
+            strips.timesteps.append(timesteps.tolist())
+            strips.offsets.append(offsets.tolist())
+            strips.size.append(size)
     return strips
 
 
-def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[Strips]:
-    """Do as ``make_strips``, some rows at a time."""
+def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[list[_Strip]]:
+    """Do as ``make_strips``, some rows at a time, each as its size, timesteps and offsets."""
     rows = history.allocations
     end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
     free = np.where(rows.free_step >= history.events, end, rows.free_step)
@@ -96,16 +97,13 @@ def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[S
     low = 0
     while low < len(rows):
         high = max(int(np.searchsorted(cuts, cuts[low] + _POINTS, side="right")) - 1, low + 1)
-        first, last = cuts[low], cuts[high]
-        timesteps, offsets = step[first:last].tolist(), offset[first:last].tolist()
-        spans = list(itertools.pairwise((cuts[low : high + 1] - first).tolist()))
-        yield Strips(
-            [timesteps[a:b] for a, b in spans],
-            [offsets[a:b] for a, b in spans],
-            rows.size[low:high].tolist(),
-        )
+        spans = itertools.pairwise(cuts[low : high + 1].tolist())
+        sizes = rows.size[low:high].tolist()
+        yield [(size, step[a:b], offset[a:b]) for size, (a, b) in zip(sizes, spans, strict=True)]
         low = high
 
+
+_Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
 
 _Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
 """Rows, steps and offsets, each of shape (n,)."""
