@@ -65,7 +65,7 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make virtual environments; install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
 
-BUILD := pyproject.toml hatch_build.py snapreport/read/opcodes.c
+BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/read/*.c)
 
 $(VENV)/.installed: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable .

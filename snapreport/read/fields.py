@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
+from snapreport.read import compiled
 from snapreport.read.interner import clean_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def integers(
     Raises:
         NotASnapshotError: a value is missing, no integer, or outside of 64 bits.
     """
+    column = compiled.take_integers(rows, key)
+    if column is not None:
+        return column
     try:
         values = take(rows, key, default)
         if set(map(type, values)) <= _INT_TYPES:

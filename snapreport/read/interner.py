@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from operator import getitem, itemgetter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+from snapreport.read import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,26 +89,15 @@ class StackInterner:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
 
-    def intern_all(self, stacks: list[Any]) -> NDArray[np.int32]:
-        """Return the stack id of each of many lists; as ``intern``, but quicker for each."""
-        objects = list(map(id, stacks))
-        known = self._stack_of_object
-        new = {i: frames for i, frames in zip(objects, stacks, strict=True) if i not in known}
-        lists = list(new.values())
-        if set(map(type, lists)) <= {list, tuple} and all(lists):
-            middles = map(getitem, lists, [len(frames) >> 1 for frames in lists])
-            ends = zip(
-                map(len, lists),
-                map(id, map(itemgetter(0), lists)),
-                map(id, middles),
-                map(id, map(itemgetter(-1), lists)),
-                strict=True,
-            )
-            known.update(zip(new, map(self._among_alike, lists, ends), strict=True))
-        else:
-            for frames in lists:
-                self.intern(frames)
-        return np.array(list(map(known.__getitem__, objects)), np.int32)
+    def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
+        """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
+        grouped = compiled.group_lists(rows, key)
+        if grouped is None:
+            return np.array([self.intern(row.get(key)) for row in rows], np.int32)
+        group, first = grouped
+        # One more, which the group -1 picks.
+        ids = [*(self.intern(rows[row][key]) for row in first.tolist()), NO_STACK]
+        return np.array(ids, np.int32)[group]
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):
@@ -117,9 +107,6 @@ class StackInterner:
         # Lists with the same frame at both ends and in the middle are compared whole: that is
         # quick, because equal frames are mostly the same object.
         ends = (len(frames), id(frames[0]), id(frames[len(frames) // 2]), id(frames[-1]))
-        return self._among_alike(frames, ends)
-
-    def _among_alike(self, frames: Any, ends: tuple[int, int, int, int]) -> int:
         alike = self._alike.get(ends)
         if alike is None:
             alike = self._alike[ends] = []

@@ -7,7 +7,7 @@ import mmap
 import re
 
 from snapreport.errors import NotASnapshotError, UnsafePickleError
-from snapreport.read.compiled import is_compiled, scan_compiled
+from snapreport.read import compiled
 
 # A memo index may not exceed this: the unpickler makes a table of that length at once.
 _MEMO_LIMIT = 2**26
@@ -73,7 +73,9 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
     """
     if data[:1] != b"\x80":
         raise NotASnapshotError("is no pickle of protocol 2 or later.")
-    position = scan_compiled(data) if is_compiled() else scan(data)
+    position = compiled.scan(data)
+    if position is None:
+        position = scan(data)
     opcode = data[position : position + 1]
     if opcode in _PREFIXED:  # whatever its length, it ends beyond the file
         raise _cut_off(len(data))

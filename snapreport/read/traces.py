@@ -108,7 +108,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         size=size,
         stream=integers(events, "stream", where, default=0),
         time_us=_times(events, where, tables.oddities),
-        stack=tables.stacks.intern_all(take(events, "frames")),
+        stack=tables.stacks.intern_field(events, "frames"),
         pool=_ids(events, "pool_id", tables.pools, present),
         category=_ids(events, "category", tables.strings, present),
         compile_context=_ids(events, "compile_context", tables.strings, present),
