@@ -90,7 +90,6 @@ class _Lives:
     """The large, non-expandable blocks whose sizes the hole rule must find."""
 
     addr: list[int]
-    rounded: list[int]
     born: list[int]
     died: list[int]
 
@@ -121,21 +120,17 @@ def recover_block_sizes(
     rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
     lives = _Lives(
         addr[rows].tolist(),
-        rounded[rows].tolist(),
         alloc_step[rows].tolist(),
         free_step[rows].tolist(),
     )
-    holes, bounds = _sweep(lives, spans)
-    lower, upper = low[rows], high[rows]
-    for i, size in enumerate(lives.rounded):
-        if lives.born[i] < 0:
-            # Baseline: its hole was before our time. What is certain: it ends before the next.
-            most = size + SMALL_SIZE if size < rules.max_split_size else bounds[i]
-            upper[i] = max(size, min(most, bounds[i]))
-        elif holes[i] > 0:
-            split = holes[i] - size > SMALL_SIZE and size < rules.max_split_size
-            lower[i] = upper[i] = size if split else holes[i]
-    low[rows], high[rows] = lower, upper
+    hole, bound = (np.array(column, np.int64) for column in _sweep(lives, spans))
+    size, baseline = rounded[rows], alloc_step[rows] < 0
+    splits = size < min(rules.max_split_size, 2**63 - 1)
+    # Baseline: its hole was before our time. What is certain: it ends before the next.
+    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
+    low[rows] = np.where(~baseline & whole, hole, size)
+    high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
     return low, high
 
 

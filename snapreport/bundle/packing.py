@@ -24,7 +24,8 @@ _WINDOW = 1 << 15
 _LAST = b"\x03\x00"
 """An empty block of deflate that says it is the last."""
 _MOST_THREADS = 4
-_LIMIT = 0xFFFFFFFF
+_SEE_ZIP64 = 0xFFFFFFFF
+_LIMIT = _SEE_ZIP64
 """Sizes and places from here on are written in zip64 fields."""
 _FIRST_DAY = 1 << 5 | 1  # 1 January 1980, as a zip writes it
 _FILE_MODE = 0o644 << 16
@@ -140,7 +141,7 @@ class _Member:
         numbers = [self._size, sum(map(len, self.pieces)) + len(_LAST), place]
         fields, extra = self._fields(numbers)
         made_on_unix = b"\x14\x03"  # so that the file mode counts
-        tail = struct.pack("<HHHII", 0, 0, 0, _FILE_MODE, _LIMIT if extra else place)
+        tail = struct.pack("<HHHII", 0, 0, 0, _FILE_MODE, _SEE_ZIP64 if extra else place)
         return b"PK\x01\x02" + made_on_unix + fields + tail + self._name + extra
 
     def _fields(self, numbers: list[int]) -> tuple[bytes, bytes]:
@@ -152,7 +153,7 @@ class _Member:
         size, packed, extra = numbers[0], numbers[1], b""
         if max(numbers) >= _LIMIT:
             extra = struct.pack(f"<HH{len(numbers)}Q", 1, 8 * len(numbers), *numbers)
-            size = packed = _LIMIT
+            size = packed = _SEE_ZIP64
         version, deflated = 45 if extra else 20, 8
         fields = (version, 0, deflated, 0, _FIRST_DAY, self._crc, packed, size)
         return struct.pack("<5H3I2H", *fields, len(self._name), len(extra)), extra
@@ -165,5 +166,5 @@ def _end(members: int, length: int, place: int) -> bytes:
         record = struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, members, members, length, place)
         locator = struct.pack("<IQI", 0, place + length, 1)
         large = b"PK\x06\x06" + record + b"PK\x06\x07" + locator
-        place = _LIMIT
+        place = _SEE_ZIP64
     return large + b"PK\x05\x06" + struct.pack("<4H2IH", 0, 0, members, members, length, place, 0)
