@@ -42,6 +42,9 @@ def a_pickle(protocol: int) -> bytes:
     return pickle.dumps(snapshot, protocol)
 
 
+TELLING = b"\x8a\x8b\x8c\x8d\x95Xrj.h\xff\x00"
+
+
 def mutated(data: bytes, seed: int, count: int) -> Iterator[bytes]:
     """Yield the data with a few bytes changed, removed or repeated."""
     rng = random.Random(seed)
@@ -51,9 +54,7 @@ def mutated(data: bytes, seed: int, count: int) -> Iterator[bytes]:
             place = rng.randrange(len(bent))
             kind = rng.random()
             if kind < 0.6:
-                bent[place] = rng.choice(
-                    [rng.randrange(256), *b"\x8a\x8b\x8c\x8d\x95Xrj.h\xff\x00"]
-                )
+                bent[place] = rng.choice([rng.randrange(256), *TELLING])
             elif kind < 0.8:
                 del bent[place : place + rng.randint(1, 9)]
             else:
@@ -158,7 +159,8 @@ def test_lists_are_grouped_by_the_objects_in_them() -> None:
     assert grouped is not None
     assert grouped[0].tolist() == [0, 0, 1, -1, 2, 3, 0, 4, 3]
     assert grouped[1].tolist() == [0, 2, 4, 5, 7]
-    for odd in (None, (), "x", {}, 3):
+    lists_no_more: list[Any] = [None, (), "x", {}, 3]
+    for odd in lists_no_more:
         assert compiled.group_lists([*rows, {"frames": odd}], "frames") is None
     assert compiled.group_lists([*rows, None], "frames") is None
     assert compiled.group_lists(tuple(rows), "frames") is None
@@ -182,7 +184,7 @@ def test_stacks_get_the_same_ids_either_way(monkeypatch: pytest.MonkeyPatch) -> 
     rng = random.Random(4)
     frames = [frame(f"f{i % 7}", line=i % 3) for i in range(30)]  # equal ones among them
     rows: list[Any] = [{"frames": rng.choices(frames, k=rng.randint(0, 3))} for _ in range(3000)]
-    rows += [{}, {"frames": None}, {"frames": tuple(frames[:2])}] + rows[:50]
+    rows += [{}, {"frames": None}, {"frames": tuple(frames[:2])}, *rows[:50]]
     for part in (rows[:3000], rows):
         with_it = StackInterner()
         found = with_it.intern_field(part, "frames").tolist()
