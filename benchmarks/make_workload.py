@@ -1,7 +1,8 @@
 """Make a long recording out of a real one: its trace again and again, as of steps of a training.
 
 Between two rounds, what the trace leaves live is freed and what it frees without an alloc is
-allocated, so that every round begins as the first one did and the last ends as the file does.
+allocated, and likewise with segments, so that every round begins as the first one did and the
+last ends as the file does.
 The pickle is loaded by Python's own unpickler: give this program only files that you trust.
 
     python benchmarks/make_workload.py snap.pickle long.pickle --rounds 48
@@ -17,6 +18,12 @@ from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
+UNDO = {
+    "segment_alloc": "segment_free",
+    "segment_free": "segment_alloc",
+    "segment_map": "segment_unmap",
+    "segment_unmap": "segment_map",
+}
 
 
 def repeat(events: list[Event], rounds: int, rng: random.Random) -> list[Event]:
@@ -32,6 +39,11 @@ def repeat(events: list[Event], rounds: int, rng: random.Random) -> list[Event]:
         {**event, "action": action}
         for event in live.values()
         for action in ("free_requested", "free_completed")
+    ]
+    ends += [
+        {**event, "action": UNDO[event["action"]]}
+        for event in reversed(events)
+        if event["action"] in UNDO
     ]
     ends += [{**event, "action": "alloc"} for event in freed]
     first, last = events[0].get("time_us", 0), events[-1].get("time_us", 0)
