@@ -110,5 +110,9 @@ def test_a_manifest_has_every_warning_of_the_findings(
     expected = [(warning.code, warning.text) for warning in findings.warnings]
     for device in findings.devices:
         before = f"{device.device}: " if several else ""
-        expected += [(warning.code, before + warning.text) for warning in device.warnings]
+        expected += [
+            (warning.code, before + warning.text)
+            for warning in device.warnings
+            if warning.code != "nothing-allocated" or len(findings.devices) == 1
+        ]
     assert [(each["code"], each["text"]) for each in manifest["warnings"]] == expected
