@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EXACT_UP_TO = 4096
-COLUMNS = 512
+COLUMNS = 384
 
 RULE = (
     f"Strips of requested bytes in birth order. Traces of up to {EXACT_UP_TO} steps are exact at"
