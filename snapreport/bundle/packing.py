@@ -40,12 +40,18 @@ class Packer:
         self._errors: list[BaseException] = []
         self._stopped = False
         # The caller makes members meanwhile, and helps when it has made them all.
-        count = min(max((os.cpu_count() or 1) - 1, 1), _MOST_THREADS)
-        self._threads = [threading.Thread(target=self._work) for _ in range(count)]
+        self._count = min(max((os.cpu_count() or 1) - 1, 1), _MOST_THREADS)
+        self._threads: list[threading.Thread] = []
+        self._finished = False
 
     def __enter__(self) -> Packer:  # noqa: PYI034  (Python 3.10 has no Self)
-        for thread in self._threads:
-            thread.start()
+        for _ in range(self._count):
+            thread = threading.Thread(target=self._work)
+            try:
+                thread.start()
+            except RuntimeError:  # a limit on threads: the caller does it all in the end
+                break
+            self._threads.append(thread)
         return self
 
     def __exit__(
@@ -81,14 +87,14 @@ class Packer:
         out.write(_end(len(self._members), len(directory), place))
 
     def _finish(self) -> None:
-        if not self._threads:
+        if self._finished:
             return
         for _ in range(len(self._threads) + 1):
             self._tasks.put(None)
         self._work()
         for thread in self._threads:
             thread.join()
-        self._threads.clear()
+        self._finished = True
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

@@ -68,17 +68,26 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
 def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
     """Take the SHA-256 of the data in a thread of its own, and give what waits for its digits."""
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(hashlib.sha256(data).hexdigest()))
-    thread.start()
+
+    def take() -> None:
+        found.append(hashlib.sha256(data).hexdigest())
+
+    thread = threading.Thread(target=take)
+    try:
+        thread.start()
+    except RuntimeError:  # a limit on threads
+        take()
 
     def result() -> str:
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         return found[0]
 
     try:
         yield result
     finally:
-        thread.join()  # it must let go of the data before they are unmapped
+        if thread.ident is not None:
+            thread.join()  # it must let go of the data before they are unmapped
 
 
 def _shown_name(path: Path) -> str:

@@ -8,9 +8,11 @@ import random
 import threading
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import snapreport
 from snapreport.bundle import packing
 from snapreport.bundle.packing import Packer
 
@@ -103,3 +105,29 @@ def test_an_error_in_a_thread_is_raised_by_write() -> None:
         with pytest.raises(ValueError, match="Invalid"):
             packer.write(out)
     assert out.getvalue() == b""
+
+
+def test_where_no_thread_can_be_started_the_caller_does_it_all(
+    monkeypatch: pytest.MonkeyPatch, samples: Path, tmp_path: Path
+) -> None:
+    with_threads = snapreport.convert(samples / "training_step.pickle", tmp_path / "with.zip")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    without = snapreport.convert(samples / "training_step.pickle", tmp_path / "without.zip")
+    assert without.read_bytes() == with_threads.read_bytes()
+
+
+def test_ctrl_c_while_waiting_ends_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Packer() as packer:
+        packer.add("a", [text(1000)], 5)
+        monkeypatch.setattr("zlib.crc32", interrupted)
+        packer.add("b", [text(1000)], 5)
+    assert threading.active_count() == before
