@@ -211,6 +211,7 @@ def test_a_library_that_cannot_be_loaded_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "_opcodes.so").write_bytes(b"no library")
+    monkeypatch.delenv(compiled.OFF, raising=False)
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
     compiled._opcodes.cache_clear()
     try:
