@@ -9,8 +9,8 @@ import numpy as np
 
 from snapreport.analyse.block_sizes import SplitRules, recover_block_sizes, round_sizes
 from snapreport.analyse.pairing import ABSENT, Pairs, is_among
-from snapreport.analyse.segment_replay import SegmentSpans
 from snapreport.model.history import START, Allocations
+from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
 from snapreport.model.stacks import NO_STACK, StackTable
 
@@ -63,7 +63,7 @@ def build_allocations(
     held: Held,
     trace: Trace,
     segments: Segments,
-    spans: SegmentSpans,
+    spans: SegmentLives,
     stacks: StackTable,
     rules: SplitRules | None,
 ) -> tuple[Allocations, NDArray[np.int32], dict[str, int]]:
@@ -174,7 +174,7 @@ def _block_sizes(
     size: NDArray[np.int64],
     alloc: NDArray[np.int64],
     free: NDArray[np.int64],
-    spans: SegmentSpans,
+    spans: SegmentLives,
     rules: SplitRules | None,
     block_row: NDArray[np.int64],
     block_size: NDArray[np.int64],
@@ -218,7 +218,7 @@ def _pools(
     addr: NDArray[np.int64],
     alloc: NDArray[np.int64],
     segments: Segments,
-    spans: SegmentSpans,
+    spans: SegmentLives,
 ) -> NDArray[np.int32]:
     """Fill in pools that the events do not name from the final segment around the address."""
     result = pool.astype(np.int32)

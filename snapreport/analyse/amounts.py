@@ -10,18 +10,24 @@ from snapreport.analyse.curves import Curves, live_at, time_at
 from snapreport.analyse.segment_replay import segments_at
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
+from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def find_amounts(
-    history: DeviceHistory, curves: Curves, times: NDArray[np.int64], step: int
+    history: DeviceHistory,
+    lives: SegmentLives,
+    curves: Curves,
+    times: NDArray[np.int64],
+    step: int,
 ) -> Amounts:
     """Return every amount of one device after a step.
 
     Args:
         history: the device.
+        lives: its segments.
         curves: its curves.
         times: int64, shape (n_events,), as from ``step_times``.
         step: -1 for the start.
@@ -42,20 +48,21 @@ def find_amounts(
         reserved=reserved,
         slack=active - int(curves.requested[step + 1]),
         inactive=reserved - active if known and reserved is not None else None,
-        fragmentation=find_fragmentation(history, step) if known else None,
+        fragmentation=find_fragmentation(history, lives, step) if known else None,
         live=int(live.sum()),
         allocated_width=width,
     )
 
 
-def find_fragmentation(history: DeviceHistory, step: int) -> int:
+def find_fragmentation(history: DeviceHistory, lives: SegmentLives, step: int) -> int:
     """Return the inactive bytes in segments that hold a live block, after a step.
 
     ``empty_cache()`` can give back segments without one; these it cannot.
     """
-    address, size = segments_at(history, step)
-    if not len(address):
+    rows = segments_at(lives, step)
+    if not len(rows):
         return 0
+    address, size = lives.address[rows], lives.size[rows]
     live = live_at(history, step, "active")
     blocks = history.allocations.addr[live]
     row = np.searchsorted(address, blocks, side="right") - 1

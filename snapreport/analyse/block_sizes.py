@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.analyse.segment_replay import SegmentSpans
+from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def recover_block_sizes(
     rounded: NDArray[np.int64],
     alloc_step: NDArray[np.int64],
     free_step: NDArray[np.int64],
-    spans: SegmentSpans,
+    spans: SegmentLives,
     rules: SplitRules,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
@@ -134,7 +134,7 @@ def recover_block_sizes(
     return low, high
 
 
-def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bool_]:
+def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:
     """Say for each address whether a non-expandable segment ever covered it."""
     order = np.argsort(spans.address, kind="stable")
     starts = spans.address[order]
@@ -148,7 +148,7 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentSpans) -> NDArray[np.bo
 _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
 
 
-def _moves(lives: _Lives, spans: SegmentSpans) -> Iterator[tuple[int, int, int]]:
+def _moves(lives: _Lives, spans: SegmentLives) -> Iterator[tuple[int, int, int]]:
     """Yield step, kind and row of each birth and death, in order of step, then kind, then row."""
     born = np.array(lives.born, np.int64)
     in_trace = np.flatnonzero(born >= 0)  # blocks from before the recording are there first
@@ -165,7 +165,7 @@ def _moves(lives: _Lives, spans: SegmentSpans) -> Iterator[tuple[int, int, int]]
     return zip(step[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
 
 
-def _sweep(lives: _Lives, spans: SegmentSpans) -> tuple[list[int], list[int]]:
+def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
     """Replay births and deaths in order.
 
     Returns:

@@ -10,7 +10,7 @@ from snapreport.analyse.allocations import Held, build_allocations, match_blocks
 from snapreport.analyse.block_sizes import SplitRules, split_rules
 from snapreport.analyse.pairing import Pairs, pair_events
 from snapreport.analyse.profiler import match_profiler_blocks
-from snapreport.analyse.segment_replay import segment_spans
+from snapreport.analyse.segment_replay import segment_lives
 from snapreport.analyse.stages import build_stages
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
@@ -54,11 +54,17 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         held = match_profiler_blocks(pairs, segments, trace)
     else:
         held = match_blocks(pairs, segments, trace, anomalies)
-    spans, misfits = segment_spans(other, segments, len(trace))
+    lives, misfits = segment_lives(other, segments, len(trace))
     if misfits:
         anomalies["segment event that fits no segment"] = misfits
     allocations, block_allocation, checks = build_allocations(
-        pairs, held, trace, segments, spans, snapshot.stacks, _rules(snapshot, trace.device)
+        pairs,
+        held,
+        trace,
+        segments,
+        lives.where(~lives.expandable),
+        snapshot.stacks,
+        _rules(snapshot, trace.device),
     )
     if checks.get("disagreed"):
         anomalies["block of another size than the allocator's rules give"] = checks["disagreed"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from snapreport.analyse.allocator import find_allocator_use
 from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.answer import write_answer
 from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
@@ -13,7 +15,7 @@ from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
-from snapreport.analyse.segment_replay import reserved_changes
+from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
 from snapreport.model.findings import DeviceFindings, Findings
@@ -52,8 +54,9 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
     times = step_times(history)
     peaks = find_peaks(history, curves, times)
     step = peaks["allocated"].step
-    start = find_amounts(history, curves, times, START)
-    peak = find_amounts(history, curves, times, step)
+    lives = lives_of(history)
+    start = find_amounts(history, lives, curves, times, START)
+    peak = find_amounts(history, lives, curves, times, step)
     ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, step)
@@ -68,7 +71,7 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
         last_time_us=int(known[-1]) if len(known) else None,
         start=start,
         peak=peak,
-        end=find_amounts(history, curves, times, history.events - 1),
+        end=find_amounts(history, lives, curves, times, history.events - 1),
         peaks=peaks,
         curves=curves.named(),
         times=times,
@@ -85,4 +88,5 @@ def _find_device(tables: History, history: DeviceHistory) -> DeviceFindings:
         ),
         answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
+        find_allocator_use=partial(find_allocator_use, history, lives, curves),
     )

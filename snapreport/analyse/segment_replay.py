@@ -7,32 +7,19 @@ state is always complete, whatever the ring lost.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.model.history import DeviceHistory, Events
+from snapreport.model.history import START, DeviceHistory, Events
+from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentSpans:
-    """Non-expandable segments over their lives; arrays of shape (n,)."""
-
-    address: NDArray[np.int64]
-    size: NDArray[np.int64]
-    start_step: NDArray[np.int64]
-    """The step of ``segment_alloc``, -1 if from before the recording."""
-    end_step: NDArray[np.int64]
-    """The step of ``segment_free``, n_events if never."""
-    final: NDArray[np.int32]
-    """Row of the final segments, NO_ID if freed before the end."""
 
 
 def reserved_changes(
@@ -52,86 +39,165 @@ def reserved_changes(
     return steps.astype(np.int64), values.astype(np.int64)
 
 
-def segment_spans(other: Events, segments: Segments, events: int) -> tuple[SegmentSpans, int]:
-    """Return the life of every non-expandable segment, and how many events did not fit."""
-    live: dict[int, list[int]] = {}
-    rows: list[list[int]] = []
-    misfits = 0
-    for row in np.flatnonzero(~segments.expandable).tolist():
-        record = [int(segments.address[row]), int(segments.size[row]), -1, events, row]
-        live[record[0]] = record
-        rows.append(record)
-    relevant = [
-        i for i, name in enumerate(other.action) if name in ("segment_alloc", "segment_free")
-    ]
-    for i in reversed(relevant):
-        step, addr, size = int(other.step[i]), int(other.addr[i]), int(other.size[i])
-        if other.action[i] == "segment_free":
-            if addr in live:
-                misfits += 1
-            record = [addr, size, -1, step, NO_ID]
-            live[addr] = record
-            rows.append(record)
-        else:
-            born = live.pop(addr, None)
-            if born is None or born[1] != size:
-                misfits += 1
-            if born is not None:
-                born[2] = step
-    table = np.array(rows, np.int64).reshape(-1, 5).T
-    spans = SegmentSpans(table[0], table[1], table[2], table[3], table[4].astype(np.int32))
-    return spans, misfits
+def segment_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
+    """Return the life of every segment, and how many events did not fit.
 
-
-def segments_at(history: DeviceHistory, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the segments after one step, in address order.
-
-    An expandable segment counts as its runs of mapped memory, as in PyTorch's own snapshots.
-
-    Returns:
-        addresses and sizes, int64, each of shape (n_segments,).
+    Pool and kind are those of the final segments; ``analyse.allocator`` finds some of the others.
     """
-    spans, _ = segment_spans(history.other, history.segments, history.events)
-    there = (spans.start_step <= step) & (step < spans.end_step)
-    starts, ends = _mapped_runs(history, step)
-    address = np.concatenate([spans.address[there], np.array(starts, np.int64)])
-    size = np.concatenate(
-        [spans.size[there], np.array(ends, np.int64) - np.array(starts, np.int64)]
-    )
-    order = np.argsort(address, kind="stable")
-    return address[order], size[order]
+    replay = _Replay(segments, events)
+    relevant = [i for i, name in enumerate(other.action) if name in _GROWS]
+    for i in reversed(relevant):
+        step, low, stream = int(other.step[i]), int(other.addr[i]), int(other.stream[i])
+        span = _Span(low, low + int(other.size[i]), step, stream)
+        match other.action[i]:
+            case "segment_alloc":
+                replay.undo_alloc(span)
+            case "segment_free":
+                replay.undo_free(span)
+            case "segment_map":
+                replay.undo_map(span)
+            case "segment_unmap":
+                replay.undo_unmap(span)
+    return replay.lives(segments), replay.misfits
 
 
-def _mapped_runs(history: DeviceHistory, step: int) -> tuple[list[int], list[int]]:
-    """Undo map and unmap events after a step; returns the runs' starts and ends, in order."""
-    segments, other = history.segments, history.other
-    rows = np.flatnonzero(segments.expandable)
-    starts: list[int] = segments.address[rows].tolist()
-    ends: list[int] = (segments.address[rows] + segments.size[rows]).tolist()
-    for i in range(len(other) - 1, -1, -1):
-        if int(other.step[i]) <= step:
-            break
-        low, high = int(other.addr[i]), int(other.addr[i] + other.size[i])
-        if other.action[i] == "segment_map":
-            _cut(starts, ends, low, high)
-        elif other.action[i] == "segment_unmap":
-            _join(starts, ends, low, high)
-    return starts, ends
+def segments_at(lives: SegmentLives, step: int) -> NDArray[np.int64]:
+    """Return the rows of the segments after one step, in address order."""
+    there = np.flatnonzero((lives.start_step <= step) & (step < lives.end_step))
+    return there[np.argsort(lives.address[there], kind="stable")]
 
 
-def _cut(starts: list[int], ends: list[int], low: int, high: int) -> None:
-    """Take the range out of the runs."""
-    first, last = bisect_right(ends, low), bisect_left(starts, high)
-    left = [(starts[first], low)] if first < last and starts[first] < low else []
-    right = [(high, ends[last - 1])] if first < last and ends[last - 1] > high else []
-    starts[first:last] = [run[0] for run in left + right]
-    ends[first:last] = [run[1] for run in left + right]
+def lives_of(history: DeviceHistory) -> SegmentLives:
+    """Return the segments of a history over time."""
+    return segment_lives(history.other, history.segments, history.events)[0]
 
 
-def _join(starts: list[int], ends: list[int], low: int, high: int) -> None:
-    """Add the range to the runs, joining those that it touches."""
-    first, last = bisect_left(ends, low), bisect_right(starts, high)
-    if first < last:
-        low, high = min(low, starts[first]), max(high, ends[last - 1])
-    starts[first:last] = [low]
-    ends[first:last] = [high]
+@dataclass(slots=True)
+class _Span:
+    """A range of addresses, and the step at which it ends, looking backwards."""
+
+    low: int
+    high: int
+    end: int
+    stream: int
+    family: int = NO_ID
+    final: int = NO_ID
+    expandable: bool = False
+
+
+class _Replay:
+    """The segments that are there, in address order, while the events are undone."""
+
+    def __init__(self, segments: Segments, events: int) -> None:
+        order = np.argsort(segments.address, kind="stable").tolist()
+        self._there = [
+            _Span(
+                int(segments.address[row]),
+                int(segments.address[row] + segments.size[row]),
+                events,
+                int(segments.stream[row]),
+                row,
+                row,
+                bool(segments.expandable[row]),
+            )
+            for row in order
+        ]
+        self._starts = [span.low for span in self._there]
+        self._families = len(segments)
+        self._rows: list[tuple[int, ...]] = []
+        self.misfits = 0
+
+    def undo_alloc(self, made: _Span) -> None:
+        place = bisect_left(self._starts, made.low)
+        found = self._there[place : place + 1]
+        if not found or found[0].low != made.low or found[0].expandable:
+            self.misfits += 1
+            return
+        self.misfits += found[0].high != made.high
+        self._replace(place, place + 1, made.end, [])
+
+    def undo_free(self, gone: _Span) -> None:
+        first, last = self._overlapping(gone)
+        # What is there now has to have come after; the event that made it is missing.
+        self.misfits += last - first
+        gone.family = self._new_family()
+        self._replace(first, last, gone.end, [gone])
+
+    def undo_map(self, mapped: _Span) -> None:
+        first, last = self._overlapping(mapped)
+        covered, rest = 0, []
+        for span in self._there[first:last]:
+            if not span.expandable:
+                rest.append(span)
+                continue
+            covered += min(span.high, mapped.high) - max(span.low, mapped.low)
+            if span.low < mapped.low:
+                rest.append(replace(span, high=mapped.low, end=mapped.end, final=NO_ID))
+            if span.high > mapped.high:
+                rest.append(replace(span, low=mapped.high, end=mapped.end, final=NO_ID))
+        self.misfits += covered != mapped.high - mapped.low
+        self._replace(first, last, mapped.end, rest)
+
+    def undo_unmap(self, gone: _Span) -> None:
+        first, last = self._overlapping(gone)
+        self.misfits += last - first
+        gone.expandable = True
+        if first and self._joins(self._there[first - 1], gone):
+            first -= 1
+        if last < len(self._there) and self._joins(self._there[last], gone):
+            last += 1
+        for span in self._there[first:last]:
+            if span.expandable:
+                gone.low, gone.high = min(gone.low, span.low), max(gone.high, span.high)
+                gone.family = span.family if gone.family == NO_ID else gone.family
+        if gone.family == NO_ID:
+            gone.family = self._new_family()
+        self._replace(first, last, gone.end, [gone])
+
+    def lives(self, segments: Segments) -> SegmentLives:
+        """Close what is left, from before the recording, and lay all out as columns."""
+        self._replace(0, len(self._there), START, [])
+        table = np.array(self._rows, np.int64).reshape(-1, 8).T
+        table = table[:, np.lexsort((table[0], table[2]))]
+        family = table[5].astype(np.int32)
+        pool = np.full(self._families, NO_ID, np.int32)
+        pool[: len(segments)] = segments.pool
+        kind = np.full(self._families, NO_ID, np.int8)
+        kind[: len(segments)] = np.where(segments.large, LARGE, SMALL)
+        return SegmentLives(
+            address=table[0],
+            size=table[1] - table[0],
+            start_step=table[2],
+            end_step=table[3],
+            stream=table[4],
+            pool=pool[family],
+            kind=kind[family],
+            expandable=table[7] == 1,
+            family=family,
+            final=table[6].astype(np.int32),
+        )
+
+    def _new_family(self) -> int:
+        self._families += 1
+        return self._families - 1
+
+    def _overlapping(self, span: _Span) -> tuple[int, int]:
+        first = bisect_right(self._starts, span.low)
+        if first and self._there[first - 1].high > span.low:
+            first -= 1
+        return first, max(first, bisect_left(self._starts, span.high))
+
+    @staticmethod
+    def _joins(span: _Span, gone: _Span) -> bool:
+        """Whether a run of mapped memory next to this range is of the same segment."""
+        touches = span.high == gone.low or span.low == gone.high
+        return touches and span.expandable and span.stream == gone.stream
+
+    def _replace(self, first: int, last: int, start: int, spans: list[_Span]) -> None:
+        """Let what stands there begin at a step, and others stand there before it."""
+        for old in self._there[first:last]:
+            if old not in spans and old.end > start:
+                row = (old.low, old.high, start, old.end, old.stream, old.family, old.final)
+                self._rows.append((*row, old.expandable))
+        self._there[first:last] = spans
+        self._starts[first:last] = [span.low for span in spans]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -160,6 +161,8 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
             " convert the snapshot again."
         ) from error
     except OSError as error:
+        if error.errno == errno.EINVAL:  # a directory that points to before the file
+            raise BundleError(f"{path} is a damaged zip; copy or convert it again.") from error
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 

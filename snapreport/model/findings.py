@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from snapreport.model.recording import Closing as Closing
 from snapreport.model.recording import CurvePeak as CurvePeak
 from snapreport.model.recording import OomEvent as OomEvent
 from snapreport.model.recording import RecordingWarning as RecordingWarning
+from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 
 if TYPE_CHECKING:
@@ -162,6 +165,13 @@ class DeviceFindings:
     answer: str
     """One paragraph: what held the memory at the peak."""
     warnings: tuple[RecordingWarning, ...]
+    find_allocator_use: Callable[[], AllocatorUse]
+    """Works out ``allocator``, which most reporters do without."""
+
+    @cached_property
+    def allocator(self) -> AllocatorUse:
+        """Its segments over time, and the fragmentation after every step."""
+        return self.find_allocator_use()
 
     @property
     def device(self) -> DeviceId:

@@ -38,6 +38,12 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
     }
 
 
+def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
+    use = device.allocator
+    most = int(use.fragmentation[use.most + 1])
+    return None if most < 0 else {"bytes": most, "step": use.most}
+
+
 def _device(device: DeviceFindings) -> dict[str, Any]:
     history, closing = device.history, device.closing
     return {
@@ -52,6 +58,7 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "start": asdict(device.start),
         "peak": asdict(device.peak),
         "end": asdict(device.end),
+        "most_fragmented": _most_fragmented(device),
         "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
         "answer": device.answer,
         "warnings": [asdict(warning) for warning in device.warnings],

@@ -2,7 +2,8 @@
 
 The layout, format 1: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
-the page.
+the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
+the higher bytes are alike, so that gzip makes little of them.
 ``templates/app/lib/payload.ts`` reads it.
 """
 
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
+from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.stack_subset import StackSubset, Strings
 
@@ -45,7 +47,7 @@ class Columns:
         if delta and len(column):
             column = np.diff(column, prepend=0)
         name, typed = _narrowest(column)
-        raw = typed.tobytes()
+        raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
         entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
         padded = raw + bytes(-len(raw) % 8)
         self._parts.append(padded)
@@ -70,7 +72,11 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     columns = Columns()
     strings = Strings()
     subset = StackSubset(history.stacks, _used_stacks(findings))
-    shared = {name: columns.add(values) for name, values in subset.columns(strings).items()}
+    # Most nodes follow their parents, so those grow with them.
+    shared = {
+        name: columns.add(values, delta=name == "node_parent")
+        for name, values in subset.columns(strings).items()
+    }
     shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
     pools = [f"{a},{b}" for a, b in history.pools]
@@ -109,14 +115,9 @@ def _used_stacks(findings: Findings) -> NDArray[np.int64]:
     used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
     for device in findings.devices:
         allocations, other = device.history.allocations, device.history.other
-        used += [allocations.stack, allocations.free_stack]
-        used += [other.stack[_shown_stacks(other.action)]]
+        used += [allocations.stack, allocations.free_stack, other.stack]
     ids = np.unique(np.concatenate(used)).astype(np.int64)
     return ids[ids >= 0]
-
-
-def _shown_stacks(actions: list[str]) -> NDArray[np.bool_]:
-    return np.array([action == "oom" for action in actions], dtype=np.bool_)
 
 
 def _pack_device(
@@ -132,8 +133,11 @@ def _pack_device(
     origin, step_time = _times_by_step(device)
     actions = sorted(set(other.action))
     action_ids = {action: i for i, action in enumerate(actions)}
-    event_stack = np.where(_shown_stacks(other.action), subset.renumber(other.stack), -1)
-    packed = _allocation_columns(allocations, columns)
+    segments = device.allocator.segments
+    addresses = np.unique(np.concatenate([allocations.addr, segments.address, other.addr]))
+    streams = np.unique(np.concatenate([allocations.stream, segments.stream, other.stream]))
+    packed = _allocation_columns(allocations, columns, addresses, streams)
+    packed |= _segment_columns(segments, columns, addresses, streams)
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
         "free_stack": columns.add(subset.renumber(allocations.free_stack)),
@@ -144,9 +148,10 @@ def _pack_device(
         "step_time": columns.add(step_time, delta=True),
         "event_step": columns.add(other.step, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
-        "event_addr": columns.add(other.addr),
+        "event_addr": columns.add(np.searchsorted(addresses, other.addr)),
         "event_size": columns.add(other.size),
-        "event_stack": columns.add(event_stack),
+        "event_stream": columns.add(np.searchsorted(streams, other.stream)),
+        "event_stack": columns.add(subset.renumber(other.stack)),
         "reserved_step": columns.add(device.reserved_steps, delta=True),
         "reserved_bytes": columns.add(device.reserved_bytes),
     }
@@ -160,14 +165,17 @@ def _pack_device(
     }
 
 
-def _allocation_columns(allocations: Allocations, columns: Columns) -> dict[str, Any]:
+def _allocation_columns(
+    allocations: Allocations,
+    columns: Columns,
+    addresses: NDArray[np.int64],
+    streams: NDArray[np.int64],
+) -> dict[str, Any]:
     """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
-    addresses, addr = np.unique(allocations.addr, return_inverse=True)
-    streams, stream = np.unique(allocations.stream, return_inverse=True)
     sizes = (allocations.size, allocations.block_size, allocations.block_size_max)
     classes, size_class = _distinct_rows(sizes)
     return {
-        "addr": columns.add(addr),
+        "addr": columns.add(np.searchsorted(addresses, allocations.addr)),
         "addr_values": columns.add(addresses, delta=True),
         "size_class": columns.add(size_class),
         "class_requested": columns.add(classes[0], delta=True),
@@ -178,9 +186,30 @@ def _allocation_columns(allocations: Allocations, columns: Columns) -> dict[str,
             allocations.free_requested_step - allocations.alloc_step
         ),
         "free_after": columns.add(allocations.free_step - allocations.free_requested_step),
-        "stream": columns.add(stream),
+        "stream": columns.add(np.searchsorted(streams, allocations.stream)),
         "stream_values": columns.add(streams),
         "pool": columns.add(allocations.pool),
+    }
+
+
+def _segment_columns(
+    segments: SegmentLives,
+    columns: Columns,
+    addresses: NDArray[np.int64],
+    streams: NDArray[np.int64],
+) -> dict[str, Any]:
+    """The lives of segments: what is in them at a step, and fragmentation, follow from these."""
+    sizes, size = np.unique(segments.size, return_inverse=True)
+    return {
+        "segment_addr": columns.add(np.searchsorted(addresses, segments.address)),
+        "segment_size": columns.add(size),
+        "segment_size_values": columns.add(sizes, delta=True),
+        "segment_start": columns.add(segments.start_step, delta=True),
+        "segment_life": columns.add(segments.end_step - segments.start_step),
+        "segment_stream": columns.add(np.searchsorted(streams, segments.stream)),
+        "segment_pool": columns.add(segments.pool),
+        "segment_kind": columns.add(segments.kind),
+        "segment_expandable": columns.add(segments.expandable),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.analyse.segment_replay import lives_of
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
@@ -21,6 +22,7 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, FrameTable, StackTable
 
@@ -226,6 +228,9 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         warnings=tuple(
             RecordingWarning("out-of-memory" if spec.ooms else "test", text)
             for text in spec.warnings
+        ),
+        find_allocator_use=lambda: AllocatorUse(
+            lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
         ),
     )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import snapreport
+from snapreport.analyse.amounts import find_fragmentation
+from snapreport.analyse.segment_replay import lives_of
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history
 
@@ -78,6 +81,18 @@ def assert_final_blocks_have_allocations(device: DeviceHistory) -> None:
     assert (rows.block_size[at] == segments.block_size[held]).all()
     assert (rows.block_size_max[at] == segments.block_size[held]).all()
     assert (rows.free_step[at] == device.events).all()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_fragmentation_over_time_is_that_of_single_steps(corpus: Path, name: str) -> None:
+    for device in snapreport.load(corpus / name).findings().devices:
+        history, fragmentation = device.history, device.allocator.fragmentation
+        lives = lives_of(history)
+        steps = np.unique(np.linspace(-1, history.events - 1, 60).astype(int))
+        expected = [find_fragmentation(history, lives, int(step)) for step in steps]
+        assert fragmentation[steps + 1].tolist() == expected
+        for amounts in (device.start, device.peak, device.end):
+            assert fragmentation[amounts.step + 1] == amounts.fragmentation
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -11,7 +11,7 @@ from simulator import Simulator, layouts
 from snapreport.analyse.curves import find_curves, live_at
 from snapreport.analyse.find import find
 from snapreport.analyse.recording import find_closing
-from snapreport.analyse.segment_replay import segments_at
+from snapreport.analyse.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
     device_files,
@@ -85,7 +85,7 @@ def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> N
     for history, _ in device_pairs(simulation):
         assert history.anomalies == {}
         closing = find_closing(history, find_curves(history))
-        assert (closing is None) == (len(history.segments) == 0 == history.events)
+        assert (closing is None) == (not len(history.segments) and not history.events)
         assert closing is None or closing.closes
 
 
@@ -120,7 +120,9 @@ def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -
 @for_simulations(300)
 def test_segments_replayed_forward_are_those_found_backward(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
-        mapped = granules(*segments_at(history, -1))
+        lives = lives_of(history)
+        rows = segments_at(lives, -1)
+        mapped = granules(lives.address[rows], lives.size[rows])
         at = 0
         for step in range(history.events):
             other = history.other
@@ -134,7 +136,8 @@ def test_segments_replayed_forward_are_those_found_backward(simulation: Simulato
                     mapped -= part
                 at += 1
             if step % 7 == 0 or step == history.events - 1:
-                address, size = segments_at(history, step)
+                rows = segments_at(lives, step)
+                address, size = lives.address[rows], lives.size[rows]
                 assert int(size.sum()) == truth.reserved[step + 1]
                 assert granules(address, size) == mapped
         assert mapped == granules(history.segments.address, history.segments.size)

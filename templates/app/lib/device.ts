@@ -21,6 +21,25 @@ export interface Stacks {
   stackSite: Int32Array
 }
 
+/** Every segment that was there at some step, by start: a run of mapped memory that changed is a new one.
+ *
+ * As in `model/segment_lives.py`. Empty where no allocator is known. */
+export interface Segments {
+  count: number
+  address: Float64Array
+  size: Float64Array
+  /** There after the steps s with start <= s < end. */
+  start: Int32Array
+  end: Int32Array
+  /** Places in `streamValues`. */
+  stream: Int32Array
+  /** Places in `pools`, or -1 where nothing tells. */
+  pool: Int32Array
+  /** 0 small, 1 large, -1 where nothing tells. */
+  kind: Int32Array
+  expandable: Int32Array
+}
+
 /** Rows are allocations in birth order; steps as in `model/history.py` (-1 start, events = never). */
 export interface Device {
   id: string
@@ -58,7 +77,10 @@ export interface Device {
   actions: string[]
   eventAddr: Float64Array
   eventSize: Float64Array
+  /** Places in `streamValues`. */
+  eventStream: Int32Array
   eventStack: Int32Array
+  segments: Segments
 }
 
 /** Unpacks the shared frames and stacks. */
@@ -95,6 +117,9 @@ export function readDevice(payload: Payload, index: number): Device {
     freeRequestedStep[i] += allocStep[i]
     freeStep[i] += freeRequestedStep[i]
   }
+  const segmentStart = payload.ints(columns.segment_start)
+  const addrValues = payload.floats(columns.addr_values)
+  const valuesOf = (values: Float64Array, ids: Int32Array) => Float64Array.from(ids, (id) => values[id])
   return {
     id: header.id,
     events: header.events,
@@ -107,7 +132,7 @@ export function readDevice(payload: Payload, index: number): Device {
     freeRequestedStep,
     freeStep,
     addr: payload.ints(columns.addr),
-    addrValues: payload.floats(columns.addr_values),
+    addrValues,
     stack: payload.ints(columns.stack),
     freeStack: payload.ints(columns.free_stack),
     missing: payload.ints(columns.missing),
@@ -126,9 +151,21 @@ export function readDevice(payload: Payload, index: number): Device {
     eventStep: payload.ints(columns.event_step),
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
-    eventAddr: payload.floats(columns.event_addr),
+    eventAddr: valuesOf(addrValues, payload.ints(columns.event_addr)),
     eventSize: payload.floats(columns.event_size),
+    eventStream: payload.ints(columns.event_stream),
     eventStack: payload.ints(columns.event_stack),
+    segments: {
+      count: columns.segment_start.length,
+      address: valuesOf(addrValues, payload.ints(columns.segment_addr)),
+      size: valuesOf(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
+      start: segmentStart,
+      end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
+      stream: payload.ints(columns.segment_stream),
+      pool: payload.ints(columns.segment_pool),
+      kind: payload.ints(columns.segment_kind),
+      expandable: payload.ints(columns.segment_expandable),
+    },
   }
 }
 

@@ -131,8 +131,16 @@ export class Payload {
     return out
   }
 
-  private raw(spec: ColumnSpec): ArrayLike<number> {
-    return new ARRAYS[spec.type](this.bytes, this.area + spec.offset, spec.length)
+  /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
+  private raw({ type, offset, length }: ColumnSpec): ArrayLike<number> {
+    const width = ARRAYS[type].BYTES_PER_ELEMENT
+    const planes = new Uint8Array(this.bytes, this.area + offset, length * width)
+    if (width === 1) return type === "i8" ? new Int8Array(planes.buffer, planes.byteOffset, length) : planes
+    const bytes = new Uint8Array(length * width)
+    for (let plane = 0, at = 0; plane < width; plane++) {
+      for (let to = plane; to < bytes.length; to += width) bytes[to] = planes[at++]
+    }
+    return new ARRAYS[type](bytes.buffer)
   }
 }
 

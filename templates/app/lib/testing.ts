@@ -1,7 +1,7 @@
 /** Makers of small random data for tests. */
 
 import type { Strips } from "./curves"
-import type { Device, Stacks } from "./device"
+import type { Device, Segments, Stacks } from "./device"
 
 /** A repeatable source of numbers in [0, 1). */
 export function random(seed: number): () => number {
@@ -81,6 +81,14 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
   }
 }
 
+/** Segments: address, size, start and end. */
+export function segmentsOf(rows: [address: number, size: number, start: number, end: number][]): Segments {
+  const floats = (column: number) => Float64Array.from(rows, (row) => row[column])
+  const ints = (column: number) => Int32Array.from(rows, (row) => row[column])
+  const none = new Int32Array(rows.length)
+  return { count: rows.length, address: floats(0), size: floats(1), start: ints(2), end: ints(3), stream: none, pool: none.map(() => -1), kind: none, expandable: none }
+}
+
 export const REASONS = ["", "before recording", "recorded without frames"]
 
 /** A device of strips whose blocks are as large as what was requested, with these stacks.
@@ -100,6 +108,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     category: none, compileContext: none, metadata: none, stepTime: new Float64Array(0), timeOriginUs: null,
     reservedStep: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
     eventStep: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
-    eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStack: new Int32Array(0),
+    eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStream: new Int32Array(0), eventStack: new Int32Array(0),
+    segments: segmentsOf([]),
   }
 }

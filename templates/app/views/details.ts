@@ -88,7 +88,7 @@ function streamText(stream: number): string {
 }
 
 /** One call stack, innermost first, with runs of runtime frames folded. */
-function stackView(history: History, title: string, stack: number, reason: string): HTMLElement {
+export function stackView(history: History, title: string, stack: number, reason: string): HTMLElement {
   const { stacks } = history
   const frames = framesOf(stacks, stack)
   if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))

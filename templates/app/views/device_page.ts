@@ -10,9 +10,11 @@ import type { Surface } from "../gl/surface"
 import { Store } from "../store"
 import type { RasterClient } from "../worker/client"
 import { follow, linkOf } from "./address"
+import { AllocatorPanel } from "./allocator"
 import { copyButton } from "./clipboard"
 import { oomDetails } from "./details"
 import { h } from "./dom"
+import { EventsPanel } from "./events"
 import { LinesPanel } from "./lines"
 import { LivePanel } from "./live"
 import { momentBar } from "./moment_bar"
@@ -125,6 +127,8 @@ export class DevicePage {
       { id: "live", title: "Allocations", make: () => new LivePanel(store) },
     ]
     if (store.history.device.summary.stages.length) tabs.push({ id: "stages", title: "Stages", make: () => new StagesPanel(store, zoomTo) })
+    tabs.push({ id: "allocator", title: "Allocator", make: () => new AllocatorPanel(store) })
+    if (store.history.device.events) tabs.push({ id: "events", title: "Events", make: () => new EventsPanel(store) })
     return [...tabs, { id: "recording", title: "Recording", make: () => new RecordingPanel(sections) }]
   }
 

@@ -7,7 +7,7 @@ import pytest
 from snapreport.analyse.amounts import find_fragmentation
 from snapreport.analyse.curves import find_curves
 from snapreport.analyse.find import find
-from snapreport.analyse.segment_replay import segments_at
+from snapreport.analyse.segment_replay import lives_of, segments_at
 from snapreport.model.findings import DeviceFindings
 from tests.builders import BASE, FIRST_US, MIB, TraceBuilder, trace
 
@@ -77,13 +77,13 @@ def test_an_unmap_in_the_middle_leaves_two_runs_and_a_map_joins_them() -> None:
         .event("segment_map", addr=BASE + 6 * MIB, size=2 * MIB)
         .segment(BASE, 8 * MIB, is_expandable=True)
     )
-    history = builder.history()
+    lives = lives_of(builder.history())
     runs = [
         [
             ((a - BASE) // MIB, s // MIB)
-            for a, s in zip(*map(list, segments_at(history, step)), strict=True)
+            for a, s in zip(lives.address[rows].tolist(), lives.size[rows].tolist(), strict=True)
         ]
-        for step in (-1, 0, 1, 2)
+        for rows in (segments_at(lives, step) for step in (-1, 0, 1, 2))
     ]
     assert runs == [[(0, 6)], [(0, 2), (4, 2)], [(0, 6)], [(0, 8)]]
 
@@ -100,7 +100,8 @@ def test_fragmentation_leaves_out_segments_without_a_live_block() -> None:
         .segment(BASE + 40 * MIB, 20 * MIB)
         .segment(BASE + 80 * MIB, 20 * MIB, (2 * MIB, 2 * MIB, "pending"))
     )
-    assert find_fragmentation(builder.history(), -1) == 16 * MIB + 18 * MIB
+    history = builder.history()
+    assert find_fragmentation(history, lives_of(history), -1) == 16 * MIB + 18 * MIB
     end = found(builder).end
     assert end.inactive == 54 * MIB
     assert end.slack == 0

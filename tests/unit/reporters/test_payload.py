@@ -9,10 +9,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from snapreport.analyse.find import find
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import Columns, pack
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
+from tests.builders import BASE, frame, trace
 
 _TYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "i8": "i1", "i16": "<i2", "i32": "<i4"}
 
@@ -27,9 +29,11 @@ class Unpacked:
         self._area = body[(4 + length + 7) // 8 * 8 :]
 
     def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
-        dtype = _TYPES.get(entry["type"], "<f8")
-        raw = np.frombuffer(self._area, dtype, entry["length"], entry["offset"])
-        values = raw.astype(np.float64)
+        dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))
+        size = entry["length"] * dtype.itemsize
+        planes = np.frombuffer(self._area, np.uint8, size, entry["offset"])
+        raw = planes.reshape(dtype.itemsize, entry["length"]).T.copy()
+        values = raw.view(dtype).reshape(-1).astype(np.float64)
         return np.cumsum(values) if entry["delta"] else values
 
     def device(self, name: str, index: int = 0) -> list[float]:
@@ -59,7 +63,8 @@ def test_growing_numbers_are_stored_as_differences() -> None:
     columns = Columns()
     entry = columns.add([1_000_000, 1_000_001, 1_000_003], delta=True)
     assert entry == {"type": "u32", "offset": 0, "length": 3, "delta": True}
-    assert np.frombuffer(columns.tobytes()[:12], "<u4").tolist() == [1_000_000, 1, 2]
+    # All lowest bytes, then all next ones, and so on.
+    assert columns.tobytes()[:12] == bytes([0x40, 1, 2, 0x42, 0, 0, 0x0F, 0, 0, 0, 0, 0])
 
 
 def test_every_allocation_comes_back() -> None:
@@ -126,6 +131,58 @@ def test_the_stack_of_a_failed_request_is_packed() -> None:
     unpacked = unpack(spec)
     assert unpacked.device("event_stack") == [1, -1]
     assert len(unpacked.shared("stack_node")) == 2
+
+
+def test_segments_come_back_with_pool_stream_and_life() -> None:
+    builder = (
+        trace()
+        .event("segment_alloc", addr=BASE, size=2 * MIB, stream=7)
+        .alloc(BASE, 512, stream=7)
+        .free(BASE, stream=7)
+        .event("segment_free", addr=BASE, size=2 * MIB, stream=7)
+        .event("segment_map", addr=BASE + 60 * MIB, size=20 * MIB)
+        .segment(BASE + 40 * MIB, 40 * MIB, is_expandable=True, segment_pool_id=(0, 1))
+    )
+    found = find(builder.file())
+    unpacked = Unpacked(pack(found, findings_as_json(found)))
+    addresses, sizes = unpacked.device("addr_values"), unpacked.device("segment_size_values")
+    streams, pools = unpacked.device("stream_values"), unpacked.header["devices"][0]["pools"]
+    start, pool = unpacked.device("segment_start"), unpacked.device("segment_pool")
+    lives = [
+        (
+            (int(addresses[int(unpacked.device("segment_addr")[k])]) - BASE) // MIB,
+            int(sizes[int(unpacked.device("segment_size")[k])]) // MIB,
+            int(start[k]),
+            int(start[k] + unpacked.device("segment_life")[k]),
+            streams[int(unpacked.device("segment_stream")[k])],
+            pools[int(pool[k])] if pool[k] >= 0 else None,
+            unpacked.device("segment_kind")[k],
+            unpacked.device("segment_expandable")[k],
+        )
+        for k in range(len(start))
+    ]
+    assert lives == [
+        (40, 20, -1, 5, 0, "0,1", 1, 1),
+        (0, 2, 0, 4, 7, None, 0, 0),
+        (40, 40, 5, 6, 0, "0,1", 1, 1),
+    ]
+
+
+def test_other_events_come_back_with_their_streams_and_stacks() -> None:
+    builder = (
+        trace()
+        .event("segment_alloc", addr=BASE, size=2 * MIB, stream=7, frames=[frame("grow")])
+        .event("oom", addr=None, device_free=5, size=9)
+        .segment(BASE, 2 * MIB)
+    )
+    found = find(builder.file())
+    unpacked = Unpacked(pack(found, findings_as_json(found)))
+    addresses, streams = unpacked.device("addr_values"), unpacked.device("stream_values")
+    assert [addresses[int(k)] for k in unpacked.device("event_addr")] == [BASE, 5]
+    assert [streams[int(k)] for k in unpacked.device("event_stream")] == [7, 0]
+    assert unpacked.device("event_size") == [2 * MIB, 9]
+    assert unpacked.device("event_stack") == [0, -1]
+    assert "grow" in unpacked.header["strings"]
 
 
 def test_equal_findings_give_equal_bytes() -> None:

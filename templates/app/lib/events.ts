@@ -1,0 +1,214 @@
+/** Every trace event in step order: those of allocations, and all others. */
+
+import type { Device, Stacks } from "./device"
+import { frameText } from "./frames"
+
+/** Kinds of events; from OTHER on, `kind - OTHER` is a place in the device's actions. */
+export const UNKNOWN = 0
+export const ALLOC = 1
+export const FREE_REQUESTED = 2
+export const FREE_COMPLETED = 3
+/** One event that was both requested and completed: the recording has only one kind of free. */
+export const FREE = 4
+export const OTHER = 5
+
+const NAMES = ["unknown", "alloc", "free_requested", "free_completed", "free"]
+
+/** What happened at each step, in columns. */
+export class EventTable {
+  /** One per step. */
+  readonly kind: Uint8Array
+  /** The allocation, or the place among the other events; -1 where nothing tells. */
+  readonly ref: Int32Array
+  /** How often each kind occurs. */
+  readonly counts: number[]
+
+  constructor(readonly device: Device, private readonly stacks: Stacks) {
+    const { events } = device
+    this.kind = new Uint8Array(events)
+    this.ref = new Int32Array(events).fill(-1)
+    const put = (step: number, kind: number, ref: number) => {
+      if (step < 0 || step >= events) return
+      this.kind[step] = kind
+      this.ref[step] = ref
+    }
+    // What a lost free is closed by is an event of its own, which comes after it here.
+    for (let i = 0; i < device.count; i++) {
+      const [requested, completed] = [device.freeRequestedStep[i], device.freeStep[i]]
+      put(requested, FREE_REQUESTED, i)
+      put(completed, requested === completed ? FREE : FREE_COMPLETED, i)
+    }
+    for (let i = 0; i < device.count; i++) put(device.allocStep[i], ALLOC, i)
+    device.eventStep.forEach((step, k) => put(step, OTHER + device.eventAction[k], k))
+    this.counts = new Array<number>(OTHER + device.actions.length).fill(0)
+    for (const kind of this.kind) this.counts[kind]++
+  }
+
+  nameOf(kind: number): string {
+    return kind < OTHER ? NAMES[kind] : this.device.actions[kind - OTHER]
+  }
+
+  actionOf(step: number): string {
+    return this.nameOf(this.kind[step])
+  }
+
+  /** The allocation that the event is about, or -1. */
+  allocationOf(step: number): number {
+    return this.kind[step] < OTHER ? this.ref[step] : -1
+  }
+
+  /** The place of an event that is none of an allocation, or -1. */
+  otherOf(step: number): number {
+    return this.kind[step] < OTHER ? -1 : this.ref[step]
+  }
+
+  /** Bytes, as the event says: requested ones for allocations. */
+  sizeOf(step: number): number {
+    const ref = this.ref[step]
+    if (ref < 0) return 0
+    return this.kind[step] < OTHER ? this.device.requested[ref] : this.device.eventSize[ref]
+  }
+
+  /** Null where the event has none: a failed request tells the device's free bytes instead. */
+  addressOf(step: number): number | null {
+    const ref = this.ref[step]
+    if (ref < 0) return null
+    if (this.kind[step] < OTHER) return this.device.addrValues[this.device.addr[ref]]
+    const action = this.actionOf(step)
+    return action === "oom" || action === "snapshot" ? null : this.device.eventAddr[ref]
+  }
+
+  /** Null where nothing tells. */
+  streamOf(step: number): number | null {
+    const ref = this.ref[step]
+    if (ref < 0) return null
+    const { stream, eventStream, streamValues } = this.device
+    return streamValues[this.kind[step] < OTHER ? stream[ref] : eventStream[ref]]
+  }
+
+  /** The event's own call stack, or -1. */
+  stackOf(step: number): number {
+    const ref = this.ref[step]
+    if (ref < 0) return -1
+    const kind = this.kind[step]
+    return (kind >= OTHER ? this.device.eventStack : kind === ALLOC ? this.device.stack : this.device.freeStack)[ref]
+  }
+
+  /** The stack to name the event by: its own, or that of the allocation it frees. */
+  tellingStack(step: number): number {
+    const own = this.stackOf(step)
+    const allocation = this.allocationOf(step)
+    const some = own >= 0 && this.stacks.stackSite[own] >= 0
+    return some || allocation < 0 ? own : this.device.stack[allocation]
+  }
+
+  /** Steps of the events that a filter lets through, in order. */
+  select(filter: EventFilter): Int32Array {
+    const { kind } = this
+    const found = new Int32Array(kind.length)
+    const wanted = this.counts.map((_, k) => filter.actions.size === 0 || filter.actions.has(this.nameOf(k)))
+    const texts = filter.texts.map((text) => matchingStacks(this.stacks, text))
+    const { sizes, addresses } = filter
+    let count = 0
+    for (let step = 0; step < kind.length; step++) {
+      if (!wanted[kind[step]]) continue
+      if (sizes.length || addresses.length) {
+        const size = this.sizeOf(step)
+        if (!sizes.every(([least, most]) => least <= size && size <= most)) continue
+        if (addresses.length && !this.touches(step, size, addresses)) continue
+      }
+      if (texts.length) {
+        const stack = this.tellingStack(step)
+        if (stack < 0 || !texts.every((matches) => matches[stack])) continue
+      }
+      found[count++] = step
+    }
+    return found.slice(0, count)
+  }
+
+  private touches(step: number, size: number, addresses: number[]): boolean {
+    const low = this.addressOf(step)
+    return low !== null && addresses.every((address) => low <= address && address < low + Math.max(size, 1))
+  }
+}
+
+/** For each stack, whether a frame's function or file holds a text. */
+function matchingStacks(stacks: Stacks, text: string): Uint8Array {
+  const wanted = text.toLowerCase()
+  const strings = stacks.strings.map((string) => string.toLowerCase().includes(wanted))
+  const frames = Uint8Array.from(stacks.frameName, (name, frame) =>
+    Number(strings[name] || strings[stacks.frameFile[frame]] || frameText(stacks, frame).place.toLowerCase().includes(wanted)))
+  const nodes = new Uint8Array(stacks.nodeFrame.length)
+  for (let node = 0; node < nodes.length; node++) {
+    const parent = stacks.nodeParent[node] // a smaller id
+    nodes[node] = frames[stacks.nodeFrame[node]] | (parent < 0 ? 0 : nodes[parent])
+  }
+  return Uint8Array.from(stacks.stackNode, (node) => (node < 0 ? 0 : nodes[node]))
+}
+
+/** What a search asks for: any of the actions, and all of the rest. */
+export interface EventFilter {
+  actions: Set<string>
+  /** Least and most bytes, both included. */
+  sizes: [least: number, most: number][]
+  /** The event's memory holds these. */
+  addresses: number[]
+  texts: string[]
+}
+
+const UNITS: Record<string, number> = { "": 1, b: 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
+const SIZE = String.raw`(\d+(?:\.\d+)?)(b|[kmgt](?:i?b)?)?`
+const BOUND = new RegExp(`^(>=|<=|>|<|=)?${SIZE}$`, "i")
+const RANGE = new RegExp(`^${SIZE}(?:\\.\\.|-)${SIZE}$`, "i")
+
+/** Reads a search: actions, sizes (`1MiB`, `>=512k`, `1M..4M`), addresses (`0x7f..`), and text; quotes make anything text. */
+export function parseFilter(search: string, actions: readonly string[]): EventFilter {
+  const filter: EventFilter = { actions: new Set(), sizes: [], addresses: [], texts: [] }
+  for (const [, quoted, word] of search.matchAll(/"([^"]*)"?|(\S+)/g)) {
+    const sizes = word ? parseSizes(word) : null
+    if (!word) {
+      if (quoted) filter.texts.push(quoted)
+    } else if (actions.includes(word)) filter.actions.add(word)
+    else if (sizes) filter.sizes.push(sizes)
+    else if (/^0x[0-9a-f]+$/i.test(word)) filter.addresses.push(parseInt(word, 16))
+    else filter.texts.push(word)
+  }
+  return filter
+}
+
+/** Least and most bytes of one word, or null: a bare number is text, for it may be a line. */
+function parseSizes(word: string): [number, number] | null {
+  const bound = BOUND.exec(word)
+  if (bound) {
+    const [, sign, count, unit] = bound
+    if (!sign && !unit) return null
+    const bytes = inBytes(count, unit)
+    switch (sign) {
+      case ">=": return [bytes, Infinity]
+      case "<=": return [0, bytes]
+      case ">": return [bytes + 1, Infinity]
+      case "<": return [0, bytes - 1]
+      default: return [bytes, bytes]
+    }
+  }
+  const range = RANGE.exec(word)
+  if (!range || !(range[2] || range[4])) return null
+  return [inBytes(range[1], range[2] ?? range[4]), inBytes(range[3], range[4] ?? range[2])]
+}
+
+/** Units count by 1024, with or without their `iB`. */
+function inBytes(count: string, unit = ""): number {
+  return Math.round(Number(count) * UNITS[unit.toLowerCase().replace(/i?b$/, "")])
+}
+
+/** The first place from which steps are at least `step`; steps ascend. */
+export function placeOf(steps: Int32Array, step: number): number {
+  let low = 0
+  let high = steps.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (steps[middle] < step) low = middle + 1
+    else high = middle
+  }
+  return low
+}

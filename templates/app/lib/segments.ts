@@ -1,0 +1,221 @@
+/** The allocator's memory after a step: segments, the blocks in them, and what each part is. */
+
+import type { Device } from "./device"
+
+/** What a stretch of a segment is. Slack is a part of the blocks that are allocated or awaiting free. */
+export const ALLOCATED = 0
+export const PENDING = 1
+export const INACTIVE = 2
+
+/** Bytes of one segment, or of several. `allocated + pending + inactive = reserved`; slack is in the first two. */
+export interface Use {
+  segments: number
+  reserved: number
+  allocated: number
+  /** Freed, but another stream may still use it. */
+  pending: number
+  /** What is requested of `pending`. */
+  pendingRequested: number
+  slack: number
+  inactive: number
+  /** The inactive bytes of segments that hold a live block. */
+  fragmentation: number
+  /** The largest stretch that is free: a larger request takes more memory from the driver. */
+  largestFree: number
+  /** Live allocations. */
+  count: number
+}
+
+/** Segments that serve the same requests: of one pool, stream and kind. */
+export interface Group {
+  /** Place in the device's pools, or -1 where nothing tells. */
+  pool: number
+  /** Place in the device's streams. */
+  stream: number
+  /** 0 small, 1 large, -1 where nothing tells. */
+  kind: number
+  use: Use
+  /** Places in the layout's segments, by address. */
+  members: number[]
+}
+
+/** All segments after one step, in address order, with their blocks and gaps laid end to end. */
+export interface Layout {
+  step: number
+  /** Rows of `device.segments`. */
+  rows: Int32Array
+  uses: Use[]
+  /** Blocks of segment k: [first[k], first[k + 1]). */
+  first: Int32Array
+  /** Bytes from the segment's start. */
+  offset: Float64Array
+  size: Float64Array
+  /** The allocation in it, or -1 in a gap. */
+  allocation: Int32Array
+  state: Uint8Array
+  total: Use
+  groups: Group[]
+  /** Live allocations that no known segment holds: their segment events are missing. */
+  outside: number
+}
+
+const NOTHING: Use = { segments: 0, reserved: 0, allocated: 0, pending: 0, pendingRequested: 0, slack: 0, inactive: 0, fragmentation: 0, largestFree: 0, count: 0 }
+
+/** Lays out segments and blocks after a step. */
+export function layOut(device: Device, step: number): Layout {
+  const { segments } = device
+  const rows = segmentsAt(device, step)
+  const live = byAddress(device, step)
+  const first = new Int32Array(rows.length + 1)
+  // Each block may leave a gap behind it, and each segment begins with one.
+  const most = 2 * live.length + rows.length
+  const [offset, size] = [new Float64Array(most), new Float64Array(most)]
+  const allocation = new Int32Array(most)
+  const state = new Uint8Array(most)
+  const uses: Use[] = []
+  let [at, next, outside] = [0, 0, 0]
+  const add = (from: number, to: number, of: number, what: number) => {
+    if (to <= from) return
+    offset[at] = from
+    size[at] = to - from
+    allocation[at] = of
+    state[at++] = what
+  }
+  for (let k = 0; k < rows.length; k++) {
+    const low = segments.address[rows[k]]
+    const bytes = segments.size[rows[k]]
+    const use: Use = { ...NOTHING, segments: 1, reserved: bytes }
+    let free = 0 // where the last block ended
+    first[k] = at
+    const gap = (to: number) => {
+      add(free, to, -1, INACTIVE)
+      use.largestFree = Math.max(use.largestFree, to - free)
+    }
+    for (; next < live.length; next++) {
+      const id = live[next]
+      const from = device.addrValues[device.addr[id]] - low
+      if (from >= bytes) break
+      if (from < 0) {
+        outside++
+        continue
+      }
+      const pending = device.freeRequestedStep[id] <= step
+      use[pending ? "pending" : "allocated"] += device.block[id]
+      if (pending) use.pendingRequested += device.requested[id]
+      use.slack += device.block[id] - device.requested[id]
+      use.count++
+      gap(from)
+      const end = Math.min(from + device.block[id], bytes)
+      add(Math.max(from, free), end, id, pending ? PENDING : ALLOCATED)
+      free = Math.max(free, end)
+    }
+    gap(bytes)
+    use.inactive = bytes - use.allocated - use.pending
+    use.fragmentation = use.allocated + use.pending > 0 ? use.inactive : 0
+    uses.push(use)
+  }
+  first[rows.length] = at
+  outside += live.length - next
+  return {
+    step, rows, uses, first, outside, total: sum(uses), groups: groupsOf(device, rows, uses),
+    offset: offset.slice(0, at), size: size.slice(0, at), allocation: allocation.slice(0, at), state: state.slice(0, at),
+  }
+}
+
+/** Rows of the segments after a step, in address order. */
+export function segmentsAt({ segments }: Device, step: number): Int32Array {
+  const rows: number[] = []
+  for (let row = 0; row < segments.count && segments.start[row] <= step; row++) if (step < segments.end[row]) rows.push(row)
+  return Int32Array.from(rows).sort((a, b) => segments.address[a] - segments.address[b])
+}
+
+/** The place of the segment that holds an address, or -1. */
+export function segmentAround({ segments }: Device, { rows }: Layout, address: number): number {
+  let low = 0
+  let high = rows.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (segments.address[rows[middle]] <= address) low = middle + 1
+    else high = middle
+  }
+  const k = low - 1
+  return k >= 0 && address < segments.address[rows[k]] + segments.size[rows[k]] ? k : -1
+}
+
+/** The block that holds an allocation, or -1 where it is in no known segment. */
+export function blockOf(device: Device, layout: Layout, id: number): number {
+  const k = segmentAround(device, layout, device.addrValues[device.addr[id]])
+  for (let b = k < 0 ? 0 : layout.first[k]; k >= 0 && b < layout.first[k + 1]; b++) if (layout.allocation[b] === id) return b
+  return -1
+}
+
+/** The segment of a block. */
+export function segmentOfBlock({ first }: Layout, block: number): number {
+  let low = 0
+  let high = first.length - 1
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (first[middle + 1] <= block) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Allocations live after a step, until their free is completed, by address. */
+function byAddress(device: Device, step: number): Int32Array {
+  const { allocStep, freeStep, addr, count } = device
+  const keys = new Float64Array(count)
+  let n = 0
+  // Ids of addresses ascend with them. One number sorts natively, a comparison takes ten times as long.
+  for (let i = 0; i < count && allocStep[i] <= step; i++) if (step < freeStep[i]) keys[n++] = addr[i] * count + i
+  return Int32Array.from(keys.subarray(0, n).sort(), (key) => key % count)
+}
+
+function groupsOf(device: Device, rows: Int32Array, uses: Use[]): Group[] {
+  const { pool, stream, kind } = device.segments
+  const found = new Map<string, Group>()
+  rows.forEach((row, k) => {
+    const key = `${pool[row]} ${stream[row]} ${kind[row]}`
+    let group = found.get(key)
+    if (!group) found.set(key, group = { pool: pool[row], stream: stream[row], kind: kind[row], use: NOTHING, members: [] })
+    group.members.push(k)
+  })
+  const groups = [...found.values()]
+  for (const group of groups) group.use = sum(group.members.map((k) => uses[k]))
+  return groups.sort((a, b) => rank(device, a.pool) - rank(device, b.pool) || a.stream - b.stream || b.kind - a.kind)
+}
+
+/** The default pool comes first, then private ones, then what is not known. */
+function rank(device: Device, pool: number): number {
+  return pool < 0 ? device.pools.length + 1 : isPrivate(device, pool) ? pool + 1 : 0
+}
+
+/** Whether a pool is of a CUDA graph or a `MemPool`; that of id 0,0 serves everyone. */
+export function isPrivate({ pools }: Device, pool: number): boolean {
+  return pool >= 0 && pools[pool] !== "0,0"
+}
+
+/** The sum of several; of the largest free stretches, the largest. */
+export function sum(uses: Use[]): Use {
+  const total = { ...NOTHING }
+  for (const use of uses) {
+    for (const name of Object.keys(total) as (keyof Use)[]) total[name] += name === "largestFree" ? 0 : use[name]
+    total.largestFree = Math.max(total.largestFree, use.largestFree)
+  }
+  return total
+}
+
+/** What to call a pool. */
+export function poolText(device: Device, pool: number): string {
+  if (pool < 0) return "pool not recorded"
+  return isPrivate(device, pool) ? `private pool ${device.pools[pool]}` : "default pool"
+}
+
+export function streamText(device: Device, stream: number): string {
+  const value = device.streamValues[stream]
+  return value === 0 ? "default stream" : `stream 0x${value.toString(16)}`
+}
+
+export function kindText(kind: number): string {
+  return kind < 0 ? "kind not known" : kind ? "large" : "small"
+}

@@ -1,0 +1,146 @@
+/** Every trace event, in a list that stays exact at any length; a search leaves some of them. */
+
+import type { EventTable as Table } from "../lib/events"
+import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf } from "../lib/events"
+import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
+import { missingReason } from "../lib/device"
+import { frameText } from "../lib/frames"
+import type { State, Store } from "../store"
+import { h } from "./dom"
+import type { Panel } from "./panels"
+import { stackView } from "./details"
+import { VirtualList } from "./virtual_list"
+
+const AROUND = 6
+const HINT = "function or file, 0x address, 1MiB, >=512k, 1M..4M"
+
+export class EventsPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly table: Table
+  private readonly list: VirtualList
+  private readonly search: HTMLInputElement
+  private readonly chips: HTMLButtonElement[]
+  private readonly count = h("span", { class: "range", role: "status" })
+  private readonly detail = h("div", { class: "event-detail" })
+  private readonly actions: string[]
+  private steps: Int32Array
+  private typed = ""
+  private timer = 0
+  /** The step that this list itself moved the cursor to. */
+  private own = -2
+
+  constructor(private readonly store: Store) {
+    const { device, stacks } = store.history
+    this.table = new EventTable(device, stacks)
+    this.steps = Int32Array.from(this.table.kind.keys())
+    const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
+    this.actions = present.map(({ kind }) => this.table.nameOf(kind))
+    this.search = h("input", {
+      type: "search", class: "event-search", placeholder: HINT, "aria-label": `Search: ${HINT}`, spellcheck: "false",
+      input: () => {
+        clearTimeout(this.timer)
+        this.timer = setTimeout(() => store.set({ search: this.search.value }), 120) as unknown as number
+      },
+      keydown: (event: KeyboardEvent) => event.key === "Enter" && this.list.element.focus(),
+    })
+    this.chips = present.map(({ kind, count }) => h("button", {
+      type: "button", class: "chip", "aria-pressed": "false", "data-action": this.table.nameOf(kind), click: () => this.toggle(this.table.nameOf(kind)),
+    }, this.table.nameOf(kind), h("small", {}, ` ${formatCount(count)}`)))
+    this.list = new VirtualList({
+      label: "Events", class: "events-list", empty: "No event is like that.",
+      columns: [
+        { title: "Step", class: "num" }, { title: "Time", class: "num" }, { title: "Action", class: "action" }, { title: "Size", class: "num" },
+        { title: "Address", class: "num" }, { title: "Stream", class: "num" }, { title: "Call site" },
+      ],
+      count: () => this.steps.length,
+      row: (k) => this.row(this.steps[k]),
+      rowClass: (k) => (this.steps[k] === store.state.cursor ? "now" : null),
+      rowAttributes: (k) => ({ "data-step": String(this.steps[k]) }),
+      onSelect: (k) => this.go(this.steps[k]),
+    })
+    this.element = h("div", {},
+      h("div", { class: "toolbar event-filter" }, this.search, h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips), this.count),
+      this.list.element, this.detail)
+  }
+
+  update(state: State, before: State | null): void {
+    if (state.search !== this.typed || !before) this.filter(state.search)
+    if (!before || state.cursor !== before.cursor) {
+      this.list.refresh()
+      if (state.cursor !== this.own) this.reveal(state.cursor)
+      this.own = -2
+      this.tell(state.cursor)
+    }
+  }
+
+  /** Leaves the events that a search asks for. */
+  private filter(search: string): void {
+    this.typed = search
+    if (this.search.value !== search) this.search.value = search
+    const filter = parseFilter(search, this.actions)
+    this.steps = this.table.select(filter)
+    for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
+    const all = this.table.kind.length
+    this.count.textContent = this.steps.length === all ? plural(all, "event") : `${formatCount(this.steps.length)} of ${plural(all, "event")}`
+    this.list.refresh()
+    this.reveal(this.store.state.cursor)
+  }
+
+  /** Puts the word of an action into the search, or takes it out. */
+  private toggle(action: string): void {
+    const words = this.search.value.split(/\s+/).filter(Boolean)
+    const without = words.filter((word) => word !== action)
+    this.store.set({ search: (without.length < words.length ? without : [...words, action]).join(" ") })
+  }
+
+  /** Brings the event at a step into sight, or the one before it. */
+  private reveal(step: number): void {
+    const at = placeOf(this.steps, step)
+    const row = this.steps[at] === step ? at : at - 1
+    this.list.selected = this.steps[at] === step ? at : -1
+    // With its neighbours: what led to an event is as telling as the event.
+    for (const near of [row + AROUND, row - AROUND, row]) this.list.reveal(Math.min(Math.max(near, 0), this.steps.length - 1))
+  }
+
+  private go(step: number): void {
+    const allocation = this.table.allocationOf(step)
+    const oom = this.store.history.ooms.findIndex((each) => each.step === step)
+    this.own = step
+    this.store.goTo(step, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
+  }
+
+  /** The call stack of the event at a step. */
+  private tell(step: number): void {
+    const { table, store: { history } } = this
+    const title = `Call stack of ${step < 0 ? "" : table.actionOf(step)} at step ${formatCount(step)}`
+    const born = step >= 0 && table.kind[step] === ALLOC
+    const reason = born ? missingReason(history.device, table.allocationOf(step)) : "No call stack was recorded for this event."
+    this.detail.replaceChildren(...step < 0 ? [] : [stackView(history, title, table.stackOf(step), reason)])
+  }
+
+  private row(step: number): (Node | string)[] {
+    const { table, store } = this
+    const time = store.history.timeOf(step)
+    const size = table.sizeOf(step)
+    const address = table.addressOf(step)
+    const stream = table.streamOf(step)
+    const kind = table.kind[step]
+    const action = table.actionOf(step)
+    const tone = action === "oom" ? "danger" : kind === ALLOC ? "grows" : kind <= FREE_COMPLETED ? "shrinks" : "other"
+    return [
+      formatCount(step), time === null ? "" : formatDuration(time), h("span", { class: `action-${tone}` }, action),
+      h("span", { title: formatExact(size) }, formatBytes(size)), address === null ? "" : formatAddress(address),
+      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream), this.site(step),
+    ]
+  }
+
+  private site(step: number): HTMLElement | string {
+    const { stacks } = this.store.history
+    const own = this.table.stackOf(step)
+    const stack = this.table.tellingStack(step)
+    const frame = stack < 0 ? -1 : stacks.stackSite[stack]
+    if (frame < 0) return ""
+    const { name, fullName, place } = frameText(stacks, frame)
+    return h("span", { title: fullName, class: stack === own ? null : "muted" }, stack !== own && "allocated by ", h("code", {}, name), " ", h("small", {}, place))
+  }
+}

@@ -1,0 +1,308 @@
+"""The panel of the allocator: segments, blocks and fragmentation on the page are the analysis'."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import snapreport
+from snapreport.analyse.curves import live_at
+from snapreport.analyse.segment_replay import segments_at
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.snapshot import BLOCK_STATES
+from snapreport.units import format_bytes, format_count
+from tests.browser.conftest import Opener
+from tests.browser.test_page import until
+from tests.browser.test_samples import snapshots
+from tests.builders import BASE, MIB, TraceBuilder, trace
+
+pytestmark = pytest.mark.browser
+
+_SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
+_STATES = dict(zip(BLOCK_STATES, ("allocated", "awaiting free", "free"), strict=True))
+
+
+def sample(name: str) -> Findings:
+    return snapreport.load(_SAMPLES / name).findings()
+
+
+def open_panel(open_page: Opener, found: Findings) -> Page:
+    page = open_page(found).page
+    page.wait_for_selector("html[data-complete]")
+    page.get_by_role("tab", name="Allocator").locator("visible=true").click()
+    return page
+
+
+def go_to(page: Page, step: int) -> None:
+    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
+    page.keyboard.press("Enter")
+    expect(page.locator(".allocator")).to_have_attribute("data-step", str(step))
+
+
+def exact(element: Locator) -> int:
+    """The bytes that an element's title gives."""
+    title = element.get_attribute("title")
+    assert title is not None
+    return int(title.removesuffix(" bytes").replace(",", ""))
+
+
+def some_steps(device: DeviceFindings) -> list[int]:
+    last = device.history.events - 1
+    return sorted({-1, device.peak.step, device.allocator.most, last // 3, last})
+
+
+def built(builder: TraceBuilder) -> Findings:
+    return snapreport.Snapshot(builder.file()).findings()
+
+
+@pytest.mark.parametrize("path", snapshots(), ids=lambda path: path.name)
+def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(
+    open_page: Opener, path: Path
+) -> None:
+    found = snapreport.load(path).findings()
+    device = found.devices[found.default]
+    if "reserved" not in device.curves or not (
+        device.history.events or len(device.history.segments)
+    ):
+        return
+    page = open_panel(open_page, found)
+    for step in some_steps(device):
+        if device.recorded:
+            go_to(page, step)
+        elif step != device.history.events - 1:
+            continue
+        requested, active, reserved = (
+            int(device.curves[curve][step + 1]) for curve in ("requested", "active", "reserved")
+        )
+        fragmentation = int(device.allocator.fragmentation[step + 1])
+        wanted = {
+            "reserved": reserved,
+            "slack": active - requested,
+            "fragmentation": fragmentation,
+            "returnable": reserved - active - fragmentation,
+        }
+        shown = {part: exact(page.locator(f"[data-part={part}] dd")) for part in wanted}
+        assert shown == wanted
+        assert page.locator(".allocator .note:visible").count() == (reserved == 0)
+        parts = page.locator("[data-part]:not([data-part=reserved]) dd").all()
+        assert sum(map(exact, parts)) == reserved
+
+
+@pytest.mark.parametrize("name", ["private_pool.json", "two_streams.pickle"])
+def test_pools_and_streams_add_up_as_the_analysis_does(open_page: Opener, name: str) -> None:
+    found = sample(name)
+    device = found.devices[0]
+    page = open_panel(open_page, found)
+    for step in some_steps(device):
+        go_to(page, step)
+        shown = [
+            [cell.inner_text() for cell in row.locator("th, td").all()]
+            for row in page.locator(".pools tbody tr").all()
+        ]
+        assert sorted(shown) == sorted(pools(found, device, step))
+
+
+def pools(found: Findings, device: DeviceFindings, step: int) -> list[list[str]]:
+    """The table of pools and streams, worked out segment by segment."""
+    lives, rows = device.allocator.segments, device.history.allocations
+    sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0] * 8)
+    for row in segments_at(lives, step):
+        low, high = lives.address[row], lives.address[row] + lives.size[row]
+        inside = (rows.addr >= low) & (rows.addr < high) & live_at(device.history, step, "active")
+        pending = inside & ~live_at(device.history, step, "allocated")
+        used = int(rows.block_size[inside].sum())
+        pool = found.history.pools[lives.pool[row]] if lives.pool[row] >= 0 else None
+        key = (
+            "pool not recorded" if pool is None
+            else "default pool" if pool == (0, 0) else f"private pool {pool[0]},{pool[1]}",
+            f"stream {hex(lives.stream[row])}" if lives.stream[row] else "default stream",
+            ("kind not known", "small", "large")[lives.kind[row] + 1],
+        )  # fmt: skip
+        idle = int(lives.size[row]) - used
+        amounts = (
+            1,
+            int(lives.size[row]),
+            used - int(rows.block_size[pending].sum()),
+            int(rows.block_size[pending].sum()),
+            used - int(rows.size[inside].sum()),
+            idle,
+            idle if used else 0,
+            0,
+        )
+        sums[key] = [a + b for a, b in zip(sums[key], amounts, strict=True)]
+        order = np.argsort(rows.addr[inside])
+        starts = np.append(rows.addr[inside][order], high)
+        ends = np.append(low, (rows.addr + rows.block_size)[inside][order])
+        sums[key][-1] = max(sums[key][-1], int((starts - ends).max()))
+    return [
+        [*key, format_count(count), *map(format_bytes, amounts)]
+        for key, (count, *amounts) in sums.items()
+    ]
+
+
+def test_the_blocks_of_every_segment_are_those_of_the_snapshot(open_page: Opener) -> None:
+    found = sample("private_pool.json")
+    device = found.devices[0]
+    segments = device.history.segments
+    page = open_panel(open_page, found)
+    go_to(page, device.history.events - 1)
+    seen = {}
+    for _ in range(len(segments)):
+        heading = page.locator(".segment-blocks h3").inner_text()
+        address = int(re.search(r"0x[0-9a-f]+", heading)[0], 16)  # type: ignore[index]
+        rows = page.locator(".blocks-list [data-row]").all()
+        seen[address] = [
+            (int(cells[1], 16), cells[2], cells[3])
+            for cells in ([cell.inner_text() for cell in row.locator("> *").all()] for row in rows)
+        ]
+        page.get_by_role("button", name="The next segment").click()
+    wanted: dict[int, list[tuple[int, str, str]]] = defaultdict(list)
+    for block in range(len(segments.block_address)):
+        row = int(segments.block_segment[block])
+        wanted[int(segments.address[row])].append(
+            (
+                int(segments.block_address[block]),
+                _STATES[BLOCK_STATES[segments.block_state[block]]],
+                format_bytes(int(segments.block_size[block])),
+            )
+        )
+    assert seen == wanted
+
+
+def test_private_pools_stand_in_envelopes(open_page: Opener) -> None:
+    found = sample("private_pool.json")
+    page = open_panel(open_page, found)
+    go_to(page, found.devices[0].history.events - 1)
+    names = page.locator(".pool.envelope h4").all_inner_texts()
+    pools = {found.history.pools[row] for row in found.devices[0].history.segments.pool.tolist()}
+    assert names == [f"Private pool {a},{b}" for a, b in sorted(pools - {(0, 0)})]
+    expect(page.locator(".pool:not(.envelope) h4")).to_have_text("Default pool")
+
+
+def test_fragmentation_over_time_leads_to_its_most_and_moves_the_cursor(open_page: Opener) -> None:
+    found = sample("expandable_segments.pickle.zst")
+    device = found.devices[0]
+    values = device.allocator.fragmentation
+    page = open_panel(open_page, found)
+    most = page.locator("[data-most]")
+    expect(most).to_have_text(
+        f"{format_bytes(int(values.max()))} at step {format_count(device.allocator.most)}"
+    )
+    most.click()
+    expect(page.locator(".allocator")).to_have_attribute("data-step", str(device.allocator.most))
+    slider = page.get_by_role("slider", name="Fragmentation")
+    for key, step in (("ArrowLeft", device.allocator.most - 1), ("Home", -1), ("ArrowRight", 0)):
+        slider.press(key)
+        expect(slider).to_have_attribute("aria-valuenow", str(step))
+        text = "start" if step < 0 else f"step {format_count(step)}"
+        value = format_bytes(int(values[step + 1]))
+        expect(slider).to_have_attribute("aria-valuetext", f"{text}: {value}")
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
+    events = device.history.events
+    until(page, f"Math.abs(document.querySelector('.allocator').dataset.step - {events / 2}) < 4")
+
+
+def test_a_click_on_a_block_pins_its_allocation(open_page: Opener) -> None:
+    builder = (
+        trace()
+        .alloc(BASE, 8 * MIB)
+        .alloc(BASE + 8 * MIB, 4 * MIB)
+        .segment(BASE, 16 * MIB, (8 * MIB, 8 * MIB, "live"), (4 * MIB, 4 * MIB, "live"))
+    )
+    page = open_panel(open_page, built(builder))
+    marks = page.locator(".strip .marks")
+    box = marks.bounding_box()
+    assert box is not None
+    # Three rows of a third each: the second block begins in the middle of the second.
+    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + 22 + 8)
+    details = page.locator(".side .details")
+    expect(details).to_have_attribute("data-allocation", "1")
+    expect(details).to_contain_text("4.00 MiB")
+    expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "1")
+    expect(page.locator(".blocks-list .now")).to_contain_text("8.00 MiB")
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 44 + 8)
+    expect(page.locator(".segment-map .tooltip")).to_contain_text("free, in a segment that is in")
+    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 8)
+    expect(page.locator(".segment-map .tooltip")).to_contain_text("stacks not recorded")
+
+
+def test_keys_walk_through_blocks_and_segments(open_page: Opener) -> None:
+    builder = (
+        trace()
+        .alloc(BASE, 8 * MIB)
+        .event("snapshot")
+        .segment(BASE, 16 * MIB, (8 * MIB, 8 * MIB, "live"))
+        .segment(BASE + 64 * MIB, 20 * MIB)
+    )
+    page = open_panel(open_page, built(builder))
+    map_ = page.get_by_role("application", name="Segments")
+    said = page.locator(".block-said")
+    expect(said).to_contain_text("8.00 MiB allocated")
+    map_.press("ArrowRight")
+    expect(said).to_contain_text("8.00 MiB free; 8.00 MiB into the segment")
+    map_.press("ArrowRight")
+    expect(said).to_contain_text("20.00 MiB free; 0 B into the segment")
+    map_.press("ArrowUp")
+    map_.press("Enter")
+    expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "0")
+
+
+def test_the_bars_have_the_colours_of_what_is_in_them(open_page: Opener) -> None:
+    builder = (
+        trace()
+        .alloc(BASE, 6 * MIB)
+        .segment(BASE, 16 * MIB, (8 * MIB, 6 * MIB, "live"))
+        .segment(BASE + 64 * MIB, 16 * MIB)
+        .segment(BASE + 128 * MIB, 16 * MIB)
+    )
+    page = open_panel(open_page, built(builder))
+    first, second = page.locator(".strip canvas").first.evaluate(
+        """(canvas) => {
+          const row = (y) => {
+            const { data } = canvas.getContext("2d").getImageData(0, y, canvas.width, 1)
+            const runs = []
+            for (let i = 0; i < data.length; i += 4) {
+              const colour = data[i + 3] === 255 ? data.slice(i, i + 3).join() : ""
+              if (runs.at(-1)?.[0] !== colour) runs.push([colour, 0])
+              runs.at(-1)[1]++
+            }
+            return runs.filter(([colour, px]) => colour && px > 3)
+          }
+          return [row(4), row(26)]
+        }"""
+    )
+    whole = sum(px for _, px in first)
+    assert [round(16 * px / whole) for _, px in first] == [6, 2, 8]
+    assert len({colour for colour, _ in [*first, *second]}) == 4
+    assert [px for _, px in second] == [pytest.approx(whole, abs=3)]
+
+
+def test_a_profile_says_that_no_allocator_is_known(open_page: Opener) -> None:
+    page = open_panel(open_page, sample("cpu_profile.pickle"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("derived from a profile")
+
+
+def test_missing_segment_events_are_said(open_page: Opener) -> None:
+    page = open_panel(open_page, built(trace().alloc("a", 4 * MIB).alloc("b", MIB).free("b")))
+    expect(page.locator(".allocator .note")).to_contain_text(
+        "2 live allocations lie in no segment that this recording knows of"
+    )
+    expect(page.locator("figure.fragmentation")).to_contain_text("not known where segment events")
+
+
+def test_a_snapshot_without_history_shows_its_segments(open_page: Opener) -> None:
+    found = sample("state_only.pickle")
+    page = open_panel(open_page, found)
+    segments = found.devices[0].history.segments
+    assert exact(page.locator("[data-part=reserved] dd")) == int(np.sum(segments.size))
+    expect(page.locator("figure.fragmentation")).to_have_count(0)
+    # No timeline shows what is pinned, so the panel does.
+    page.get_by_role("application", name="Segments").press("Enter")
+    expect(page.locator(".pinned-block .details")).to_be_visible()

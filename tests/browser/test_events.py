@@ -1,0 +1,204 @@
+"""The panel of events: every event of the trace, found, filtered and followed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import snapreport
+from snapreport.model.findings import Findings
+from snapreport.model.snapshot import Trace
+from snapreport.read import read_snapshot
+from snapreport.units import format_bytes, format_count
+from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, training
+from tests.browser.conftest import Opener
+from tests.browser.test_page import until
+from tests.browser.test_samples import snapshots
+from tests.browser.test_sharing import reopen, violations
+from tests.builders import BASE, trace
+
+pytestmark = pytest.mark.browser
+
+_SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
+_TRACES = ["training_step.pickle", "expandable_segments.pickle.zst", "truncated_ring.pickle"]
+
+
+def open_panel(open_page: Opener, found: Findings) -> Page:
+    page = open_page(found).page
+    page.wait_for_selector("html[data-complete]")
+    page.get_by_role("tab", name="Events").locator("visible=true").click()
+    return page
+
+
+def raw_trace(name: str) -> Trace:
+    """The events as the file has them, before anything is paired."""
+    return read_snapshot(_SAMPLES / name).traces[0]
+
+
+def go_to(page: Page, step: int) -> Locator:
+    """Move the cursor; returns the row of that event."""
+    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
+    page.keyboard.press("Enter")
+    return page.locator(f".events-list .now[data-step='{step}']")
+
+
+def search(page: Page, text: str, count: int) -> None:
+    """Search, and expect so many events."""
+    page.locator(".event-search").fill(text)
+    all_ = page.locator(".events-list").get_attribute("aria-rowcount")
+    assert all_ is not None
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", str(count + 1))
+
+
+@pytest.mark.parametrize("path", snapshots(), ids=lambda path: path.name)
+def test_every_event_is_listed_as_the_trace_has_it(open_page: Opener, path: Path) -> None:
+    found = snapreport.load(path).findings()
+    device = found.devices[found.default].device
+    events = next(trace for trace in read_snapshot(path).traces if trace.device == device)
+    if not len(events):
+        return
+    page = open_panel(open_page, found)
+    counts = Counter(events.actions[code] for code in events.action.tolist())
+    chips = {
+        chip.get_attribute("data-action"): chip.locator("small").inner_text().strip()
+        for chip in page.locator(".chip").all()
+    }
+    assert chips == {action: format_count(count) for action, count in counts.items()}
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", str(len(events) + 1))
+    if len(events) < 2:
+        return  # one moment, so no way to other ones
+    first_of_each = [int(np.argmax(events.action == code)) for code in np.unique(events.action)]
+    for step in sorted({0, len(events) // 2, len(events) - 1, *first_of_each}):
+        cells = [cell.inner_text() for cell in go_to(page, step).locator("> *").all()]
+        assert cells[0] == format_count(step)
+        action = events.actions[events.action[step]]
+        assert cells[2:4] == [action, format_bytes(int(events.size[step]))]
+        if action not in ("oom", "snapshot"):
+            assert cells[4] == hex(int(events.addr[step]))
+        stream = int(events.stream[step])
+        assert cells[5] == (hex(stream) if stream else "0")
+
+
+@pytest.mark.parametrize("name", _TRACES)
+def test_filters_leave_what_the_trace_says(open_page: Opener, name: str) -> None:
+    events = raw_trace(name)
+    actions = np.array(events.actions)[events.action]
+    page = open_panel(open_page, snapreport.load(_SAMPLES / name).findings())
+    size, addr = events.size, events.addr
+    middle = int(addr[len(addr) // 2])
+    search(page, "alloc", int((actions == "alloc").sum()))
+    search(page, ">=1MiB", int((size >= 2**20).sum()))
+    search(
+        page, "<512k free_completed", int(((size < 2**19) & (actions == "free_completed")).sum())
+    )
+    search(page, "4k..64KiB", int(((size >= 4096) & (size <= 65536)).sum()))
+    inside = (addr <= middle) & (middle < addr + np.maximum(size, 1))
+    inside &= ~np.isin(actions, ["oom", "snapshot"])
+    search(page, hex(middle), int(inside.sum()))
+    search(page, "nothing_is_called_this", 0)
+    expect(page.locator(".events-list .empty")).to_be_visible()
+
+
+def test_text_finds_call_sites_and_frames(open_page: Opener) -> None:
+    other = (("step", "/home/me/optim.py", 3), ("main", "/home/me/train.py", 9))
+    rows = [Row(MIB, 2, 5, (TORCH, USER)), Row(MIB, 3, None, other), Row(MIB, 6, 8)]
+    page = open_panel(open_page, findings(DeviceSpec(rows, events=10)))
+    search(page, "optim.py", 1)
+    search(page, "MAIN", 1)
+    search(page, "forward", 2)
+    expect(page.locator(".events-list [data-row='0']")).to_contain_text("model.py:42")
+    expect(page.locator(".events-list [data-row='1']")).to_contain_text("allocated by forward")
+    search(page, "unknown", 5)
+
+
+def test_an_action_is_switched_by_its_chip(open_page: Opener) -> None:
+    page = open_panel(open_page, findings(training()))
+    chip = page.locator(".chip[data-action=alloc]")
+    chip.click()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".event-search")).to_have_value("alloc")
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "12")
+    chip.click()
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "101")
+
+
+def test_a_chosen_event_moves_everything_there(open_page: Opener) -> None:
+    page = open_panel(open_page, findings(training()))
+    search(page, "alloc", 11)
+    page.locator(".events-list [data-row='3']").click()
+    expect(page.locator(".moment h2")).to_contain_text("step 12")
+    expect(page.locator(".details")).to_have_attribute("data-allocation", "4")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".moment h2")).to_contain_text("step 16")
+    expect(page.locator(".details")).to_have_attribute("data-allocation", "5")
+    expect(page.locator(".events-list .now")).to_have_attribute("data-row", "4")
+    page.keyboard.press("End")
+    expect(page.locator(".events-list .now")).to_have_attribute("data-row", "10")
+
+
+def test_a_failed_request_shows_its_details_and_a_segment_its_call_stack(open_page: Opener) -> None:
+    stack = [{"name": "grow", "filename": "/home/me/net.py", "line": 5}]
+    builder = (
+        trace()
+        .event("segment_alloc", addr=BASE, size=2 * MIB, frames=stack)
+        .alloc(BASE, 512)
+        .event("oom", addr=None, device_free=5, size=9 * MIB, frames=stack)
+        .segment(BASE, 2 * MIB, (512, 512, "live"))
+    )
+    page = open_panel(open_page, snapreport.Snapshot(builder.file()).findings())
+    page.locator(".events-list [data-step='2']").click()
+    expect(page.locator(".details")).to_have_attribute("data-oom", "0")
+    page.locator(".events-list [data-step='0']").click()
+    expect(page.locator(".event-detail")).to_contain_text("segment_alloc at step 0")
+    expect(page.locator(".event-detail")).to_contain_text("/home/me/net.py:5")
+    page.locator(".events-list [data-step='1']").click()
+    expect(page.locator(".event-detail")).to_contain_text("alloc at step 1")
+    expect(page.locator(".event-detail")).to_contain_text("stacks not recorded")
+
+
+def test_a_search_is_in_the_link(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    page.get_by_role("tab", name="Events").click()
+    search(page, "alloc >64MiB", 1)
+    until(page, "location.hash.includes('tab=events') && location.hash.includes('64MiB')")
+    again = reopen(opened, page.url)
+    expect(again.locator(".event-search")).to_have_value("alloc >64MiB")
+    expect(again.locator(".events-list")).to_have_attribute("aria-rowcount", "2")
+
+
+def test_a_million_events_are_found_at_once(open_page: Opener) -> None:
+    n = 400_000
+    rows = [Row(512 * (1 + k % 4000), 3 * k, 3 * k + 1) for k in range(200)]
+    found = findings(DeviceSpec(rows, events=3 * n))
+    page = open_panel(open_page, found)
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", str(3 * n + 1))
+    last = go_to(page, 3 * n - 1)
+    expect(last).to_be_visible()
+    took = page.evaluate(
+        """async () => {
+          const input = document.querySelector(".event-search")
+          input.value = "alloc >=1k"
+          input.dispatchEvent(new Event("input"))
+          await new Promise((done) => setTimeout(done, 150))
+          const start = performance.now()
+          await new Promise((done) => setTimeout(done))
+          return performance.now() - start
+        }"""
+    )
+    assert took < 500
+    expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "200")
+
+
+@pytest.mark.parametrize("name", ["private_pool.json", "training_step.pickle"])
+@pytest.mark.parametrize("tab", ["Allocator", "Events"])
+def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str, tab: str) -> None:
+    page = open_page(snapreport.load(_SAMPLES / name).findings()).page
+    page.wait_for_selector("html[data-complete]")
+    page.get_by_role("tab", name=tab).click()
+    panel = violations(page)
+    assert [line for line in panel if "label-content-name-mismatch" not in line] == []
