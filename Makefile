@@ -56,7 +56,7 @@ clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find snapreport simulator tests benchmarks docs sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment. A stamp file inside it says what it holds; pyproject.toml newer than that: again.
+# The environment. A stamp file inside it says what it holds; what it is built from newer: again.
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -65,11 +65,13 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make virtual environments; install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/read/*.c)
+
+$(VENV)/.installed: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
+$(VENV)/.dev: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 

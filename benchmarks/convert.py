@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from snapreport.read import compiled
 from snapreport.units import format_bytes
 
 # The bar to measure against: what any Python tool pays before it can begin.
@@ -66,7 +67,10 @@ def compare(path: Path, runs: int, folder: Path) -> None:
     render = measure([*snapreport, "render", str(bundle), "-o", str(page), *options], runs)
 
     size = path.stat().st_size
-    print(f"{path.name}  ({format_bytes(size)}, medians of {runs} runs)")
+    parts = "with" if compiled.take_integers([], "") is not None else "without"
+    print(
+        f"{path.name}  ({format_bytes(size)}, medians of {runs} runs, {parts} the compiled parts)"
+    )
     print(f"  numpy + pickle.load   {load}   (garbage collector off; on: {load_gc.seconds:.2f} s)")
     print(f"  snapreport convert    {convert}   {convert.over(load)}")
     print(f"  snapreport render     {render}   {render.over(load)}")

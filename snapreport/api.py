@@ -7,27 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapreport.analyse import build_history, find
-from snapreport.bundle import Database as Database  # commands name the type
-from snapreport.bundle import (
-    is_zip,
-    read_bundle,
-    read_elements,
-    write_bundle,
-    write_database,
-)
+from snapreport.analyse import build_history, find_warnings
+from snapreport.bundle import is_zip, read_bundle, read_elements, write_bundle, write_database
 from snapreport.collector import collector_off
-from snapreport.device import Device
 from snapreport.errors import BundleError, DeviceError, QueryError
 from snapreport.files import check_output, output_path, report_format, write_atomically
-from snapreport.model.answers import Cell
-from snapreport.model.findings import Findings, RecordingWarning
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.rules import Rule
 from snapreport.progress import Progress, silent
-from snapreport.read import read_rules, read_snapshot
+from snapreport.read import read_snapshot
 
 if TYPE_CHECKING:
+    from snapreport.bundle.query import Database as Database  # commands name the type
+    from snapreport.device import Device
+    from snapreport.model.answers import Cell
+    from snapreport.model.findings import Findings
+    from snapreport.model.rules import Rule
     from snapreport.reporters.reporter import Reporter
 
 PathLike = str | os.PathLike[str]
@@ -71,6 +65,8 @@ class Snapshot:
         Raises:
             DeviceError: the file has no such device.
         """
+        from snapreport.analyse.find import find
+
         if device is None and title is None and not notes and rules is None and colour == "site":
             if self._findings is None:
                 self._findings = find(self.history)
@@ -88,6 +84,8 @@ class Snapshot:
         Raises:
             DeviceError: the file has no such device, or none at all.
         """
+        from snapreport.device import Device
+
         if device is None and self.history.devices:
             chosen = self.history.default_device
         else:
@@ -107,6 +105,8 @@ class Snapshot:
             QueryError: it would write, or SQLite does not understand it.
         """
         if self._database is None:
+            from snapreport.bundle.query import Database
+
             self._database = Database(write_database(self.history))
         answers = self._database.run(sql)
         answer = next(answers, None)
@@ -170,6 +170,8 @@ def open_database(
     else:
         data = write_database(load(source, progress=progress).history)
     try:
+        from snapreport.bundle.query import Database
+
         return Database(data, seconds=seconds, memory=memory)
     except BundleError as error:
         raise BundleError(f"{source} {error}") from error.__cause__
@@ -187,6 +189,8 @@ def load_rules(source: str) -> tuple[Rule, ...]:
         InputError: the file cannot be read.
         PatternError: a rule is not well-formed; the message names it.
     """
+    from snapreport.read.rules import read_rules
+
     return read_rules(source)
 
 
@@ -208,17 +212,28 @@ def convert(
     Raises:
         SnapreportError: as ``load()``, and OutputExistsError or OutputError.
     """
+    return convert_and_warn(path, output, force=force, progress=progress)[0]
+
+
+def convert_and_warn(
+    path: PathLike,
+    output: PathLike | None = None,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+) -> tuple[Path, list[str]]:
+    """Do as ``convert()``, and return also the warnings that the manifest holds."""
     source = Path(path)
     target = output_path(source, None if output is None else Path(output), ".zip")
     check_output(target, force)
     if is_zip(source):
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
-    history = load(source, progress=progress).history
-    findings = find(history)
-    warnings = [{"code": warning.code, "text": warning.text} for warning in _all_warnings(findings)]
-    with write_atomically(target, force) as out, collector_off():
-        write_bundle(history, out, warnings, progress)
-    return target
+    with collector_off():
+        history = load(source, progress=progress).history
+        warnings = [{"code": each.code, "text": each.text} for each in find_warnings(history)]
+        with write_atomically(target, force) as out:
+            write_bundle(history, out, warnings, progress)
+    return target, [each["text"] for each in warnings]
 
 
 def render(
@@ -289,15 +304,3 @@ def _find_device(history: History, wanted: str) -> int:
     raise DeviceError(
         f"{history.source.name} has no device {wanted!r}; it has {', '.join(names) or 'none'}."
     )
-
-
-def _all_warnings(findings: Findings) -> list[RecordingWarning]:
-    found = list(findings.warnings)
-    several = sum(1 for device in findings.devices if device.history.events) > 1
-    for device in findings.devices:
-        for warning in device.warnings:
-            if warning.code == "nothing-allocated" and len(findings.devices) > 1:
-                continue
-            text = f"{device.device}: {warning.text}" if several else warning.text
-            found.append(RecordingWarning(warning.code, text))
-    return found

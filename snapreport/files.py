@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,7 +107,8 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
             raise
         return
     target = Path(os.path.realpath(path))  # through a link: the link stays
-    beside = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    # Not the module secrets: what it imports takes longer than a small file's deflate.
+    beside = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.part")
     try:
         # Not tempfile: its files are readable by their owner alone, whatever the umask says.
         out = beside.open("xb")

@@ -1,6 +1,9 @@
-"""Columns to histories (``build``), and histories to findings (``find``)."""
+"""Columns to histories (``build``), and histories to findings.
+
+``find`` is not imported here, because converting does without it.
+"""
 
 from snapreport.analyse.build import build_history
-from snapreport.analyse.find import find
+from snapreport.analyse.recording import find_warnings
 
-__all__ = ["build_history", "find"]
+__all__ = ["build_history", "find_warnings"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.analyse.block_sizes import SplitRules, recover_block_sizes, round_sizes
-from snapreport.analyse.pairing import ABSENT, Pairs
+from snapreport.analyse.pairing import ABSENT, Pairs, is_among
 from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
@@ -39,14 +39,17 @@ def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict
     if len(order):
         hit = pairs.addr[order][place_or_0] == segments.block_address[in_use]
         row[in_use[hit]] = order[place_or_0[hit]]
-    untouched = in_use[~np.isin(segments.block_address[in_use], pairs.addr)]
-    freed = np.setdiff1d(in_use[row[in_use] == NO_ID], untouched)
-    lost = np.setdiff1d(open_rows, row)
+    touched = is_among(segments.block_address[in_use], pairs.addr)
+    untouched = in_use[~touched]
+    freed = int((touched & (row[in_use] == NO_ID)).sum())
+    found = np.zeros(len(pairs.addr) + 1, np.bool_)  # one more, which NO_ID picks
+    found[row] = True
+    lost = int((~found[open_rows]).sum())
     sized = in_use[row[in_use] != NO_ID]
     size = trace.size[pairs.first[row[sized]]] if len(sized) else np.empty(0, np.int64)
     counts = {
-        "block in use at the end that the trace frees": len(freed),
-        "allocation never freed that is no block at the end": len(lost) if len(segments) else 0,
+        "block in use at the end that the trace frees": freed,
+        "allocation never freed that is no block at the end": lost if len(segments) else 0,
         "block of another requested size than its alloc": int(
             (size != segments.block_requested[sized]).sum()
         ),

@@ -9,7 +9,7 @@ end. It was split when enough remained; else the block is the whole hole.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,6 @@ class _Lives:
     """The large, non-expandable blocks whose sizes the hole rule must find."""
 
     addr: list[int]
-    rounded: list[int]
     born: list[int]
     died: list[int]
 
@@ -121,21 +120,17 @@ def recover_block_sizes(
     rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
     lives = _Lives(
         addr[rows].tolist(),
-        rounded[rows].tolist(),
         alloc_step[rows].tolist(),
         free_step[rows].tolist(),
     )
-    holes, bounds = _sweep(lives, spans)
-    lower, upper = low[rows], high[rows]
-    for i, size in enumerate(lives.rounded):
-        if lives.born[i] < 0:
-            # Baseline: its hole was before our time. What is certain: it ends before the next.
-            most = size + SMALL_SIZE if size < rules.max_split_size else bounds[i]
-            upper[i] = max(size, min(most, bounds[i]))
-        elif holes[i] > 0:
-            split = holes[i] - size > SMALL_SIZE and size < rules.max_split_size
-            lower[i] = upper[i] = size if split else holes[i]
-    low[rows], high[rows] = lower, upper
+    hole, bound = (np.array(column, np.int64) for column in _sweep(lives, spans))
+    size, baseline = rounded[rows], alloc_step[rows] < 0
+    splits = size < min(rules.max_split_size, 2**63 - 1)
+    # Baseline: its hole was before our time. What is certain: it ends before the next.
+    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
+    low[rows] = np.where(~baseline & whole, hole, size)
+    high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
     return low, high
 
 
@@ -153,6 +148,23 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bo
 _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
 
 
+def _moves(lives: _Lives, spans: SegmentLives) -> Iterator[tuple[int, int, int]]:
+    """Yield step, kind and row of each birth and death, in order of step, then kind, then row."""
+    born = np.array(lives.born, np.int64)
+    in_trace = np.flatnonzero(born >= 0)  # blocks from before the recording are there first
+    parts = (
+        (_SEGMENT_MADE, spans.start_step, np.arange(len(spans.start_step))),
+        (_SEGMENT_GONE, spans.end_step, np.arange(len(spans.end_step))),
+        (_MADE, born[in_trace], in_trace),
+        (_FREED, np.array(lives.died, np.int64), np.arange(len(lives.died))),
+    )
+    step = np.concatenate([steps for _, steps, _ in parts])
+    kind = np.concatenate([np.full(len(steps), kind) for kind, steps, _ in parts])
+    row = np.concatenate([rows for _, _, rows in parts])
+    order = np.lexsort((row, kind, step))
+    return zip(step[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
+
+
 def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
     """Replay births and deaths in order.
 
@@ -160,13 +172,7 @@ def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
         each allocation's hole at its birth (0 if in no live segment), and, for the baseline, the
         least distance to a block above it, or to its segment's end, over its whole life.
     """
-    moves = [(step, _SEGMENT_MADE, i) for i, step in enumerate(spans.start_step.tolist())] + [
-        (step, _SEGMENT_GONE, i) for i, step in enumerate(spans.end_step.tolist())
-    ]
-    # Blocks from before the recording are there first; then each event at its own step.
-    moves += [(born, _MADE, i) for i, born in enumerate(lives.born) if born >= 0]
-    moves += [(died, _FREED, i) for i, died in enumerate(lives.died)]
-    moves.sort()
+    moves = _moves(lives, spans)
     baseline = [i for i, born in enumerate(lives.born) if born < 0]
 
     holes, bounds = [0] * len(lives.addr), [0] * len(lives.addr)
@@ -189,21 +195,29 @@ def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
 
     for i in baseline:
         bounds[i] = hole(lives.addr[i])
+    addresses = lives.addr
     for step, kind, i in moves:
         if kind == _MADE:
-            start = lives.addr[i]
-            holes[i] = hole(start)
+            start = addresses[i]
             place = bisect_left(active, start)
-            if place and active[place - 1] in ranged:
+            # As hole(), which is too slow to call for each: there is one for every large block.
+            segment = bisect_right(segment_starts, start) - 1
+            if segment >= 0 and start < (end := segment_end[segment_starts[segment]]):
+                above = place
+                while above < len(active) and active[above] == start:
+                    above += 1
+                holes[i] = min(active[above], end) - start if above < len(active) else end - start
+            if ranged and place and active[place - 1] in ranged:
                 below = ranged[active[place - 1]]
-                bounds[below] = min(bounds[below], start - lives.addr[below])
+                bounds[below] = min(bounds[below], start - addresses[below])
             active.insert(place, start)
         elif kind == _FREED:
-            place = bisect_left(active, lives.addr[i])
-            if place < len(active) and active[place] == lives.addr[i]:
+            start = addresses[i]
+            place = bisect_left(active, start)
+            if place < len(active) and active[place] == start:
                 del active[place]
-            if ranged.get(lives.addr[i]) == i:
-                del ranged[lives.addr[i]]
+            if ranged and ranged.get(start) == i:
+                del ranged[start]
         elif kind == _SEGMENT_MADE and step >= 0:
             address = int(spans.address[i])
             insort(segment_starts, address)

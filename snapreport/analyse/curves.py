@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.segment_replay import reserved_changes
-from snapreport.model.findings import CurvePeak
 from snapreport.model.history import START, DeviceHistory
+from snapreport.model.recording import CurvePeak
 from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:

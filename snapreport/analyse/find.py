@@ -13,16 +13,16 @@ from snapreport.analyse.answer import write_answer
 from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.categories import classify
-from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
+from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.missing_stacks import missing_reason
+from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.statistics import allocation_statistics, curve_statistics
 from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
-from snapreport.model.findings import Closing, DeviceFindings, Findings, OomEvent
+from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
-from snapreport.model.snapshot import ACTIVE, INACTIVE
 
 
 def find(
@@ -70,7 +70,7 @@ def _find_device(
     lives = lives_of(history)
     start = find_amounts(history, lives, curves, times, START)
     peak = find_amounts(history, lives, curves, times, step)
-    ooms = _find_ooms(history, curves)
+    ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, step)
     stages = find_stage_use(history, curves)
@@ -108,46 +108,3 @@ def _find_device(
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
     )
-
-
-def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
-    """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
-
-    Args:
-        history: the device.
-        curves: its curves.
-        stated: whether the file has a final state; there is nothing to compare with if not,
-            nor on a device that did nothing.
-    """
-    segments = history.segments
-    if not stated or not (len(segments) or history.events):
-        return None
-    in_use = segments.block_state != INACTIVE
-    held = segments.block_state == ACTIVE
-    return Closing(
-        requested=int(curves.requested[-1]) - int(segments.block_requested[in_use].sum()),
-        allocated=int(curves.allocated[-1]) - int(segments.block_size[held].sum()),
-        active=int(curves.active[-1]) - int(segments.block_size[in_use].sum()),
-    )
-
-
-def _find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
-    other = history.other
-    found = []
-    for i, action in enumerate(other.action):
-        if action != "oom":
-            continue
-        step = int(other.step[i])
-        reserved = None if curves.reserved is None else int(curves.reserved[step + 1])
-        found.append(
-            OomEvent(
-                step=step,
-                time_us=time_at(other.time_us, i),
-                size=int(other.size[i]),
-                device_free=int(other.addr[i]),
-                allocated=int(curves.allocated[step + 1]),
-                reserved=reserved,
-                stack=int(other.stack[i]),
-            )
-        )
-    return tuple(found)

@@ -8,8 +8,8 @@ import numpy as np
 
 from snapreport.analyse.curves import Curves
 from snapreport.analyse.missing_stacks import NOT_RECORDED, missing_reason
-from snapreport.model.findings import Closing, CurvePeak, OomEvent, RecordingWarning
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.recording import Closing, CurvePeak, OomEvent, RecordingWarning
 from snapreport.model.snapshot import NO_TIME
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 

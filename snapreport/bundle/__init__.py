@@ -8,10 +8,8 @@ from snapreport.bundle.archive import (
     write_bundle,
 )
 from snapreport.bundle.database import write_database
-from snapreport.bundle.query import Database
 
 __all__ = [
-    "Database",
     "is_zip",
     "read_bundle",
     "read_elements",

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import errno
 import zlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from snapreport.bundle.database import default_first, write_database
-from snapreport.bundle.database_reader import read_database
-from snapreport.bundle.strips import EXACT_UP_TO, RULE, make_strips
+from snapreport.bundle.packing import Packer
+from snapreport.bundle.strips import EXACT_UP_TO, RULE, lay_strips
 from snapreport.errors import BundleError, InputError
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.snapshot import Source
 from snapreport.progress import Progress, silent
 from snapreport.version import __version__
 
+if TYPE_CHECKING:
+    import zipfile
+
 FORMAT = 1
-_DATE = (1980, 1, 1, 0, 0, 0)
 _INDENT = orjson.OPT_INDENT_2
 
 
@@ -52,28 +52,19 @@ def write_bundle(
         warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
         progress: told of the steps.
     """
-    # Into memory first: a zip written to a pipe would have other bytes than one to a file.
-    packed = io.BytesIO()
-    with (
-        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
-        ThreadPoolExecutor(1) as packer,  # deflate lets the next member be made meanwhile
-    ):
-        done = [
-            packer.submit(archive.writestr, _member(name), data, compresslevel=level)
-            for name, data, level in _members(history, warnings or [], progress)
-        ]
-        for member in done:
-            member.result()
-    out.write(packed.getbuffer())
+    with Packer() as packer:  # it deflates each member while the next one is made
+        for name, parts, level in _members(history, warnings or [], progress):
+            packer.add(name, parts, level)
+        packer.write(out)
 
 
 def _members(
     history: History, warnings: list[dict[str, str]], progress: Progress
-) -> Iterator[tuple[str, bytes, int]]:
+) -> Iterator[tuple[str, Iterable[bytes], int]]:
     """Yield each member's name, content and the level of deflate that pays for it."""
-    yield "manifest.json", orjson.dumps(_manifest(history, warnings), option=_INDENT), 9
+    yield "manifest.json", [orjson.dumps(_manifest(history, warnings), option=_INDENT)], 9
     progress("Writing elements.db", None)
-    yield "elements.db", write_database(history), 5
+    yield "elements.db", [write_database(history)], 5
     first_id = 0
     order = default_first(history)
     for done, index in enumerate(order):
@@ -82,7 +73,7 @@ def _members(
         yield strips_name(history, index), _strips_json(device, first_id), 4
         first_id += len(device.allocations)
     if not order:
-        yield "allocations.json", b"[]", 4
+        yield "allocations.json", [b"[]"], 4
 
 
 def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:
@@ -91,17 +82,8 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
-        files["allocations.json"] = _strips_json(device, 0)
+        files["allocations.json"] = b"".join(_strips_json(device, 0))
     return files
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    """Describe a member by what is the same on every machine and day."""
-    member = zipfile.ZipInfo(name, _DATE)
-    member.compress_type = zipfile.ZIP_DEFLATED
-    member.external_attr = 0o644 << 16
-    member.create_system = 3
-    return member
 
 
 def strips_name(history: History, index: int) -> str:
@@ -109,15 +91,21 @@ def strips_name(history: History, index: int) -> str:
     return "allocations.json" if index == history.default_device else f"allocations.{index}.json"
 
 
-def _strips_json(device: DeviceHistory, first_id: int) -> bytes:
-    strips = make_strips(device)
-    rows = zip(strips.size, strips.timesteps, strips.offsets, strict=True)
-    return orjson.dumps(
-        [
-            {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
-            for i, (size, steps, offsets) in enumerate(rows, start=first_id)
-        ]
-    )
+def _strips_json(device: DeviceHistory, first_id: int) -> Iterator[bytes]:
+    """Yield the JSON array of a device's strips in parts."""
+    before = b"["
+    for strips in lay_strips(device):
+        array = orjson.dumps(
+            [
+                {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
+                for i, (size, steps, offsets) in enumerate(strips, start=first_id)
+            ],
+            option=orjson.OPT_SERIALIZE_NUMPY,
+        )
+        first_id += len(strips)
+        yield before + array[1:-1]
+        before = b","
+    yield b"[]" if before == b"[" else b"]"
 
 
 def _manifest(history: History, warnings: list[dict[str, str]]) -> dict[str, Any]:
@@ -159,6 +147,8 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
+    from snapreport.bundle.database_reader import read_database
+
     progress("Reading bundle", None)
     with _bundle_errors(path):
         data, source = _read_elements(path)
@@ -177,6 +167,8 @@ def read_elements(path: Path) -> bytes:
 
 
 def _read_elements(path: Path) -> tuple[bytes, Source]:
+    import zipfile  # converting does without it, and it takes long to import
+
     with zipfile.ZipFile(path) as archive:
         source = _read_manifest(archive)["source"]
         data = archive.read("elements.db")
@@ -186,6 +178,8 @@ def _read_elements(path: Path) -> tuple[bytes, Source]:
 @contextmanager
 def _bundle_errors(path: Path) -> Iterator[None]:
     """Turn whatever a damaged bundle raises into an error that names the file."""
+    import zipfile
+
     try:
         yield
     except BundleError as error:
@@ -200,6 +194,8 @@ def _bundle_errors(path: Path) -> Iterator[None]:
             " convert the snapshot again."
         ) from error
     except OSError as error:
+        if error.errno == errno.EINVAL:  # a directory that points to before the file
+            raise BundleError(f"{path} is a damaged zip; copy or convert it again.") from error
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 

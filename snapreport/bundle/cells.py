@@ -15,10 +15,15 @@ Cells = list[int | None]
 
 def to_cells(column: NDArray[Any], *none: int) -> Cells:
     """Return a column as Python integers, with NULL for each of the values ``none``."""
+    unknown = np.zeros(len(column), np.bool_)
+    for value in none:
+        unknown |= column == value
+    if unknown.all():
+        return [None] * len(column)
     values: Cells = column.tolist()
-    if not none or not np.isin(column, none).any():
-        return values
-    return [None if value in none else value for value in values]
+    for index in np.flatnonzero(unknown).tolist():
+        values[index] = None
+    return values
 
 
 def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int = -1) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -28,8 +28,7 @@ def default_first(history: History) -> list[int]:
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
     connection = apsw.Connection(":memory:")
-    schema = resources.files("snapreport.bundle").joinpath("schema.sql").read_text("utf-8")
-    connection.execute(schema)
+    connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
     with connection:
         _Writer(connection).write(history)
     database = connection.serialize("main")
@@ -88,6 +87,15 @@ class _Writer:
             for file, line, name in zip(frames.filenames, lines, frames.names, strict=True)
         ]
         ids = range(len(stacks))
+        parents, frame_of = stacks.node_parent.tolist(), stacks.node_frame.tolist()
+
+        def callstack(node: int) -> str:
+            lines = []
+            while node >= 0:
+                lines.append(texts[frame_of[node]])
+                node = parents[node]
+            return "\n".join(lines)
+
         depth = np.zeros(len(stacks), np.int64)
         framed = stacks.stack_node >= 0
         depth[framed] = stacks.node_depth[stacks.stack_node[framed]]
@@ -97,7 +105,7 @@ class _Writer:
                 ids,
                 to_cells(stacks.stack_node, -1),
                 to_cells(depth),
-                ["\n".join([texts[frame] for frame in stacks.path(i)]) for i in ids],
+                [callstack(node) for node in stacks.stack_node.tolist()],
             ],
         )
 

@@ -8,6 +8,7 @@ than EXACT_UP_TO steps is sampled, at one step in each of COLUMNS columns of ste
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EXACT_UP_TO = 4096
-COLUMNS = 512
+COLUMNS = 384
 
 RULE = (
     f"Strips of requested bytes in birth order. Traces of up to {EXACT_UP_TO} steps are exact at"
@@ -67,92 +68,140 @@ def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
         history: the device.
         columns: the most steps to sample; None for the rule that the manifest states.
     """
+    strips = Strips([], [], [])
+    for part in lay_strips(history, columns):
+        for size, timesteps, offsets in part:
+            strips.timesteps.append(timesteps.tolist())
+            strips.offsets.append(offsets.tolist())
+            strips.size.append(size)
+    return strips
+
+
+def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[list[_Strip]]:
+    """Do as ``make_strips``, some rows at a time, each as its size, timesteps and offsets."""
     rows = history.allocations
-    paths = _Paths(rows, history.events)
-    for step in sampled_steps(history, columns).tolist():
-        paths.advance(step)
-    timesteps, offsets = paths.finish()
-    return Strips(timesteps, offsets, rows.size.tolist())
+    end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
+    free = np.where(rows.free_step >= history.events, end, rows.free_step)
+    steps = sampled_steps(history, columns)
+    if not len(steps) or steps[-1] < end - 1:
+        steps = np.append(steps, end - 1)  # the last step is always exact
+    paths = _Paths(rows, free)
+    paths.walk(steps, np.searchsorted(rows.alloc_step, steps, side="right"))
+    row, step, offset = (np.concatenate(part) for part in zip(*paths.points, strict=True))
+    del paths
+    # Each row's points were made in order; stable sorting keeps it. Up to 16 bits that is quick.
+    few = len(rows) <= np.iinfo(np.uint16).max
+    order = np.argsort(row.astype(np.uint16) if few else row, kind="stable")
+    step, offset = step[order], offset[order]
+    cuts = np.searchsorted(row[order], np.arange(len(rows) + 1))
+    low = 0
+    while low < len(rows):
+        high = max(int(np.searchsorted(cuts, cuts[low] + _POINTS, side="right")) - 1, low + 1)
+        spans = itertools.pairwise(cuts[low : high + 1].tolist())
+        sizes = rows.size[low:high].tolist()
+        yield [(size, step[a:b], offset[a:b]) for size, (a, b) in zip(sizes, spans, strict=True)]
+        low = high
+
+
+_Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+
+_Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
+"""Rows, steps and offsets, each of shape (n,)."""
+
+_POINTS = 1 << 14
+"""How many points are handed out at a time, if no row has more."""
+
+_CELLS = 1 << 15
+"""Samples times rows that are looked at together: few enough for the processor's cache."""
 
 
 class _Paths:
-    """Walks over the sampled steps and collects the points where offsets change."""
+    """Walks over the sampled steps, a block of them at a time, and collects points.
 
-    def __init__(self, rows: Allocations, events: int) -> None:
-        self._rows = rows
-        self._end = max(events, 1)  # where strips that are never freed end: wide enough to see
-        self._free = np.where(rows.free_step >= events, self._end, rows.free_step)
-        self._born = 0  # rows come in birth order: those below this have been born
+    Points are births, deaths, and where the offset is another than at the sample before; of one
+    row they come in the order of their steps.
+    """
+
+    def __init__(self, rows: Allocations, free: NDArray[np.int64]) -> None:
+        self._size, self._free = rows.size, free
+        self._begin = np.maximum(rows.alloc_step, 0)
+        self._end_offset = _death_offsets(rows.size, free)
+        self._offset = _birth_offsets(rows)  # at each row's latest point
+        self._turned = np.zeros(len(rows), np.bool_)  # whether that is at the latest sample
         self._live = np.empty(0, np.int64)
-        self._step = -1
-        self._offset = _birth_offsets(rows)
-        self._pointed = np.maximum(rows.alloc_step, 0)  # the step of each row's latest point
-        deaths = np.argsort(self._free, kind="stable")
-        self._deaths = deaths
-        self._death_steps = self._free[deaths]
-        self._points: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-        everyone = np.arange(len(rows), dtype=np.int64)
-        self._add(everyone, self._pointed, self._offset)
+        self._rows = np.arange(len(rows), dtype=np.int64)
+        self.points: list[_Points] = [(self._rows, self._begin, self._offset.copy())]
 
-    def _add(
-        self, rows: NDArray[np.int64], steps: NDArray[np.int64], offsets: NDArray[np.int64]
+    def walk(self, steps: NDArray[np.int64], born: NDArray[np.int64]) -> None:
+        """Go over all samples.
+
+        Args:
+            steps: int64, ascending, shape (n,), where to sample.
+            born: rows below this have been born by then, shape (n,).
+        """
+        at = np.concatenate(([-1], steps))
+        born = np.concatenate(([0], born))
+        low = 1
+        while low < len(at):
+            cells = np.arange(1, len(at) - low + 1) * (len(self._live) + born[low:] - born[low - 1])
+            high = low + max(int(np.searchsorted(cells, _CELLS)), 1)
+            newborn = self._rows[born[low - 1] : born[high - 1]]
+            rows = np.concatenate((self._live, newborn))
+            self._block(rows, at[low - 1 : high], born[low:high])
+            low = high
+        self._bury(self._live)
+
+    def _block(
+        self, rows: NDArray[np.int64], at: NDArray[np.int64], born: NDArray[np.int64]
     ) -> None:
-        self._points.append((rows, steps.copy(), offsets.copy()))
+        """Go over some samples.
 
-    def advance(self, step: int) -> None:
-        """Move to a later sampled step."""
-        rows = self._rows
-        self._bury(step)
-        born = int(np.searchsorted(rows.alloc_step, step, side="right"))
-        live = np.concatenate([self._live, np.arange(self._born, born)])
-        self._live = live = live[self._free[live] > step]
-        self._born = born
-        sizes = rows.size[live]
-        offsets = np.cumsum(sizes) - sizes
-        changed = offsets != self._offset[live]
-        moved = live[changed]
-        if len(moved):
-            # Hold the old offset up to the previous sample, then run to the new one.
-            held = moved[self._pointed[moved] < self._step]
-            self._add(held, np.full(len(held), self._step), self._offset[held])
-            self._add(moved, np.full(len(moved), step), offsets[changed])
-            self._offset[moved] = offsets[changed]
-            self._pointed[moved] = step
-        self._step = step
+        Args:
+            rows: what is live at the sample before, or born since.
+            at: the steps of the sample before and of these.
+            born: rows below this have been born by each of these.
+        """
+        free, width = self._free[rows], len(rows)
+        live = (rows < born[:, None]) & (free > at[1:, None])  # samples down, rows across
+        sizes = np.where(live, self._size[rows], 0)
+        # What each row has at the sample before and at this one, beside one another.
+        offset = np.empty((len(born), 2, width), np.int64)
+        np.subtract(sizes.cumsum(axis=1), sizes, out=offset[:, 1])
+        offset[0, 0] = self._offset[rows]
+        offset[1:, 0] = np.where(live[:-1], offset[:-1, 1], offset[0, 0])
+        point = np.empty((len(born), 2, width), np.bool_)
+        moved = np.logical_and(live, offset[:, 0] != offset[:, 1], out=point[:, 1])
+        # Where there is no point at the sample before: hold the old offset up to there.
+        held = np.logical_and(moved, self._begin[rows] < at[:-1, None], out=point[:, 0])
+        held[0] &= ~self._turned[rows]
+        held[1:] &= ~moved[:-1]
+        places = np.flatnonzero(point)
+        down, across = np.divmod(places, width)
+        self.points.append((rows[across], at[(down + 1) >> 1], offset.reshape(-1)[places]))
 
-    def _bury(self, step: int) -> None:
-        """Give each row freed since the previous sample its last point, with the exact offset."""
-        low, high = np.searchsorted(self._death_steps, [self._step, step], side="right")
-        dead = np.sort(self._deaths[low:high])
-        if not len(dead):
-            return
-        free, offset = self._free[dead], self._offset[dead]
-        since = np.maximum(self._rows.alloc_step[dead], self._step)
-        # What lay below row j and was freed after j's offset was taken, before j itself.
-        below = (
-            (dead[:, None] < dead[None, :])
-            & (free[:, None] > since[None, :])
-            & (free[:, None] < free[None, :])
-        )
-        offset = offset - (below * self._rows.size[dead][:, None]).sum(axis=0)
-        held = self._pointed[dead] < np.minimum(self._step, free)
-        held &= offset != self._offset[dead]
-        self._add(dead[held], np.full(int(held.sum()), self._step), self._offset[dead[held]])
-        self._add(dead, free, offset)
+        # The state at the last sample at which each row was live, if there was one.
+        last = np.searchsorted(at[1:], free) - 1
+        seen = (last >= 0) & (rows < born[last])
+        which = np.flatnonzero(seen)
+        self._offset[rows[seen]] = offset[last[seen], 1, which]
+        self._turned[rows[seen]] = moved[last[seen], which]
+        gone = free <= at[-1]
+        self._bury(rows[gone], np.where(seen, at[last + 1], at[0])[gone])
+        self._live = rows[~gone]
 
-    def finish(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Close what is still live and return each row's steps and offsets."""
-        if self._step < self._end - 1:
-            self.advance(self._end - 1)  # the last step is always exact
-        left = np.flatnonzero(self._free >= self._end)
-        self._add(left, np.full(len(left), self._end), self._offset[left])
-        row, step, offset = (np.concatenate(part) for part in zip(*self._points, strict=True))
-        # Stable: points of one row at one step stay in the order in which they were made.
-        order = np.lexsort((step, row))
-        cuts = np.searchsorted(row[order], np.arange(len(self._rows) + 1)).tolist()
-        steps, offsets = step[order].tolist(), offset[order].tolist()
-        spans = list(itertools.pairwise(cuts))
-        return [steps[a:b] for a, b in spans], [offsets[a:b] for a, b in spans]
+    def _bury(self, dead: NDArray[np.int64], sampled: NDArray[np.int64] | None = None) -> None:
+        """Give rows their last point.
+
+        Args:
+            dead: the rows.
+            sampled: the last sample at which each was live; None for those that live on.
+        """
+        if sampled is not None:
+            offset = self._offset[dead]
+            held = ~self._turned[dead] & (self._begin[dead] < sampled)
+            held &= offset != self._end_offset[dead]
+            self.points.append((dead[held], sampled[held], offset[held]))
+        self.points.append((dead, self._free[dead], self._end_offset[dead]))
 
 
 def _birth_offsets(rows: Allocations) -> NDArray[np.int64]:
@@ -161,4 +210,30 @@ def _birth_offsets(rows: Allocations) -> NDArray[np.int64]:
     freed = np.concatenate([[0], np.cumsum(rows.size[order])])
     gone = freed[np.searchsorted(rows.free_step[order], rows.alloc_step, side="right")]
     below: NDArray[np.int64] = np.cumsum(rows.size) - rows.size - gone
+    return below
+
+
+def _death_offsets(size: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what lies below each row just before it is freed: older rows freed no earlier.
+
+    A sum over pairs, so rows are halved again and again: in each part the newer half counts
+    what the older half has that is freed no earlier.
+    """
+    n = len(size)
+    below = np.zeros(n, np.int64)
+    # Last freed first; of those that are freed at once, older first.
+    order = np.argsort(-free, kind="stable")
+    for bit in reversed(range(max(n - 1, 0).bit_length())):
+        # Parts of 2 * half rows lie one after another, each in the order of its frees.
+        half = 1 << bit
+        newer = (order & half) != 0
+        part = order >> (bit + 1)
+        older_bytes = np.concatenate(([0], np.cumsum(np.where(newer, 0, size[order]))))
+        before = older_bytes[part[newer] * (2 * half)]
+        below[order[newer]] += older_bytes[1:][newer] - before
+        # Only the last part can be short, so each half's place is known.
+        place = part * half + np.where(newer, half + newer.cumsum(), (~newer).cumsum()) - 1
+        halved = np.empty_like(order)
+        halved[place] = order
+        order = halved
     return below

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-import snapreport
 from snapreport.commands.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.options import (
     force_option,
@@ -35,23 +34,18 @@ def convert(source: Path, output: Path | None, force: bool, quiet: bool) -> None
       snapreport convert snap.pickle -o snap.zip
     """
     with progress_bar(quiet) as progress:
-        path = snapreport.convert(
+        from snapreport.api import convert_and_warn
+
+        path, warnings = convert_and_warn(
             source, output_path(source, output, ".zip"), force=force, progress=progress
         )
     if path.is_file() and not quiet:  # not so where it was written to a pipe
-        _say_what_came_of_it(source, path)
+        _say_size(source, path)
+        say_warnings(warnings)
     print_path(path)
 
 
-def _say_what_came_of_it(source: Path, bundle: Path) -> None:
-    """Say the bundle's size, and the warnings that its manifest holds."""
-    import zipfile
-
-    import orjson
-
+def _say_size(source: Path, bundle: Path) -> None:
     before, after = source.stat().st_size, bundle.stat().st_size
     share = f"{after / before:.1%} of the snapshot's {format_bytes(before)}"
     say(f"{bundle.name}: {format_bytes(after)}, {share}.")
-    with zipfile.ZipFile(bundle) as archive:
-        manifest = orjson.loads(archive.read("manifest.json"))
-    say_warnings([warning["text"] for warning in manifest["warnings"]])

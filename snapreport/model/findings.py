@@ -11,6 +11,10 @@ import numpy as np
 
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.recording import Closing as Closing
+from snapreport.model.recording import CurvePeak as CurvePeak
+from snapreport.model.recording import OomEvent as OomEvent
+from snapreport.model.recording import RecordingWarning as RecordingWarning
 from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
@@ -55,17 +59,6 @@ class Amounts:
     """Number of allocations live in the allocated curve."""
     allocated_width: int
     """The true allocated bytes lie between ``allocated`` and ``allocated + allocated_width``."""
-
-
-@dataclass(frozen=True)
-class CurvePeak:
-    """The most of one curve, at the first step that attains it."""
-
-    bytes: int
-    step: int
-    time_us: int | None
-    width: int = 0
-    """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,48 +127,6 @@ class StageUse:
     """Number of allocations made inside."""
     allocated_bytes: int | None
     """Block bytes of those."""
-
-
-@dataclass(frozen=True)
-class OomEvent:
-    """A failed request for memory."""
-
-    step: int
-    time_us: int | None
-    size: int
-    """The rounded request that failed."""
-    device_free: int
-    """Free bytes on the device, as the driver told."""
-    allocated: int
-    reserved: int | None
-    """None where no allocator reserves memory (profiler files)."""
-    stack: int
-    """Stack id or NO_STACK."""
-
-
-@dataclass(frozen=True)
-class Closing:
-    """The closing law: the replay's end against the sums over the final segments, in bytes."""
-
-    requested: int
-    """Replayed minus stated; 0 when it closes; likewise the next two."""
-    allocated: int
-    active: int
-
-    @property
-    def closes(self) -> bool:
-        """Whether all three agree to the byte."""
-        return self.requested == self.allocated == self.active == 0
-
-
-@dataclass(frozen=True)
-class RecordingWarning:
-    """Something the reader of the figures has to know."""
-
-    code: str
-    """Stable id, such as ``no-history``."""
-    text: str
-    """One or two plain sentences: what is missing or odd, what it means, what to do."""
 
 
 @dataclass(frozen=True, eq=False)

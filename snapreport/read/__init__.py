@@ -1,6 +1,5 @@
 """Snapshot files to columns: no pickle runs code, no layout of PyTorch is left out."""
 
-from snapreport.read.rules import read_rules
 from snapreport.read.snapshot import read_objects, read_snapshot
 
-__all__ = ["read_objects", "read_rules", "read_snapshot"]
+__all__ = ["read_objects", "read_snapshot"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
+from snapreport.read import compiled
 from snapreport.read.interner import clean_text
 
 if TYPE_CHECKING:
@@ -32,16 +34,24 @@ def integers(
     Raises:
         NotASnapshotError: a value is missing, no integer, or outside of 64 bits.
     """
+    column = compiled.take_integers(rows, key)
+    if column is not None:
+        return column
     try:
-        try:
-            values = list(map(itemgetter(key), rows))
-        except KeyError:
-            values = [row.get(key, default) for row in rows]
+        values = take(rows, key, default)
         if set(map(type, values)) <= _INT_TYPES:
             return np.array(values, np.int64)
     except (TypeError, AttributeError, IndexError, OverflowError):
         pass
     raise _first_misfit(rows, key, where, default)
+
+
+def take(rows: Sequence[dict[str, Any]], key: str, default: Any = None) -> list[Any]:
+    """Return a field of each row as it is, or the default where a row has none."""
+    try:
+        return list(map(itemgetter(key), rows))
+    except KeyError:
+        return [row.get(key, default) for row in rows]
 
 
 def _first_misfit(
@@ -106,13 +116,27 @@ def count_unknown_keys(
     Returns:
         every key that some row has.
     """
-    shapes: dict[tuple[Any, ...], int] = {}
-    for row in rows:
-        shape = tuple(row)
-        shapes[shape] = shapes.get(shape, 0) + 1
+    shapes = _shapes(rows)
     for shape, count in shapes.items():
         for key in shape:
             if key not in known:
                 name = f"{what} key {clean_text(key)[:60]!r}"
                 oddities[name] = oddities.get(name, 0) + count
     return {key for shape in shapes for key in shape}
+
+
+def _shapes(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
+    """Count the rows by their keys; a shape may stand for rows that have them in another order."""
+    first = tuple(rows[0]) if rows else ()
+    # Nearly always all rows are alike, and that is quicker to tell than to count.
+    if first and set(map(len, rows)) == {len(first)}:
+        try:
+            deque(map(itemgetter(*first), rows), maxlen=0)
+            return {first: len(rows)}
+        except KeyError:
+            pass
+    shapes: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        shape = tuple(row)
+        shapes[shape] = shapes.get(shape, 0) + 1
+    return shapes

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+from snapreport.read import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # The profiler has no file and line of their own: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
@@ -73,18 +78,26 @@ class StackInterner:
         self._extra: dict[int, dict[str, str]] = {}
         self._frame_of_object: dict[int, int] = {}
         self._frame_of_value: dict[tuple[object, ...], int] = {}
-        self._stack_of_object: dict[int, int] = {}
+        self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
         self._stack_of_frames: dict[tuple[int, ...], int] = {}
 
     def intern(self, frames: Any) -> int:
         """Return the stack id of a list of frame dicts, innermost first; NO_STACK for None."""
-        if frames is None:
-            return NO_STACK
         known = self._stack_of_object.get(id(frames))
         if known is None:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
+
+    def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
+        """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
+        grouped = compiled.group_lists(rows, key)
+        if grouped is None:
+            return np.array([self.intern(row.get(key)) for row in rows], np.int32)
+        group, first = grouped
+        # One more, which the group -1 picks.
+        ids = [*(self.intern(rows[row][key]) for row in first.tolist()), NO_STACK]
+        return np.array(ids, np.int32)[group]
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):
@@ -94,7 +107,9 @@ class StackInterner:
         # Lists with the same frame at both ends and in the middle are compared whole: that is
         # quick, because equal frames are mostly the same object.
         ends = (len(frames), id(frames[0]), id(frames[len(frames) // 2]), id(frames[-1]))
-        alike = self._alike.setdefault(ends, [])
+        alike = self._alike.get(ends)
+        if alike is None:
+            alike = self._alike[ends] = []
         for known_frames, known in alike:
             if known_frames == frames:
                 return known

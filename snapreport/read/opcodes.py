@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import re
 
 from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.read import compiled
 
 # A memo index may not exceed this: the unpickler makes a table of that length at once.
 _MEMO_LIMIT = 2**26
@@ -16,32 +18,38 @@ def _counted(opcode: bytes, lengths: range) -> bytes:
     return opcode + b"(?:" + b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in lengths) + b")"
 
 
-# The alternatives are tried in order: memo references come first, they are 9 of 10 opcodes.
-# One match takes up to 60,000 opcodes or groups; only what has a long length ends it.
-_HARMLESS = re.compile(
-    b"(?:"
-    + b"|".join(
-        (
-            rb"(?:h.){1,200}",  # BINGET
-            rb"(?:j....){1,200}",  # LONG_BINGET
-            # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST MARK SETITEM NONE TUPLE TUPLE1-3
-            # NEWTRUE NEWFALSE EMPTY_TUPLE APPEND
-            rb"[\x94eu}\](sNt\x85\x86\x87\x88\x89)a]+",
-            rb"K.",  # BININT1
-            rb"M..",  # BININT2
-            rb"J....",  # BININT
-            rb"G.{8}",  # BINFLOAT
-            rb"q.",  # BINPUT
-            rb"r..[\x00-\x03]\x00",  # LONG_BINPUT, up to the memo limit
-            rb"\x95.{8}",  # FRAME
-            rb"\x80[\x02-\x05]",  # PROTO
-            _counted(rb"\x8a", range(16)),  # LONG1
-            _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
+@functools.cache
+def _harmless() -> re.Pattern[bytes]:
+    """Give the pattern of what may stand in a pickle; made when it is needed, as it takes 3 ms.
+
+    The alternatives are tried in order: memo references come first, they are 9 of 10 opcodes.
+    One match takes up to 60,000 opcodes or groups; only what has a long length ends it.
+    """
+    return re.compile(
+        b"(?:"
+        + b"|".join(
+            (
+                rb"(?:h.){1,200}",  # BINGET
+                rb"(?:j....){1,200}",  # LONG_BINGET
+                # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST MARK SETITEM NONE TUPLE TUPLE1-3
+                # NEWTRUE NEWFALSE EMPTY_TUPLE APPEND
+                rb"[\x94eu}\](sNt\x85\x86\x87\x88\x89)a]+",
+                rb"K.",  # BININT1
+                rb"M..",  # BININT2
+                rb"J....",  # BININT
+                rb"G.{8}",  # BINFLOAT
+                rb"q.",  # BINPUT
+                rb"r..[\x00-\x03]\x00",  # LONG_BINPUT, up to the memo limit
+                rb"\x95.{8}",  # FRAME
+                rb"\x80[\x02-\x05]",  # PROTO
+                _counted(rb"\x8a", range(16)),  # LONG1
+                _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
+            )
         )
+        + b"){1,60000}",
+        re.DOTALL,
     )
-    + b"){1,60000}",
-    re.DOTALL,
-)
+
 
 # Length-prefixed opcodes that the pattern leaves to us: how many bytes their length takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8, b"\x8b": 4, b"\x8a": 1}  # BINUNICODE BINUNICODE8 LONG4 LONG1
@@ -65,22 +73,36 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
     """
     if data[:1] != b"\x80":
         raise NotASnapshotError("is no pickle of protocol 2 or later.")
+    position = compiled.scan(data)
+    if position is None:
+        position = scan(data)
+    opcode = data[position : position + 1]
+    if opcode in _PREFIXED:  # whatever its length, it ends beyond the file
+        raise _cut_off(len(data))
+    if opcode != _STOP:
+        raise _refusal(data, position)
+
+
+def scan(data: bytes | mmap.mmap) -> int:
+    """Return where the first opcode stands that is not allowed or not complete, STOP included.
+
+    ``opcodes.c`` does the same in a twentieth of the time.
+    """
+    harmless = _harmless()
     position, length = 0, len(data)
     while True:
-        run = _HARMLESS.match(data, position)
+        run = harmless.match(data, position)
         if run is not None:
             position = run.end()
             continue
-        opcode = data[position : position + 1]
-        if opcode == _STOP:
-            return
-        width = _PREFIXED.get(opcode)
+        width = _PREFIXED.get(data[position : position + 1])
         if width is None:
-            raise _refusal(data, position)
+            return position
         start = position + 1 + width
-        position = start + int.from_bytes(data[position + 1 : start], "little")
-        if position > length:
-            raise _cut_off(length)
+        end = start + int.from_bytes(data[position + 1 : start], "little")
+        if end > length:
+            return position
+        position = end
 
 
 def _cut_off(length: int) -> NotASnapshotError:

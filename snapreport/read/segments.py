@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import check_bytes, count_unknown_keys, integers
 from snapreport.read.interner import clean_text
 from snapreport.read.traces import Tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SEGMENT_KEYS = frozenset(
     [
@@ -58,9 +61,10 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
     check_bytes(address, size, f"{where}: segment", np.arange(len(rows)))
     order = np.argsort(address, kind="stable")
     rows = [rows[i] for i in order]
-    blocks, block_segment, starts = _blocks(rows, where, tables.oddities)
-    block_address = np.array(starts, np.int64)
-    block_size = integers(blocks, "size", f"{where}: block")
+    address, size = address[order], size[order]
+    blocks, block_segment, block_address, block_size = _blocks(
+        rows, address, where, tables.oddities
+    )
     everyone = np.arange(len(blocks))
     check_bytes(block_address, block_size, f"{where}: block", everyone)
     state = [_state(block, tables.oddities) for block in blocks]
@@ -68,8 +72,8 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
     block_requested = integers([{"requested_size": r} for r in requested], "requested_size", where)
     check_bytes(block_address, block_requested, f"{where}: request of block", everyone)
     return Segments(
-        address=address[order],
-        size=size[order],
+        address=address,
+        size=size,
         stream=integers(rows, "stream", f"{where}: segment", default=0),
         pool=np.array([tables.pools.intern(row.get("segment_pool_id")) for row in rows], np.int32),
         large=np.array([row.get("segment_type") == "large" for row in rows], np.bool_),
@@ -78,7 +82,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         stated=np.stack(
             [integers(rows, key, f"{where}: segment", default=-1) for key in _STATED], axis=1
         ).reshape(-1, 3),
-        block_segment=np.array(block_segment, np.int32),
+        block_segment=block_segment.astype(np.int32),
         block_address=block_address,
         block_size=block_size,
         block_requested=block_requested,
@@ -94,33 +98,27 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
 
 
 def _blocks(
-    rows: list[dict[str, Any]], where: str, oddities: dict[str, int]
-) -> tuple[list[dict[str, Any]], list[int], list[int]]:
-    """Flatten the blocks; those of PyTorch 2.0 and older have no address of their own."""
-    blocks: list[dict[str, Any]] = []
-    segment: list[int] = []
-    address: list[int] = []
-    for index, row in enumerate(rows):
-        own = row.get("blocks", [])
+    rows: list[dict[str, Any]], address: NDArray[np.int64], where: str, oddities: dict[str, int]
+) -> tuple[list[dict[str, Any]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Flatten the blocks; returns them, and for each its segment, address and size."""
+    lists = [row.get("blocks", []) for row in rows]
+    for index, own in enumerate(lists):
         if not isinstance(own, list):
             raise NotASnapshotError(f"is damaged: {where}: segment {index} has no list of blocks.")
-        sizes = integers(own, "size", f"{where}: segment {index}: block")
-        starts = row["address"] + np.cumsum(sizes) - sizes
-        address += integers_or(own, "address", starts.tolist(), f"{where}: block")
-        segment += [index] * len(own)
-        blocks += own
+    blocks = [block for own in lists for block in own]
+    lengths = np.array([len(own) for own in lists], np.int64)
+    segment = np.repeat(np.arange(len(lists)), lengths)
+    size = integers(blocks, "size", f"{where}: block")
     count_unknown_keys(blocks, _BLOCK_KEYS, "block", oddities)
-    return blocks, segment, address
-
-
-def integers_or(
-    rows: list[dict[str, Any]], key: str, otherwise: list[int], where: str
-) -> list[int]:
-    """Return an integer field of each row, or the value at the same place of ``otherwise``."""
-    if not any(key in row for row in rows):
-        return otherwise
-    given: list[int] = integers(rows, key, where).tolist()
-    return given
+    # Those of PyTorch 2.0 and older have no address of their own: they follow one another.
+    before = np.concatenate(([0], np.cumsum(size)))
+    start = address[segment] + before[:-1] - before[np.cumsum(lengths) - lengths][segment]
+    given = np.array(["address" in block for block in blocks], np.bool_)
+    if given.any():
+        own_address = np.isin(segment, segment[given]) if not given.all() else given
+        chosen = [blocks[i] for i in np.flatnonzero(own_address).tolist()]
+        start[own_address] = integers(chosen, "address", f"{where}: block")
+    return blocks, segment, start, size
 
 
 def _state(block: dict[str, Any], oddities: dict[str, int]) -> int:

@@ -36,7 +36,8 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
         progress("Reading", None)
         with open_source(path) as (source, data):
             top = _parse(data)
-        return _to_columns(source, top, progress)
+            found = source()
+        return _to_columns(found, top, progress)
 
 
 def read_objects(path: Path, progress: Progress = silent) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import mmap
 import os
 import stat
+import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,8 +21,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 @contextmanager
-def open_source(path: Path) -> Iterator[tuple[Source, bytes | mmap.mmap]]:
-    """Give a file's identity and its content, unpacked if it was gzip or zstd.
+def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap.mmap]]:
+    """Give a file's identity, to be asked for last, and its content, unpacked if it was packed.
 
     Raises:
         InputError: missing, a folder, or not readable.
@@ -39,8 +39,14 @@ def open_source(path: Path) -> Iterator[tuple[Source, bytes | mmap.mmap]]:
                 raise NotASnapshotError(
                     "is empty; was the program still writing it? Record it again."
                 )
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                source = Source(_shown_name(path), len(mapped), hashlib.sha256(mapped).hexdigest())
+            with (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+                _digest(mapped) as digest,
+            ):
+
+                def source() -> Source:
+                    return Source(_shown_name(path), len(mapped), digest())
+
                 if mapped[:2] == _GZIP:
                     yield source, _unpack_gzip(mapped)
                 elif mapped[:4] == _ZSTD:
@@ -58,12 +64,40 @@ def open_source(path: Path) -> Iterator[tuple[Source, bytes | mmap.mmap]]:
         raise InputError(f"cannot be read: {reason}.") from error
 
 
+@contextmanager
+def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
+    """Take the SHA-256 of the data in a thread of its own, and give what waits for its digits."""
+    found: list[str] = []
+
+    def take() -> None:
+        found.append(hashlib.sha256(data).hexdigest())
+
+    thread = threading.Thread(target=take)
+    try:
+        thread.start()
+    except RuntimeError:  # a limit on threads
+        take()
+
+    def result() -> str:
+        if thread.ident is not None:
+            thread.join()
+        return found[0]
+
+    try:
+        yield result
+    finally:
+        if thread.ident is not None:
+            thread.join()  # it must let go of the data before they are unmapped
+
+
 def _shown_name(path: Path) -> str:
     """Return a file's name; bytes in it that are no UTF-8 become replacement characters."""
     return os.fsencode(path.name).decode(errors="replace")
 
 
 def _unpack_gzip(packed: mmap.mmap) -> bytes:
+    import gzip
+
     try:
         with gzip.open(io.BytesIO(packed)) as stream:
             return stream.read()

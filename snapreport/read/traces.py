@@ -10,7 +10,7 @@ import numpy as np
 
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
-from snapreport.read.fields import LATEST_US, check_bytes, count_unknown_keys, integers
+from snapreport.read.fields import LATEST_US, check_bytes, count_unknown_keys, integers, take
 from snapreport.read.interner import StackInterner, StringInterner, clean_text
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ _MOVES = frozenset(
         "segment_unmap",
     ]
 )
+
+
+_TEXT_TYPES = {str, type(None)}
 
 
 @dataclass
@@ -97,7 +100,6 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
     addr = _addresses(events, where, present)
     moves = np.array([name in _MOVES for name in actions], np.bool_)
     check_bytes(addr, size, where, moves[action])
-    stack = tables.stacks.intern
     return Trace(
         device=device,
         actions=actions,
@@ -106,7 +108,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         size=size,
         stream=integers(events, "stream", where, default=0),
         time_us=_times(events, where, tables.oddities),
-        stack=np.array([stack(event.get("frames")) for event in events], np.int32),
+        stack=tables.stacks.intern_field(events, "frames"),
         pool=_ids(events, "pool_id", tables.pools, present),
         category=_ids(events, "category", tables.strings, present),
         compile_context=_ids(events, "compile_context", tables.strings, present),
@@ -115,7 +117,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
 
 
 def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, ...], Any]:
-    names = [event.get("action") for event in events]
+    names = take(events, "action")
     ids: dict[Any, int] = {}
     try:
         distinct = dict.fromkeys(names)
@@ -128,7 +130,7 @@ def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, .
         raise NotASnapshotError(f"is damaged: {where} {index} has no 'action' text.") from None
     if len(ids) > np.iinfo(np.int16).max:
         raise NotASnapshotError(f"is damaged: {len(ids):,} different actions in one trace.")
-    return tuple(map(clean_text, ids)), np.array([ids[name] for name in names], np.int16)
+    return tuple(map(clean_text, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
 
 
 def _times(
@@ -158,15 +160,18 @@ def _ids(
 ) -> Any:
     if key not in present:
         return np.full(len(events), NO_ID, np.int32)
-    values = [event.get(key) for event in events]
+    values = take(events, key)
+    if isinstance(interner, PoolInterner):
+        return np.array([interner.intern(value) for value in values], np.int32)
     try:
-        if len(set(values)) == 1 and interner.intern(values[0]) == NO_ID:
-            return np.full(len(values), NO_ID, np.int32)
+        distinct = dict.fromkeys(values)  # no number equals a text, so types are told by these
+        plain = set(map(type, distinct)) <= _TEXT_TYPES
     except TypeError:
-        pass  # lists, as JSON writes pools
-    if isinstance(interner, StringInterner):
-        values = [
-            value if value is None or isinstance(value, str) else clean_text(value)
-            for value in values
-        ]
-    return np.array([interner.intern(value) for value in values], np.int32)
+        plain = False
+    if not plain:
+        values = [value if type(value) in _TEXT_TYPES else clean_text(value) for value in values]
+        distinct = dict.fromkeys(values)
+    ids = {value: interner.intern(value) for value in distinct}
+    if len(ids) == 1:
+        return np.full(len(values), next(iter(ids.values())), np.int32)
+    return np.array(list(map(ids.__getitem__, values)), np.int32)

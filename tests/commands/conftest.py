@@ -91,8 +91,9 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(folder: Path) -> Run:
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run ``snapreport`` with these arguments in the empty folder; a bug's traceback surfaces."""
+    monkeypatch.setenv("COLUMNS", "100")
 
     def invoke(*arguments: str | Path) -> Result:
         result = CliRunner().invoke(cli, [str(argument) for argument in arguments])

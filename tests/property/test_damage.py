@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulator import Simulator, layouts
-from snapreport.analyse import find
+from snapreport.analyse.find import find
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.errors import NotASnapshotError
 from snapreport.model.history import History

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from simulator import Simulator
 from snapreport.analyse.curves import find_curves
-from snapreport.bundle.strips import Strips, make_strips, sampled_steps
+from snapreport.bundle import strips as strips_module
+from snapreport.bundle.strips import Strips, lay_strips, make_strips, sampled_steps
 from snapreport.model.history import DeviceHistory
 from tests.property.simulated import device_files, for_simulations
 
@@ -109,3 +111,20 @@ def offset_at(strips: Strips, row: int, step: int) -> float:
     following = bisect_left(steps, step)
     share = (step - steps[last]) / (steps[following] - steps[last])
     return offsets[last] + share * (offsets[following] - offsets[last])
+
+
+@for_simulations(60)
+def test_strips_are_the_same_in_blocks_and_parts_of_any_size(simulation: Simulator) -> None:
+    for _, device in device_files(simulation):
+        for columns in (3, EXACT):
+            whole = make_strips(device, columns)
+            for cells, points in ((1, 1), (40, 7), (1 << 30, 1 << 30)):
+                with (
+                    mock.patch.object(strips_module, "_CELLS", cells),
+                    mock.patch.object(strips_module, "_POINTS", points),
+                ):
+                    parts = list(lay_strips(device, columns))
+                    assert make_strips(device, columns) == whole
+                assert sum(map(len, parts)) == len(whole.size)
+                if points == 1:
+                    assert all(len(part) == 1 for part in parts)

@@ -9,7 +9,8 @@ import pytest
 
 from simulator import Simulator, layouts
 from snapreport.analyse.curves import find_curves, live_at
-from snapreport.analyse.find import find, find_closing
+from snapreport.analyse.find import find
+from snapreport.analyse.recording import find_closing
 from snapreport.analyse.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (

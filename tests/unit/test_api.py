@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
+import orjson
 import pytest
 
 import snapreport
@@ -92,3 +94,25 @@ def test_notes_longer_than_a_comment_are_cut_and_say_so(samples: Path, tmp_path:
     report = snapreport.render(samples / SAMPLE, tmp_path / "r.md", notes="ä" * 70_000)
     assert len(report.read_bytes()) < 65_536
     assert "the rest was cut" in report.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", ["training_step.pickle", "three_devices.pickle", "truncated_ring.pickle"]
+)
+def test_a_manifest_has_every_warning_of_the_findings(
+    samples: Path, tmp_path: Path, name: str
+) -> None:
+    bundle = snapreport.convert(samples / name, tmp_path / "snap.zip")
+    with zipfile.ZipFile(bundle) as archive:
+        manifest = orjson.loads(archive.read("manifest.json"))
+    findings = snapreport.load(samples / name).findings()
+    several = sum(bool(device.history.events) for device in findings.devices) > 1
+    expected = [(warning.code, warning.text) for warning in findings.warnings]
+    for device in findings.devices:
+        before = f"{device.device}: " if several else ""
+        expected += [
+            (warning.code, before + warning.text)
+            for warning in device.warnings
+            if warning.code != "nothing-allocated" or len(findings.devices) == 1
+        ]
+    assert [(each["code"], each["text"]) for each in manifest["warnings"]] == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,21 +21,27 @@ from tests.conftest import REPOSITORY
 # Building takes seconds: with `--dist loadfile` these tests share one build.
 
 
+LIBRARIES = {"snapreport/read/_columns.so", "snapreport/read/_opcodes.so"}
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source archive, and the wheel made from it."""
-    folder = tmp_path_factory.mktemp("dist")
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+def build(folder: Path, **environment: str) -> Path:
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, REPOSITORY],
         check=True,
         capture_output=True,
+        env=os.environ | environment,
     )
     return folder
 
 
 def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    assert wheel.name == f"snapreport-{__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "snapreport/_templates/report.html.j2",
@@ -52,11 +59,29 @@ def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
     assert not [name for name in names if name.endswith(".ts") or "node_modules" in name]
 
 
+def test_the_wheel_is_for_one_platform_only_if_something_in_it_was_compiled(
+    built: Path, tmp_path: Path
+) -> None:
+    (wheel,) = built.glob("*.whl")
+    compiled = LIBRARIES & set(zipfile.ZipFile(wheel).namelist())
+    assert wheel.name.startswith(f"snapreport-{__version__}-py3-none-")
+    assert wheel.name.endswith("-any.whl") == (not compiled)
+    if shutil.which("cc") is not None and os.name == "posix":
+        assert "snapreport/read/_opcodes.so" in compiled
+    (pure,) = build(tmp_path, SNAPREPORT_NO_COMPILED="1").glob("*.whl")
+    assert pure.name == f"snapreport-{__version__}-py3-none-any.whl"
+    names = set(zipfile.ZipFile(pure).namelist())
+    assert not LIBRARIES & names
+    assert "snapreport/read/opcodes.py" in names
+
+
 def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-    assert {"Makefile", "LICENSE", "templates/package-lock.json", "tests/conftest.py"} <= names
+    needed = {"Makefile", "LICENSE", "templates/package-lock.json", "tests/conftest.py"}
+    assert needed | {"hatch_build.py", "snapreport/read/opcodes.c"} <= names
+    assert not LIBRARIES & names
     assert not [name for name in names if "node_modules" in name or ".venv" in name]
 
 

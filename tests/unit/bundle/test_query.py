@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from snapreport.bundle import Database, write_database
-from snapreport.bundle.query import statements
+from snapreport.bundle import write_database
+from snapreport.bundle.query import Database, statements
 from snapreport.errors import BundleError, QueryError
 from snapreport.model.answers import Cell
 from tests.builders import KIB, frame, trace

@@ -72,6 +72,17 @@ def test_the_default_devices_rows_are_allocations_0_1_2(tmp_path: Path) -> None:
     ]
 
 
+def test_the_rows_are_the_same_in_parts_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = set()
+    for points in (1, 5, 1 << 20):
+        monkeypatch.setattr("snapreport.bundle.strips._POINTS", points)
+        out = io.BytesIO()
+        write_bundle(two_devices(), out)
+        with zipfile.ZipFile(out) as archive:
+            made.add((archive.read("allocations.json"), archive.read("allocations.0.json")))
+    assert len(made) == 1
+
+
 def test_allocs_can_be_queried_by_any_sqlite(tmp_path: Path) -> None:
     folder = unzip(two_devices(), tmp_path)
     connection = sqlite3.connect(folder / "elements.db")

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.analyse import find
+from snapreport.analyse.find import find
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import Columns, pack

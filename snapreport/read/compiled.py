@@ -1,0 +1,111 @@
+"""Find and call what was compiled from the C sources beside this when the package was installed.
+
+Both libraries are options: where there was no C compiler, or no headers of Python, and wherever
+something unusual is met, the Python code beside them does the same more slowly. They are plain
+shared libraries, so that one build serves every version of Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OFF = "SNAPREPORT_NO_COMPILED"
+"""Set this in the environment to do without the libraries."""
+
+_VERSION = 1
+_P, _N = ctypes.c_void_p, ctypes.c_ssize_t
+
+
+@functools.cache
+def _opcodes() -> ctypes.CDLL | None:
+    """Return the library made from ``opcodes.c``, None where there is none to use."""
+    library: ctypes.CDLL | None = _open(ctypes.CDLL, "_opcodes.so", "snapreport_scan_version")
+    if library is not None:
+        library.snapreport_scan.argtypes = (_P, ctypes.c_size_t)
+        library.snapreport_scan.restype = ctypes.c_size_t
+    return library
+
+
+@functools.cache
+def _columns() -> ctypes.PyDLL | None:
+    """Return the library made from ``columns.c``, None where there is none to use."""
+    # Builds for debugging or without the global lock lay objects out in other ways.
+    if sys.implementation.name != "cpython" or vars(sys).get("abiflags"):
+        return None
+    library: ctypes.PyDLL | None = _open(ctypes.PyDLL, "_columns.so", "snapreport_columns_version")
+    if library is not None:
+        library.snapreport_integers.argtypes = (ctypes.py_object, ctypes.py_object, _P, _N)
+        library.snapreport_integers.restype = ctypes.c_int32
+        objects = (ctypes.py_object, ctypes.py_object)
+        library.snapreport_groups.argtypes = (*objects, _P, _P, _P, _P, _N, _N)
+        library.snapreport_groups.restype = _N
+    return library
+
+
+def _open(kind: type[Any], name: str, version: str) -> Any:
+    path = Path(__file__).with_name(name)
+    if os.environ.get(OFF) or not path.is_file():
+        return None
+    try:
+        library = kind(str(path))
+        asked = getattr(library, version)
+        asked.argtypes, asked.restype = (), ctypes.c_int32
+        if asked() != _VERSION:
+            raise OSError("it was compiled from another version's source")
+    except (OSError, AttributeError) as error:  # built for another machine, or out of date
+        import logging  # otherwise not worth its time
+
+        logging.getLogger(__name__).warning("%s is not used: %s", path, error)
+        return None
+    return library
+
+
+def scan(data: bytes | mmap.mmap) -> int | None:
+    """Do as ``opcodes.scan``; None where there is no library."""
+    library = _opcodes()
+    if library is None:
+        return None
+    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
+    position: int = library.snapreport_scan(view.ctypes.data, len(view))
+    return position
+
+
+def take_integers(rows: Sequence[Any], key: str) -> NDArray[np.int64] | None:
+    """Return an integer field of each row; None where there is no library, or a row has none."""
+    library = _columns()
+    if library is None or type(rows) is not list:
+        return None
+    column = np.empty(len(rows), np.int64)
+    return column if library.snapreport_integers(rows, key, column.ctypes.data, len(rows)) else None
+
+
+def group_lists(
+    rows: Sequence[Any], key: str
+) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    """Group the lists that the rows have in a field, by having the same objects in them.
+
+    Returns:
+        each row's group, int32, -1 where it has no such field; and the first row of each group,
+        int32, ascending. None where there is no library, or what is there is no list.
+    """
+    library = _columns()
+    if library is None or type(rows) is not list:
+        return None
+    n, slots = len(rows), 1 << (2 * len(rows)).bit_length()
+    group, first = np.empty(n, np.int32), np.empty(n, np.int32)
+    hashes, table = np.empty(n, np.uint64), np.full(slots, -1, np.int32)
+    addresses = [array.ctypes.data for array in (group, first, hashes, table)]
+    groups = library.snapreport_groups(rows, key, *addresses, n, slots)
+    return None if groups < 0 else (group, first[:groups])

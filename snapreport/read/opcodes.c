@@ -1,0 +1,87 @@
+/* Pass over the opcodes of a pickle that a snapshot may have; see opcodes.py, whose _scan() does
+ * the same without a compiler, to the byte.
+ *
+ * It reads a stranger's bytes, so it is as small as it can be: it writes nothing, allocates
+ * nothing, and reads data[i] only after comparing i with the length. Nothing of Python is in it;
+ * opcodes.py calls it through ctypes.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Raise it when the meaning changes: opcodes.py refuses a library of another version. */
+EXPORT int32_t snapreport_scan_version(void) { return 1; }
+
+/* How many bytes follow an opcode: a fixed number, or a length of so many bytes and as many bytes
+ * as that says. */
+enum { REFUSED = 0, FIXED = 1, COUNTED = 2 };
+
+static unsigned kind_of(unsigned char opcode, unsigned *width)
+{
+    switch (opcode) {
+    case '(': case ')': case ']': case '}': case 'N': case 'a': case 'e': case 's': case 't':
+    case 'u': case 0x85: case 0x86: case 0x87: case 0x88: case 0x89: case 0x94:
+        *width = 0;
+        return FIXED;
+    case 'h': case 'q': case 'K': case 0x80:
+        *width = 1;
+        return FIXED;
+    case 'M':
+        *width = 2;
+        return FIXED;
+    case 'j': case 'r': case 'J':
+        *width = 4;
+        return FIXED;
+    case 'G': case 0x95:
+        *width = 8;
+        return FIXED;
+    case 0x8a: case 0x8c:
+        *width = 1;
+        return COUNTED;
+    case 'X': case 0x8b:
+        *width = 4;
+        return COUNTED;
+    case 0x8d:
+        *width = 8;
+        return COUNTED;
+    default:
+        *width = 0;
+        return REFUSED;
+    }
+}
+
+/* Return where the first opcode stands that is not allowed or not complete, STOP included; the
+ * length if there is none. */
+EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
+{
+    size_t position = 0;
+    while (position < length) {
+        const unsigned char opcode = data[position];
+        const size_t left = length - position - 1; /* bytes behind the opcode */
+        const unsigned char *argument = data + position + 1;
+        unsigned width;
+        const unsigned kind = kind_of(opcode, &width);
+        if (kind == REFUSED || left < width)
+            return position;
+        if (opcode == 0x80 && (argument[0] < 2 || argument[0] > 5))
+            return position; /* PROTO of a protocol that snapshots do not have */
+        if (opcode == 'r' && (argument[3] != 0 || argument[2] > 3))
+            return position; /* LONG_BINPUT beyond the memo limit */
+        if (kind == COUNTED) {
+            uint64_t count = 0;
+            for (unsigned i = width; i-- > 0;)
+                count = count << 8 | argument[i];
+            if (count > left - width)
+                return position;
+            position += (size_t)count;
+        }
+        position += 1 + width;
+    }
+    return position;
+}
