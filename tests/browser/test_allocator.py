@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -306,3 +307,15 @@ def test_a_snapshot_without_history_shows_its_segments(open_page: Opener) -> Non
     # No timeline shows what is pinned, so the panel does.
     page.get_by_role("application", name="Segments").press("Enter")
     expect(page.locator(".pinned-block .details")).to_be_visible()
+
+
+def test_the_blocks_are_there_on_a_telephone(open_page: Opener) -> None:
+    found = sample("private_pool.json")
+    page = open_page(found, viewport={"width": 400, "height": 800}).page
+    page.wait_for_selector("html[data-complete]")
+    page.get_by_role("tab", name="Allocator").click()
+    expect(page.locator(".blocks-list [data-row='0']")).to_be_visible()
+    assert page.locator("html").evaluate("root => root.scrollWidth") <= 400
+    tabs = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
+    edges = [(box["x"], box["x"] + box["width"]) for box in tabs if box]
+    assert all(right <= left + 1 for (_, right), (left, _) in itertools.pairwise(edges))
