@@ -32,10 +32,12 @@ from snapreport.model.findings import (
     Findings,
     StageUse,
 )
+from snapreport.read import read_snapshot
 from snapreport.reporters.figures import duration, step_range
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
 from snapreport.units import format_bytes, format_count, format_signed_bytes
+from tests.golden.allocator_golden import allocator
 
 FOLDER = Path(__file__).parents[2] / "templates" / "app" / "golden"
 SAMPLES = (
@@ -91,8 +93,10 @@ def golden_file(sample: Path) -> dict[str, Any]:
     findings = snapreport.load(sample).findings()
     summary = findings_as_json(findings) | {"snapreport": "VERSION"}
     golden = Golden(findings)
+    traces = {trace.device: trace for trace in read_snapshot(sample).traces}
     devices = [
         {subject.__name__: subject(golden, device) for subject in SUBJECTS}
+        | allocator(device, traces[device.device], some_steps(device)[::2], weighted)
         for device in findings.devices
     ]
     return {

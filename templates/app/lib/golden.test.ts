@@ -5,13 +5,16 @@ import assert from "node:assert/strict"
 import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./curves"
 import { type Device, framesOf, missingReason, readDevice, readStacks, type Stacks, version } from "./device"
+import { EventTable, parseFilter } from "./events"
 import { formatBytes, formatCount, formatDuration, formatSignedBytes, formatSteps } from "./format"
+import { fragmentationOf } from "./fragmentation"
 import { History } from "./history"
 import { cumulative, linesAt, mapLines } from "./lines"
 import { originsOf, sumLive, versionsOf } from "./live"
 import { liveAt } from "./moment"
 import { unpack } from "./payload"
 import { filterTest } from "./search"
+import { layOut, type Use } from "./segments"
 import { groupStages, type Spread, type StageGroup } from "./stage_groups"
 import { CallTree, type Direction, ROOT, type TreeSums } from "./tree"
 
@@ -32,8 +35,16 @@ interface Expected {
   curve_sums: Record<string, number>
   trees: { curve: Curve; step: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
   stages: { path: string[]; stages: number; [figure: string]: number[] | string[] | number | null }[]
+  segments: { step: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][] }[]
+  fragmentation: number
+  events: { action: number; size: number; address: number; stream: number }
+  /** Text, how many events it finds, their steps added up. */
+  searches: [string, number, number][]
   lines: { curve: Curve; step: number; filter: string; rows: [number, number, number, number, number, number][] }[]
 }
+
+/** Segments, reserved, allocated, pending, slack, inactive, fragmentation, largest free, blocks. */
+type Amounts = [number, number, number, number, number, number, number, number, number]
 
 interface Golden {
   payload: string
@@ -57,6 +68,8 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
       checkAmounts(history, wanted)
       checkTrees(history, wanted, expected.labels)
       checkLines(history, wanted, expected.labels)
+      checkSegments(history, wanted)
+      checkEvents(history, wanted)
       checkStages(history, wanted)
     }
   })
@@ -204,4 +217,35 @@ function checkStages(history: History, { stages }: Expected): void {
   groupStages(all).forEach(visit([]))
   const sorted = (groups: Expected["stages"]) => [...groups].sort((a, b) => a.path.join("\n").localeCompare(b.path.join("\n")))
   assert.deepEqual(sorted(found), sorted(stages))
+}
+
+function checkSegments({ device, curves }: History, { segments, fragmentation }: Expected): void {
+  assert.equal(weighted(fragmentationOf(device, curves.active.values, curves.reserved.values)), fragmentation)
+  const amounts = (use: Use) => [
+    use.segments, use.reserved, use.allocated, use.pending, use.slack, use.inactive, use.fragmentation, use.largestFree, use.count,
+  ]
+  for (const { step, total, groups, first } of segments) {
+    const layout = layOut(device, step)
+    assert.deepEqual(amounts(layout.total), total)
+    const found = layout.groups.map(({ pool, stream, kind, use }) => [pool, device.streamValues[stream], kind, ...amounts(use)])
+    const sorted = (rows: unknown[][]) => rows.map((row) => row.join(" ")).sort()
+    assert.deepEqual(sorted(found), sorted(groups))
+    assert.deepEqual([...layout.rows.slice(0, 8)].map((row) => [device.segments.address[row], device.segments.size[row]]), first)
+  }
+}
+
+function checkEvents({ device, stacks }: History, { events, searches }: Expected): void {
+  const table = new EventTable(device, stacks)
+  const steps = [...table.kind.keys()]
+  assert.deepEqual({
+    action: weighted(steps.map((step) => table.actionOf(step).length)),
+    size: weighted(steps.map((step) => table.sizeOf(step))),
+    address: weighted(steps.map((step) => table.addressOf(step) ?? -1)),
+    stream: weighted(steps.map((step) => table.streamOf(step) ?? -1)),
+  }, events)
+  const actions = table.counts.map((_, kind) => table.nameOf(kind))
+  for (const [text, count, sum] of searches) {
+    const found = table.select(parseFilter(text, actions))
+    assert.deepEqual([found.length, weighted(found)], [count, sum], text)
+  }
 }

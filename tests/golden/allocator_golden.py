@@ -1,0 +1,125 @@
+"""What segments and events are, for the page's own code to agree with: plain loops over the model.
+
+The golden files get these beside the subjects of ``page_golden``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.snapshot import Trace
+
+WITHOUT_ADDRESS = ("oom", "snapshot")
+"""Events whose address is none: a failed request keeps the device's free bytes there."""
+OTHERS = ("oom", "segment_alloc", "segment_map")
+
+Amounts = list[int]
+"""Segments, reserved, allocated, pending, slack, inactive, fragmentation, largest free, blocks."""
+
+
+def allocator(
+    device: DeviceFindings, trace: Trace, steps: list[int], weighted: Callable[[list[int]], int]
+) -> dict[str, Any]:
+    """The four subjects; ``weighted`` makes one number of many."""
+    return {
+        "segments": segments(device, steps),
+        "fragmentation": weighted(device.allocator.fragmentation.tolist()),
+        "events": {name: weighted(column) for name, column in event_columns(trace).items()},
+        "searches": [[text, len(found), weighted(found)] for text, found in searches(trace)],
+    }
+
+
+def segments(device: DeviceFindings, steps: list[int]) -> list[dict[str, Any]]:
+    """All segments at some steps: added up, by pool, stream and kind, and one after the other."""
+    lives = device.allocator.segments
+    found = []
+    for step in steps:
+        rows = np.flatnonzero((lives.start_step <= step) & (step < lives.end_step)).tolist()
+        rows.sort(key=lambda row: int(lives.address[row]))
+        groups: dict[tuple[int, int, int], Amounts] = {}
+        for row in rows:
+            key = (int(lives.pool[row]), int(lives.stream[row]), int(lives.kind[row]))
+            groups[key] = add(groups.get(key, [0] * 9), segment(device, row, step))
+        total = [0] * 9
+        for amounts in groups.values():
+            total = add(total, amounts)
+        bounds = [[int(lives.address[row]), int(lives.size[row])] for row in rows]
+        found.append(
+            {
+                "step": step,
+                "total": total,
+                "groups": [[*key, *amounts] for key, amounts in sorted(groups.items())],
+                "first": bounds[:8],
+            }
+        )
+    return found
+
+
+def add(one: Amounts, other: Amounts) -> Amounts:
+    """The sum of two, the larger of their largest free stretches."""
+    both = [a + b for a, b in zip(one, other, strict=True)]
+    both[7] = max(one[7], other[7])
+    return both
+
+
+def segment(device: DeviceFindings, row: int, step: int) -> Amounts:
+    """The amounts of one segment after a step, block by block."""
+    lives, table = device.allocator.segments, device.history.allocations
+    low, high = int(lives.address[row]), int(lives.address[row] + lives.size[row])
+    allocated = pending = slack = count = largest = 0
+    inside = [
+        block
+        for block in range(len(table))
+        if table.alloc_step[block] <= step < table.free_step[block]
+        and low <= table.addr[block] < high
+    ]
+    end = low
+    for block in sorted(inside, key=lambda block: int(table.addr[block])):
+        size = int(table.block_size[block])
+        if table.free_requested_step[block] <= step:
+            pending += size
+        else:
+            allocated += size
+        slack += size - int(table.size[block])
+        count += 1
+        largest = max(largest, int(table.addr[block]) - end)
+        end = int(table.addr[block]) + size
+    largest = max(largest, high - end)
+    inactive = high - low - allocated - pending
+    wasted = inactive if count else 0
+    return [1, high - low, allocated, pending, slack, inactive, wasted, largest, count]
+
+
+def event_columns(trace: Trace) -> dict[str, list[int]]:
+    """Every event as the file has it: length of the action's name, size, address and stream."""
+    names = [trace.actions[code] for code in trace.action.tolist()]
+    addresses = zip(names, trace.addr.tolist(), strict=True)
+    return {
+        "action": [len(name) for name in names],
+        "size": trace.size.tolist(),
+        "address": [-1 if name in WITHOUT_ADDRESS else address for name, address in addresses],
+        "stream": trace.stream.tolist(),
+    }
+
+
+def searches(trace: Trace) -> list[tuple[str, list[int]]]:
+    """Some searches and the steps that they find."""
+    actions = np.array(trace.actions, dtype=object)[trace.action] if len(trace) else np.array([])
+    size, addr = trace.size, trace.addr
+    somewhere = int(addr[len(addr) // 2]) + 100 if len(addr) else 0
+    holds = (addr <= somewhere) & (somewhere < addr + np.maximum(size, 1))
+    among = [name for name in OTHERS if name in trace.actions]
+    found: list[tuple[str, NDArray[np.bool_]]] = [
+        ("alloc", actions == "alloc"),
+        (">=1MiB free_completed", (actions == "free_completed") & (size >= 2**20)),
+        ("<4k", size < 4096),
+        ("64KiB..20m", (size >= 65536) & (size <= 20 * 2**20)),
+        (" ".join(among), np.isin(actions, among) if among else size >= 0),
+        (hex(somewhere), holds & ~np.isin(actions, WITHOUT_ADDRESS)),
+    ]
+    return [(search, np.flatnonzero(wanted).tolist()) for search, wanted in found]
