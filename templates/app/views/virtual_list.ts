@@ -164,7 +164,8 @@ export class VirtualList {
     const cells = row(index).map((content, k) => h("div", { role: "gridcell", class: columns[k].class }, content))
     return h("div", {
       class: `row ${rowClass?.(index) ?? ""}`, role: "row", id: `${this.id}-${index}`, "data-row": index,
-      "aria-rowindex": index + 2, "aria-selected": String(index === this.chosen), ...rowAttributes?.(index),
+      // Not by Tab, but focusable: what scrolls has to hold something that is.
+      tabindex: -1, "aria-rowindex": index + 2, "aria-selected": String(index === this.chosen), ...rowAttributes?.(index),
     }, ...cells)
   }
 
