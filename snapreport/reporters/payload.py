@@ -1,6 +1,6 @@
 """Packs findings into the block of typed columns that the report page unpacks.
 
-The layout, format 1: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
+The layout, format 2: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
 the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
 the higher bytes are alike, so that gzip makes little of them.
@@ -22,7 +22,7 @@ from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.stack_subset import StackSubset, Strings
 
-FORMAT = 1
+FORMAT = 2
 
 # Narrowest first; signed types only serve columns that have a negative value.
 _UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))

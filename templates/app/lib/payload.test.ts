@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { type ColumnSpec, Payload } from "./payload"
+import { type ColumnSpec, FORMAT, Payload } from "./payload"
 
 type Typed = Int8Array | Uint8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float64Array
 
@@ -15,7 +15,7 @@ function packed(columns: Record<string, [ColumnSpec["type"], Typed, boolean?]>):
     for (let plane = 0; plane < width; plane++) for (let at = plane; at < bytes.length; at += width) area.push(bytes[at])
     while (area.length % 8) area.push(0)
   }
-  const head = new TextEncoder().encode(JSON.stringify({ format: 1, columns: specs }))
+  const head = new TextEncoder().encode(JSON.stringify({ format: FORMAT, columns: specs }))
   const start = (4 + head.length + 7) & ~7
   const body = new Uint8Array(start + area.length)
   new DataView(body.buffer).setUint32(0, head.length, true)

@@ -1,6 +1,6 @@
 /** Unpacks what `reporters/payload.py` packed: a JSON header and typed columns behind it. */
 
-export const FORMAT = 1
+export const FORMAT = 2
 
 type ColumnType = "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f64"
 
