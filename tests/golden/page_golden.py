@@ -174,7 +174,7 @@ def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
             "stack": stack(int(table.stack[row])),
             "free_stack": stack(int(table.free_stack[row])),
             "missing": MISSING_REASONS[device.missing[row]],
-            "category": text(table.category, row),
+            "category": device.categories[device.category[row]].name,
             "compile_context": text(table.compile_context, row),
             "metadata": text(table.metadata, row),
         }
