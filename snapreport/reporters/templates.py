@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def environment() -> jinja2.Environment:
 def built(name: str) -> str:
     """The text of a built file: ``app.js`` or ``style.css``."""
     return (templates_folder() / "built" / name).read_text(encoding="utf-8")
+
+
+@cache
+def built_packed(name: str) -> str:
+    """The same, gzip-compressed and in base64; equal files give equal text."""
+    packer = zlib.compressobj(level=9, wbits=31)
+    packed = packer.compress(built(name).encode()) + packer.flush()
+    return base64.b64encode(packed).decode("ascii")
 
 
 @cache

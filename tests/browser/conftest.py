@@ -71,7 +71,9 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
     """Render findings, or take a page file, and open it from ``file:`` with the network off."""
     opened: list[OpenPage] = []
 
-    def open_(source: Findings | Path, *, before: str = "", **context: Any) -> OpenPage:
+    def open_(
+        source: Findings | Path, *, before: str = "", ready: bool = True, **context: Any
+    ) -> OpenPage:
         if isinstance(source, Path):
             path = source
         else:
@@ -93,7 +95,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
         if before:
             page.add_init_script(before)
         page.goto(path.as_uri())
-        if context.get("java_script_enabled", True):
+        if ready and context.get("java_script_enabled", True):
             page.wait_for_selector("html[data-complete]")
         return result
 

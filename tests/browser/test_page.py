@@ -278,3 +278,11 @@ def test_the_page_s_own_code_is_small(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     data = opened.page.evaluate("document.getElementById('payload').textContent.length")
     assert opened.path.stat().st_size - data < 150_000
+
+
+def test_a_browser_that_cannot_unpack_shows_the_page_and_says_so(open_page: Opener) -> None:
+    page = open_page(
+        findings(training()), before="delete window.DecompressionStream", ready=False
+    ).page
+    expect(page.locator(".note")).to_contain_text("could not start")
+    expect(page.locator("section.sites").first).to_be_visible()
