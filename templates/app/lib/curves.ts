@@ -21,6 +21,13 @@ export function stripsOf(device: Device, curve: Curve): Strips {
     : { events: device.events, birth: device.allocStep, death: device.freeStep, height: device.requested }
 }
 
+/** The strips without some of them: those are never live, and the others keep their ids.
+ *
+ * `hidden`: 1 for each allocation that is left out. */
+export function without(strips: Strips, hidden: Uint8Array): Strips {
+  return { ...strips, death: strips.death.map((death, i) => (hidden[i] ? Math.min(strips.birth[i], death) : death)) }
+}
+
 /** Bytes live after each step; element s + 1 belongs to step s, so element 0 is the start. */
 export function totals(strips: Strips): Float64Array {
   const out = new Float64Array(strips.events + 1)

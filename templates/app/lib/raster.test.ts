@@ -1,34 +1,43 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { Extremes, type Strips, totals } from "./curves"
+import { Extremes, type Strips, stripsOf, totals, without } from "./curves"
+import type { Device } from "./device"
 import { EDGE, EDGED_ROWS, ID, Rasteriser } from "./raster"
-import { random, randomStrips } from "./testing"
+import { type Scale, StepScale, TimeScale } from "./scale"
+import { deviceOf, random, randomStrips, randomTimes } from "./testing"
 import type { Window } from "./window"
 
+/** Whether the state after a step covers a part of [x0, x1), or a point of it where it has no width. */
+function touches(scale: Scale, step: number, x0: number, x1: number): boolean {
+  const [from, to] = [scale.xOf(step), scale.endOf(step)]
+  return from === to ? from >= x0 && from < x1 : from < x1 && to > x0
+}
+
 /** The rule of `Rasteriser.paint`, pixel by pixel, with nothing clever in it. */
-function brute(strips: Strips, w: Window, width: number, height: number): Uint32Array {
+function brute(strips: Strips, scale: Scale, hidden: Uint8Array, w: Window, width: number, height: number): Uint32Array {
   const ids = new Uint32Array(width * height)
   const liveAt = (step: number) =>
-    [...strips.birth.keys()].filter((i) => strips.birth[i] <= step && strips.death[i] > step)
-  const total = (step: number) => liveAt(step).reduce((sum, i) => sum + strips.height[i], 0)
+    [...strips.birth.keys()].filter((i) => !hidden[i] && strips.birth[i] <= step && strips.death[i] > step)
+  const live = Array.from({ length: strips.events + 1 }, (_, at) => liveAt(at - 1))
+  const total = live.map((ids) => ids.reduce((sum, i) => sum + strips.height[i], 0))
+  const perColumn = (w.x1 - w.x0) / width
   for (let x = 0; x < width; x++) {
-    const perColumn = (w.x1 - w.x0) / width
     let shown: number | null = null
     for (let step = -1; step < strips.events; step++) {
-      const touches = step + 1 > w.x0 + x * perColumn && step < w.x0 + (x + 1) * perColumn
-      if (touches && (shown === null || total(step) > total(shown))) shown = step
+      if (!touches(scale, step, w.x0 + x * perColumn, w.x0 + (x + 1) * perColumn)) continue
+      if (shown === null || total[step + 1] > total[shown + 1]) shown = step
     }
     if (shown === null) continue
-    const live = liveAt(shown)
+    const stack = live[shown + 1]
     const rows = (w.y1 - w.y0) / height
     for (let y = 0; y < height; y++) {
       const centre = w.y0 + (y + 0.5) * rows
       let bottom = 0
-      for (const i of live) {
+      for (const i of stack) {
         if (bottom <= centre && centre < bottom + strips.height[i]) ids[x * height + y] = i + 1
         bottom += strips.height[i]
         const holdsTop = w.y0 + y * rows < bottom && bottom <= w.y0 + (y + 1) * rows
-        if (i === live[live.length - 1] && holdsTop) ids[x * height + y] = i + 1
+        if (i === stack[stack.length - 1] && holdsTop) ids[x * height + y] = i + 1
       }
     }
   }
@@ -52,23 +61,56 @@ function withEdges(ids: Uint32Array, width: number, height: number): Uint32Array
   return out
 }
 
-test("the fast raster equals a brute-force layout, pixel for pixel, in random windows", () => {
-  for (let seed = 0; seed < 150; seed++) {
-    const next = random(seed + 1000)
-    const strips = randomStrips(seed, 20 + Math.floor(next() * 150))
-    const extremes = new Extremes(totals(strips))
-    const rasteriser = new Rasteriser(strips, extremes)
-    const highest = Math.max(...extremes.values) + 1
-    for (let k = 0; k < 4; k++) {
-      const x0 = -1 + next() * strips.events * 0.8
-      const y0 = k === 0 ? 0 : next() * highest * 0.7
-      const window = { x0, x1: x0 + 2 + next() * strips.events, y0, y1: y0 + 600 + next() * highest }
-      const width = 3 + Math.floor(next() * 60)
-      const height = 3 + Math.floor(next() * 40)
-      const { ids } = rasteriser.paint(window, width, height)
-      assert.deepEqual(ids, brute(strips, window, width, height), `seed ${seed}, window ${k}`)
-    }
+/** A device whose blocks are larger than what was requested and end before it: its two curves differ. */
+function randomDevice(seed: number, events: number): Device {
+  const next = random(seed + 7)
+  const strips = randomStrips(seed, events)
+  const device = deviceOf(strips, [...strips.birth].fill(-1))
+  return {
+    ...device,
+    requested: strips.height.map((bytes) => Math.ceil(bytes * (0.3 + 0.7 * next()))),
+    freeStep: strips.death.map((death) => Math.min(death + Math.floor(next() ** 3 * 9), events)),
   }
+}
+
+for (const axis of ["steps", "time"] as const) {
+  for (const curve of ["allocated", "requested"] as const) {
+    test(`the fast raster of ${curve} bytes over ${axis} equals a brute-force layout, pixel for pixel`, () => {
+      for (let seed = 0; seed < 60; seed++) {
+        const next = random(seed + 1000)
+        const events = 20 + Math.floor(next() * 130)
+        const strips = stripsOf(randomDevice(seed, events), curve)
+        const scale = axis === "time" ? new TimeScale(randomTimes(seed, events)) : new StepScale(events)
+        const hidden = Uint8Array.from(strips.birth, () => (seed % 3 && next() < 0.3 ? 1 : 0))
+        const left = without(strips, hidden)
+        const extremes = new Extremes(totals(left))
+        const rasteriser = new Rasteriser(left, extremes, scale)
+        const highest = Math.max(...extremes.values) + 1
+        const [low, high] = scale.whole
+        for (let k = 0; k < 4; k++) {
+          // Some windows begin where a step does, so that steps without a width lie on a column's edge.
+          const free = low + next() * (high - low) * 0.8
+          const x0 = k === 1 ? scale.xOf(scale.stepAt(free)) : free
+          const y0 = k === 0 ? 0 : next() * highest * 0.7
+          const window = { x0, x1: x0 + 2 + next() * (high - low), y0, y1: y0 + 600 + next() * highest }
+          const width = 3 + Math.floor(next() * 60)
+          const height = 3 + Math.floor(next() * 40)
+          const { ids } = rasteriser.paint(window, width, height)
+          assert.deepEqual(ids, brute(strips, scale, hidden, window, width, height), `seed ${seed}, window ${k}`)
+        }
+      }
+    })
+  }
+}
+
+test("a peak of a step without a width is in its pixel column on the time axis", () => {
+  const strips = {
+    events: 4, birth: Int32Array.of(-1, 1), death: Int32Array.of(4, 2), height: Float64Array.of(100, 900),
+  }
+  const scale = new TimeScale(Float64Array.of(0, 500, 500, 1000)) // the second strip dies at the instant of its birth
+  const { ids } = new Rasteriser(strips, new Extremes(totals(strips)), scale).paint({ x0: 0, x1: 1000, y0: 0, y1: 1000 }, 10, 10)
+  assert.deepEqual([...ids.slice(50, 60)].map((pixel) => pixel & ID), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+  assert.deepEqual([...ids.slice(60, 70)].map((pixel) => pixel & ID), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 })
 
 test("the column of a one-step peak shows the peak", () => {
@@ -78,14 +120,14 @@ test("the column of a one-step peak shows the peak", () => {
     death: Int32Array.from([1000, 501]),
     height: Float64Array.from([100, 900]),
   }
-  const { ids } = new Rasteriser(strips, new Extremes(totals(strips))).paint({ x0: -1, x1: 1000, y0: 0, y1: 1000 }, 10, 10)
+  const { ids } = new Rasteriser(strips, new Extremes(totals(strips)), new StepScale(strips.events)).paint({ x0: -1, x1: 1000, y0: 0, y1: 1000 }, 10, 10)
   assert.deepEqual([...ids.slice(50, 60)].map((pixel) => pixel & ID), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
   assert.deepEqual([...ids.slice(40, 50)].map((pixel) => pixel & ID), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 })
 
 test("a recycled buffer gives the same picture", () => {
   const strips = randomStrips(7, 100)
-  const rasteriser = new Rasteriser(strips, new Extremes(totals(strips)))
+  const rasteriser = new Rasteriser(strips, new Extremes(totals(strips)), new StepScale(100))
   const window = { x0: -1, x1: 100, y0: 0, y1: 500_000 }
   const first = rasteriser.paint(window, 50, 20)
   const second = rasteriser.paint(window, 50, 20, new Uint32Array(1000).fill(99))
@@ -94,6 +136,6 @@ test("a recycled buffer gives the same picture", () => {
 
 test("nothing is painted outside the recording and without allocations", () => {
   const none = { events: 0, birth: new Int32Array(0), death: new Int32Array(0), height: new Float64Array(0) }
-  const { ids } = new Rasteriser(none, new Extremes(totals(none))).paint({ x0: -1, x1: 3, y0: 0, y1: 10 }, 8, 4)
+  const { ids } = new Rasteriser(none, new Extremes(totals(none)), new StepScale(0)).paint({ x0: -1, x1: 3, y0: 0, y1: 10 }, 8, 4)
   assert.ok(ids.every((id) => id === 0))
 })

@@ -1,6 +1,7 @@
 /** Works out which allocation covers each pixel of a window: the exact picture, bounded by pixels. */
 
 import type { Extremes, Strips } from "./curves"
+import type { Scale } from "./scale"
 import type { Window } from "./window"
 
 /** One worked-out picture. Pixels stand column after column, each from the bottom up. */
@@ -22,11 +23,9 @@ export const EDGED_ROWS = 4
 const NO_STEP = -2
 
 /** The steps that a pixel column touches, as [first, end); empty outside the recording. */
-export function stepsOfColumn(w: Window, width: number, column: number, events: number): [number, number] {
+export function stepsOfColumn(scale: Scale, w: Window, width: number, column: number): [number, number] {
   const perColumn = (w.x1 - w.x0) / width
-  const first = Math.max(Math.floor(w.x0 + column * perColumn), -1)
-  const end = Math.min(Math.ceil(w.x0 + (column + 1) * perColumn), events)
-  return [first, end]
+  return scale.stepsIn(w.x0 + column * perColumn, w.x0 + (column + 1) * perColumn)
 }
 
 /** Rasters strips by one sweep over the window's steps, keeping the live ones in a linked list. */
@@ -40,7 +39,8 @@ export class Rasteriser {
   private first = -1
   private last = -1
 
-  constructor(private readonly strips: Strips, private readonly extremes: Extremes) {
+  /** `extremes`: of the totals of these strips. */
+  constructor(private readonly strips: Strips, private readonly extremes: Extremes, private readonly scale: Scale) {
     const n = strips.birth.length
     this.prev = new Int32Array(n)
     this.next = new Int32Array(n)
@@ -65,7 +65,7 @@ export class Rasteriser {
     let birth = 0
     let deaths = 0
     for (let column = 0; column < width; column++) {
-      const [from, end] = stepsOfColumn(window, width, column, this.strips.events)
+      const [from, end] = stepsOfColumn(this.scale, window, width, column)
       if (end <= from) continue
       const shown = this.extremes.firstMax(from + 1, end + 1) - 1
       if (step === NO_STEP) {

@@ -83,6 +83,7 @@ export class TimeScale implements Scale {
   }
 
   stepsIn(x0: number, x1: number): [number, number] {
+    if (x0 >= this.whole[1]) return [this.events, this.events]
     const at = this.firstFrom(x0)
     const first = this.edges[at + 1] === x0 ? at : at - 1
     return [Math.max(first, -1), Math.min(this.firstFrom(x1), this.events)]

@@ -44,6 +44,17 @@ export function randomStrips(seed: number, events: number): Strips {
   }
 }
 
+/** Times in microseconds: bursts of events at one instant, gaps, and now and then a clock that steps back. */
+export function randomTimes(seed: number, events: number): Float64Array {
+  const next = random(seed)
+  const times = new Float64Array(events)
+  for (let s = 1; s < events; s++) {
+    const roll = next()
+    times[s] = times[s - 1] + (roll < 0.35 ? 0 : roll < 0.4 ? -Math.floor(next() * 5) : Math.floor(next() ** 5 * 400))
+  }
+  return times
+}
+
 /** Stacks of frames (name, file), innermost first as they are recorded.
  *
  * A call site is the innermost frame whose file ends in .py, else the innermost. */
