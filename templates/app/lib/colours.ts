@@ -1,28 +1,50 @@
 /** The page's colours in code: one for each group of strips, in light and dark. */
 
-import type { Site } from "./sites"
+import type { Grouping } from "./grouping"
 
 export type Rgb = [number, number, number]
 
-/** Distinct at a glance, calm in bulk, told apart by lightness too; the largest sites get them in order. */
+/** Distinct at a glance, calm in bulk, told apart by lightness too; the largest groups get them in order. */
 const LEADING = [
   "#4e79b8", "#e0884a", "#5aa37c", "#c75f6b", "#8a74b9", "#c9a53f",
   "#4ba3b5", "#b86a9b", "#7f9a48", "#9c6f53", "#6f8fd6", "#d98f9c",
 ]
 const WITHOUT_FRAMES = { light: "#b9bec7", dark: "#59606c" }
 
-/** One colour per site, as RGBA bytes. */
-export function siteColours(sites: Site[], dark: boolean): Uint8Array {
-  const out = new Uint8Array(sites.length * 4)
-  let leading = 0
-  sites.forEach((site, row) => {
+/** From the least to the most, each lighter or darker than the one before: the most stands out from the plot. */
+const RAMPS = {
+  size: {
+    light: ["#ded78f", "#86c596", "#3d9fa3", "#2b68a8", "#26336f"],
+    dark: ["#33436f", "#2f6aa6", "#3aa19f", "#88cb97", "#f0e9ac"],
+  },
+  age: {
+    light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"],
+    dark: ["#57397a", "#954a86", "#d0606c", "#ee9f70", "#fbdcaa"],
+  },
+}
+
+/** One colour per group, as RGBA bytes. */
+export function groupColours({ groups, colouring, ordered }: Grouping, dark: boolean): Uint8Array {
+  const out = new Uint8Array(groups.length * 4)
+  const ramp = RAMPS[colouring === "age" ? "age" : "size"][dark ? "dark" : "light"].map(parse)
+  const steps = groups.filter((group) => !group.rest).length
+  let place = 0
+  groups.forEach((group, row) => {
     let colour: Rgb
-    if (site.frame < 0) colour = parse(dark ? WITHOUT_FRAMES.dark : WITHOUT_FRAMES.light)
-    else if (site.bytes > 0 && leading < LEADING.length) colour = parse(LEADING[leading++])
-    else colour = faded(hash(`${site.name} ${site.place}`), dark)
+    if (group.rest) colour = parse(dark ? WITHOUT_FRAMES.dark : WITHOUT_FRAMES.light)
+    else if (ordered) colour = along(ramp, steps > 1 ? place++ / (steps - 1) : 0.5)
+    else if (group.bytes > 0 && place < LEADING.length) colour = parse(LEADING[place++])
+    else colour = faded(hash(group.key), dark)
     out.set([...colour, 255], row * 4)
   })
   return out
+}
+
+/** The colour at a share of the way along a ramp. */
+function along(ramp: Rgb[], share: number): Rgb {
+  const at = share * (ramp.length - 1)
+  const k = Math.min(Math.floor(at), ramp.length - 2)
+  return ramp[k].map((channel, c) => Math.round(channel + (ramp[k + 1][c] - channel) * (at - k))) as Rgb
 }
 
 /** A paler relative of a leading colour, chosen by hash so that it stays from report to report. */
@@ -31,6 +53,15 @@ function faded(seed: number, dark: boolean): Rgb {
   const toward = dark ? 60 : 225
   const mix = 0.35 + 0.25 * ((seed >>> 8) % 3) / 2
   return base.map((channel) => Math.round(channel + (toward - channel) * mix)) as Rgb
+}
+
+/** How light a colour is to the eye, from 0 to 1: its relative luminance. */
+export function luminance([r, g, b]: Rgb): number {
+  const [lr, lg, lb] = [r, g, b].map((channel) => {
+    const part = channel / 255
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
+  })
+  return 0.2126 * lr + 0.7152 * lg + 0.0722 * lb
 }
 
 export function cssColour(colours: Uint8Array, row: number): string {

@@ -25,6 +25,19 @@ export interface StageGroup {
   allocatedBytes: Spread | null
 }
 
+/** What a repeated stage is called: numbers after `#` are left out. */
+export function commonName(name: string): string {
+  return name.replace(/#\d+/g, "#*")
+}
+
+/** The innermost stage of each step, or -1. */
+export function stageAtSteps(stages: StageSummary[], events: number): Int32Array {
+  const at = new Int32Array(events).fill(-1)
+  const order = stages.map((_, k) => k).sort((a, b) => stages[a].depth - stages[b].depth || a - b)
+  for (const k of order) at.fill(k, Math.max(stages[k].start_step, 0), Math.max(stages[k].end_step, 0))
+  return at
+}
+
 /** Groups stages by their name and that of every stage around them; groups in order of their first stage. */
 export function groupStages(stages: StageSummary[]): StageGroup[] {
   const tops: StageGroup[] = []
@@ -32,7 +45,7 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
   const known = new Map<StageGroup | null, Map<string, StageGroup>>()
   stages.forEach((stage, index) => {
     const parent = stage.parent === null ? null : groupOf[stage.parent]
-    const name = stage.name.replace(/#\d+/g, "#*")
+    const name = commonName(stage.name)
     const siblings = known.get(parent) ?? new Map<string, StageGroup>()
     known.set(parent, siblings)
     let group = siblings.get(name)

@@ -1,0 +1,199 @@
+/** Allocations grouped by what the timeline colours them by. */
+
+import type { Curve } from "./curves"
+import type { Device } from "./device"
+import { formatAddress, formatBytes, formatCount } from "./format"
+import type { History } from "./history"
+import { commonName, stageAtSteps } from "./stage_groups"
+
+export type Colouring = "site" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
+
+/** One colour of the timeline. */
+export interface Group {
+  /** Stays the same from report to report: what colours are chosen by. */
+  key: string
+  label: string
+  /** A place or a remark; may be empty. */
+  detail: string
+  /** In full, where the label is short. */
+  full: string
+  /** Whether it gathers what is not known or belongs nowhere. */
+  rest: boolean
+  /** Block bytes and allocations live at the allocated peak. */
+  bytes: number
+  count: number
+}
+
+/** Every group, and the row of each allocation. */
+export interface Grouping {
+  readonly colouring: Colouring
+  readonly groups: readonly Group[]
+  readonly ofAllocation: Int32Array
+  /** Whether groups stand in an order of their own, as sizes do; else the most bytes at the peak come first. */
+  readonly ordered: boolean
+}
+
+export const COLOURINGS: readonly [Colouring, string][] = [
+  ["site", "Call site"], ["stage", "Stage"], ["size", "Size"], ["age", "Lifetime"],
+  ["category", "Category"], ["stream", "Stream"], ["pool", "Memory pool"], ["context", "Compiled graph"],
+]
+
+/** Groups without their amounts, and a function from allocation to row. */
+interface Sorted {
+  groups: Omit<Group, "bytes" | "count">[]
+  ofAllocation: Int32Array
+  ordered?: boolean
+}
+
+/** Groups all allocations of a device. Rows are the same for every view of it. */
+export function groupBy(history: History, colouring: Colouring): Grouping {
+  if (colouring === "site") return bySite(history)
+  const { device } = history
+  const { groups, ofAllocation, ordered = false } = SORTERS[colouring](history)
+  const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakStep.allocated)
+  const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
+  if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
+  const order = rows.map((_, row) => row).sort((a, b) =>
+    rows[b].bytes - rows[a].bytes || rows[b].count - rows[a].count || Number(rows[a].rest) - Number(rows[b].rest) || a - b)
+  const rank = new Int32Array(rows.length)
+  order.forEach((row, place) => (rank[row] = place))
+  return { colouring, groups: order.map((row) => rows[row]), ofAllocation: ofAllocation.map((row) => rank[row]), ordered }
+}
+
+/** Bytes and allocations of each row that are live after a step, in one curve. */
+export function amountsAt(grouping: Grouping, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
+  return tally(grouping.ofAllocation, grouping.groups.length, device, curve, step)
+}
+
+function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
+  const bytes = new Float64Array(rows)
+  const count = new Int32Array(rows)
+  const death = curve === "allocated" ? device.freeRequestedStep : device.freeStep
+  const height = curve === "allocated" ? device.block : device.requested
+  for (let i = 0; i < device.count && device.allocStep[i] <= step; i++) {
+    if (death[i] <= step) continue
+    bytes[ofAllocation[i]] += height[i]
+    count[ofAllocation[i]]++
+  }
+  return { bytes, count }
+}
+
+/** Why a colouring would show one colour only; "" where it shows more. */
+export function whyPlain({ device }: History, colouring: Colouring): string {
+  const same = (column: Int32Array) => column.every((value) => value === column[0])
+  switch (colouring) {
+    case "stage": return device.summary.stages.length ? "" : "No stages were recorded"
+    case "category": return same(device.category) ? "No categories were recorded" : ""
+    case "stream": return same(device.stream) ? "One stream made all allocations" : ""
+    case "pool": return same(device.pool) ? "All allocations came from one pool" : ""
+    case "context": return same(device.compileContext) ? "No compiled graphs were recorded" : ""
+    default: return ""
+  }
+}
+
+function bySite({ sites }: History): Grouping {
+  const groups = sites.rows.map((site) => ({
+    key: `${site.name} ${site.place}`, label: site.name, detail: site.place,
+    full: `${site.fullName}${site.file ? `\n${site.file}${site.line === null ? "" : `:${site.line}`}` : ""}`,
+    rest: site.frame < 0, bytes: site.bytes, count: site.count,
+  }))
+  return { colouring: "site", groups, ofAllocation: sites.ofAllocation, ordered: false }
+}
+
+const plain = (key: string, label: string, detail = "", full = label) => ({ key, label, detail, full, rest: false })
+const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
+
+const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
+  category: ({ device, stacks }) => byId(device.category, (id) => plain(`category ${stacks.strings[id]}`, stacks.strings[id]), rest("", "no category")),
+  context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
+  pool: ({ device }) => byId(device.pool, (id) => device.pools[id] === "0,0" ? plain("pool 0,0", "default pool") : plain(`pool ${device.pools[id]}`, `pool ${device.pools[id]}`), rest("", "pool not known")),
+  stream: ({ device }) => byId(device.stream, (id) => {
+    const stream = device.streamValues[id]
+    return stream === 0 ? plain("stream 0", "stream 0", "default") : plain(`stream ${stream}`, formatAddress(stream))
+  }, rest("", "stream not known")),
+  stage: byStage,
+  size: bySize,
+  age: byAge,
+}
+
+/** One group for each id, in the order of ids; -1 is the rest. */
+function byId(ids: Int32Array, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
+  const rowOf = new Map<number, number>()
+  const ofAllocation = new Int32Array(ids.length)
+  for (const id of [...new Set(ids)].sort((a, b) => a - b)) rowOf.set(id, rowOf.size)
+  for (let i = 0; i < ids.length; i++) ofAllocation[i] = rowOf.get(ids[i])!
+  return { groups: [...rowOf.keys()].map((id) => (id < 0 ? none : group(id))), ofAllocation }
+}
+
+/** The innermost stage that an allocation was born in; repeated stages are one group. */
+function byStage({ device }: History): Sorted {
+  const { stages } = device.summary
+  const at = stageAtSteps(stages, device.events)
+  const rowOf = new Map<string, number>()
+  const groups: Sorted["groups"] = []
+  const rowNamed = (name: string, make: () => Sorted["groups"][0]) => {
+    let row = rowOf.get(name)
+    if (row === undefined) {
+      rowOf.set(name, (row = groups.length))
+      groups.push(make())
+    }
+    return row
+  }
+  const ofStage = new Int32Array(stages.length).fill(-1)
+  const ofAllocation = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) {
+    const step = device.allocStep[i]
+    const stage = step < 0 ? -1 : at[step]
+    if (stage < 0) {
+      ofAllocation[i] = step < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest("", "outside of stages"))
+      continue
+    }
+    if (ofStage[stage] < 0) {
+      const name = commonName(stages[stage].name)
+      ofStage[stage] = rowNamed(`stage ${name}`, () => plain(`stage ${name}`, name))
+    }
+    ofAllocation[i] = ofStage[stage]
+  }
+  return { groups, ofAllocation }
+}
+
+/** Powers of two of block bytes: a group holds [2^k, 2^(k+1)). */
+function bySize({ device }: History): Sorted {
+  return byRank(device.block, twoPower, (rank) =>
+    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${formatBytes(2 ** (rank - 1))} to ${formatBytes(2 ** rank)}`))
+}
+
+/** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */
+function twoPower(bytes: number): number {
+  if (bytes < 1) return 0
+  const power = Math.round(Math.log2(bytes)) // may be one too high
+  return 2 ** power > bytes ? power : power + 1
+}
+
+/** How many steps an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */
+function byAge({ device }: History): Sorted {
+  const { allocStep, freeStep, events } = device
+  const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
+  const ranks = allocStep.map((birth, i) => {
+    const lasts = freeStep[i] >= events
+    if (birth < 0) return lasts ? ALWAYS : BEFORE
+    return lasts ? LAST : String(Math.max(freeStep[i] - birth, 1)).length - 1
+  })
+  return byRank(ranks, (rank) => rank, (rank) => {
+    if (rank === BEFORE) return plain("age before", "from before", "freed in the recording", "live before the recording, freed in it")
+    if (rank === LAST) return plain("age last", "live at the end", "made in the recording", "made in the recording, live at its end")
+    if (rank === ALWAYS) return rest("age always", "live throughout", "the whole recording")
+    const [least, most] = [10 ** rank, 10 ** (rank + 1) - 1]
+    return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} steps`)
+  })
+}
+
+/** One group for each rank that occurs, in the order of ranks. */
+function byRank(values: Float64Array | Int32Array, rankOf: (value: number) => number, group: (rank: number) => Sorted["groups"][0]): Sorted {
+  const ranks = new Int32Array(values.length)
+  const seen = new Set<number>()
+  for (let i = 0; i < values.length; i++) seen.add((ranks[i] = rankOf(values[i])))
+  const order = [...seen].sort((a, b) => a - b)
+  const rowOf = new Map(order.map((rank, row) => [rank, row]))
+  return { groups: order.map(group), ofAllocation: ranks.map((rank) => rowOf.get(rank)!), ordered: true }
+}
