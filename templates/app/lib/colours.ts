@@ -6,8 +6,8 @@ export type Rgb = [number, number, number]
 
 /** Distinct at a glance, calm in bulk, told apart by lightness too; the largest groups get them in order. */
 const LEADING = [
-  "#4e79b8", "#e0884a", "#5aa37c", "#c75f6b", "#8a74b9", "#c9a53f",
-  "#4ba3b5", "#b86a9b", "#7f9a48", "#9c6f53", "#6f8fd6", "#d98f9c",
+  "#4e79b8", "#e8975a", "#4a9c77", "#b94f5e", "#a58cd2", "#c9a53f",
+  "#3c8397", "#cf84b4", "#7a9340", "#8f6247", "#86a5e6", "#b34f7f",
 ]
 const WITHOUT_FRAMES = { light: "#b9bec7", dark: "#59606c" }
 
