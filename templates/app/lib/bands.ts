@@ -1,6 +1,7 @@
 /** Stages as bands: which of them a window shows, and where. */
 
 import type { StageSummary } from "./payload"
+import type { Scale } from "./scale"
 import type { Window } from "./window"
 
 export interface Band {
@@ -11,6 +12,7 @@ export interface Band {
   right: number
 }
 
+/** Deeper stages share the last row, the innermost in front. */
 export const MOST_ROWS = 5
 
 /** Rows that stages need, one per depth. */
@@ -20,21 +22,27 @@ export function bandRows(stages: StageSummary[]): number {
   return Math.min(deepest + 1, MOST_ROWS)
 }
 
-/** The visible bands; of those narrower than a pixel, one per pixel and row. */
-export function bandsIn(stages: StageSummary[], window: Window, width: number): Band[] {
-  const perStep = width / (window.x1 - window.x0)
+/** The visible bands, outer before inner; of those narrower than a pixel, one per pixel and row. */
+export function bandsIn(stages: StageSummary[], scale: Scale, window: Window, width: number): Band[] {
+  const perUnit = width / (window.x1 - window.x0)
   const lastPixel = new Map<number, number>()
   const bands: Band[] = []
   stages.forEach((stage, index) => {
-    if (stage.depth >= MOST_ROWS) return
-    const left = Math.max((stage.start_step - window.x0) * perStep, 0)
-    const right = Math.min((Math.max(stage.end_step, stage.start_step) - window.x0) * perStep, width)
+    const left = Math.max((scale.xOf(stage.start_step) - window.x0) * perUnit, 0)
+    const right = Math.min((scale.xOf(Math.max(stage.end_step, stage.start_step)) - window.x0) * perUnit, width)
     if (right < 0 || left > width || right < left) return
     if (right - left < 1) {
       if (lastPixel.get(stage.depth) === Math.floor(left)) return
       lastPixel.set(stage.depth, Math.floor(left))
     }
-    bands.push({ stage: index, row: stage.depth, left, right: Math.max(right, left + 1) })
+    bands.push({ stage: index, row: Math.min(stage.depth, MOST_ROWS - 1), left, right: Math.max(right, left + 1) })
   })
-  return bands
+  return bands.sort((a, b) => stages[a.stage].depth - stages[b.stage].depth || a.stage - b.stage)
+}
+
+/** The names of a stage and those around it, outermost first. */
+export function stagePath(stages: StageSummary[], stage: number): string[] {
+  const names: string[] = []
+  for (let at: number | null = stage; at !== null && at >= 0; at = stages[at].parent) names.unshift(stages[at].name)
+  return names
 }

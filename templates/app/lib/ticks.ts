@@ -29,6 +29,32 @@ export function stepTicks(low: number, high: number, wanted: number): number[] {
   return multiples(Math.max(low, 0), high, nice(rough))
 }
 
+/** Multiples of 1, 2 or 5 times a power of ten microseconds; from a minute on, of parts of minutes and hours. */
+export function timeTicks(low: number, high: number, wanted: number): number[] {
+  const rough = Math.max((high - low) / Math.max(wanted, 1), 1)
+  const clock = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400].map((seconds) => seconds * 1e6)
+  const step = rough <= 10e6 ? nice(rough) : (clock.find((value) => value >= rough) ?? 86_400e6 * Math.ceil(rough / 86_400e6))
+  return multiples(Math.max(low, 0), high, step)
+}
+
+/** Writes time ticks alike, as exactly as they are apart: `1.2 s`, `1.4 s`; `5:30`. */
+export function timeTickLabels(ticks: number[]): string[] {
+  const spacing = ticks.length > 1 ? ticks[1] - ticks[0] : ticks[0] || 1
+  const last = ticks[ticks.length - 1] ?? 0
+  if (spacing >= 15e6) return ticks.map(clockText)
+  const [unit, name] = last >= 1e6 ? [1e6, "s"] : last >= 1000 ? [1000, "ms"] : [1, "\u00b5s"]
+  const digits = Math.max(0, Math.ceil(-Math.log10(spacing / unit) - 1e-9))
+  return ticks.map((tick) => (tick === 0 ? "0" : `${(tick / unit).toFixed(digits)} ${name}`))
+}
+
+/** `5:30` for minutes and seconds, `1:05:30` with hours. */
+function clockText(us: number): string {
+  const seconds = Math.round(us / 1e6)
+  const two = (value: number) => String(value).padStart(2, "0")
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
+  return hours ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`
+}
+
 function multiples(low: number, high: number, step: number): number[] {
   const out: number[] = []
   for (let k = Math.ceil(low / step); k * step <= high; k++) out.push(k * step)
