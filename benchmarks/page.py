@@ -102,7 +102,7 @@ def measure(browser: Browser, path: Path) -> Run:
     first = page.evaluate("performance.getEntriesByName('first picture')[0]?.startTime ?? NaN")
     settle(page)
     run = Run(first, heap_bytes(context.new_cdp_session(page)))
-    box = page.locator("canvas.strips:visible").bounding_box()
+    box = page.locator(".strips:visible").bounding_box()
     if box is not None:
         x, y = box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.6
         for name, play in ACTIONS.items():

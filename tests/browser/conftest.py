@@ -39,7 +39,7 @@ class OpenPage:
 
     def strip_point(self, step: float, bytes_: float) -> tuple[float, float]:
         """Where a step and a height in bytes lie on the screen while everything is shown."""
-        box = self.page.locator("canvas.strips").bounding_box()
+        box = self.page.locator(".strips").bounding_box()
         whole = self.page.evaluate("window.snapreport.window()")
         assert box is not None
         across = (step + 0.5 - whole["x0"]) / (whole["x1"] - whole["x0"])

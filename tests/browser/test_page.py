@@ -152,7 +152,7 @@ def test_a_lost_context_comes_back(open_page: Opener) -> None:
     before = strip_colours(page)
     page.evaluate(
         """async () => {
-          const canvas = document.querySelector("canvas.strips")
+          const canvas = document.querySelector("canvas.picture")
           const loser = canvas.getContext("webgl2").getExtension("WEBGL_lose_context")
           const heard = (name) => new Promise((done) => canvas.addEventListener(name, done))
           const lost = heard("webglcontextlost")

@@ -1,8 +1,9 @@
 /** Draws the same rasters with Canvas 2D, where WebGL2 is missing. */
 
+import type { Rgb } from "../lib/colours"
 import { ID, type Raster } from "../lib/raster"
 import type { Window } from "../lib/window"
-import type { Highlight, StripPainter } from "./strip_painter"
+import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 interface Picture {
   raster: Raster
@@ -17,18 +18,19 @@ export class StripCanvas implements StripPainter {
   private readonly context: CanvasRenderingContext2D
   private base: Picture | null = null
   private detail: Picture | null = null
-  private sites: Int32Array = new Int32Array(0)
-  private colours: Uint8Array = new Uint8Array(0)
-  private background: [number, number, number] = [255, 255, 255]
+  private overlay: HTMLCanvasElement | null = null
+  private palette: Uint32Array = new Uint32Array(0)
+  private background: Rgb = [255, 255, 255]
+  private page: Rgb = [255, 255, 255]
 
   constructor(private readonly canvas: HTMLCanvasElement) {
-    this.context = canvas.getContext("2d", { alpha: false })!
+    this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!
   }
 
-  setColours(siteOfAllocation: Int32Array, colours: Uint8Array, background: [number, number, number]): void {
-    this.sites = siteOfAllocation
-    this.colours = colours
+  setColours(palette: Uint32Array, background: Rgb, page: Rgb): void {
+    this.palette = palette
     this.background = background
+    this.page = page
     for (const picture of [this.base, this.detail]) if (picture) picture.painted = null
   }
 
@@ -40,32 +42,44 @@ export class StripCanvas implements StripPainter {
     this.detail = { raster, canvas: this.detail?.canvas ?? document.createElement("canvas"), painted: null }
   }
 
+  setOverlay(overlay: HTMLCanvasElement): void {
+    this.overlay = overlay
+  }
+
   resize(widthPx: number, heightPx: number): void {
     this.canvas.width = widthPx
     this.canvas.height = heightPx
   }
 
-  draw(window: Window, highlight: Highlight): void {
-    const { context, canvas } = this
-    context.imageSmoothingEnabled = false
-    context.fillStyle = `rgb(${this.background.join(" ")})`
-    context.fillRect(0, 0, canvas.width, canvas.height)
+  draw(window: Window, plot: PlotPx, highlight: Highlight, overlay: boolean): void {
+    const { context: c, canvas } = this
+    c.imageSmoothingEnabled = false
+    c.fillStyle = `rgb(${this.page.join(" ")})`
+    c.fillRect(0, 0, canvas.width, canvas.height)
+    c.save()
+    c.beginPath()
+    c.rect(plot.left, plot.top, plot.width, plot.height)
+    c.clip()
+    c.fillStyle = `rgb(${this.background.join(" ")})`
+    c.fillRect(plot.left, plot.top, plot.width, plot.height)
     for (const picture of [this.base, this.detail]) {
       if (!picture) continue
-      const key = `${highlight.hovered} ${highlight.pinned} ${highlight.site}`
+      const key = `${highlight.hovered} ${highlight.pinned}`
       if (picture.painted !== key) {
         this.paint(picture, highlight)
         picture.painted = key
       }
       const of = picture.raster.window
-      const perStep = canvas.width / (window.x1 - window.x0)
-      const perByte = canvas.height / (window.y1 - window.y0)
-      context.drawImage(
+      const perX = plot.width / (window.x1 - window.x0)
+      const perByte = plot.height / (window.y1 - window.y0)
+      c.drawImage(
         picture.canvas,
-        (of.x0 - window.x0) * perStep, (window.y1 - of.y1) * perByte,
-        (of.x1 - of.x0) * perStep, (of.y1 - of.y0) * perByte,
+        plot.left + (of.x0 - window.x0) * perX, plot.top + (window.y1 - of.y1) * perByte,
+        (of.x1 - of.x0) * perX, (of.y1 - of.y0) * perByte,
       )
     }
+    c.restore()
+    if (overlay && this.overlay) c.drawImage(this.overlay, 0, 0)
   }
 
   clear(): void {
@@ -73,35 +87,38 @@ export class StripCanvas implements StripPainter {
   }
 
   private paint({ raster, canvas }: Picture, highlight: Highlight): void {
-    const { width, height, ids } = raster
-    canvas.width = width
-    canvas.height = height
-    const image = new ImageData(width, height)
-    const pixels = new Uint32Array(image.data.buffer)
-    const blank = pack(...this.background)
-    for (let x = 0; x < width; x++) {
-      for (let y = 0; y < height; y++) {
-        const at = x * height + y
-        const id = ids[at] & ID
-        pixels[(height - 1 - y) * width + x] = id ? this.colourOf(id - 1, highlight, ids[at] > ID ? 0.8 : 1) : blank
-      }
-    }
-    canvas.getContext("2d")!.putImageData(image, 0, 0)
-  }
-
-  private colourOf(allocation: number, highlight: Highlight, shade: number): number {
-    const row = this.sites[allocation]
-    const dim = highlight.site >= 0 && row !== highlight.site ? 0.78 : 0
-    const light = allocation === highlight.pinned ? 0.55 : allocation === highlight.hovered ? 0.38 : 0
-    const channel = (k: number) => {
-      const plain = this.colours[row * 4 + k] * shade
-      const dimmed = plain + (this.background[k] - plain) * dim
-      return dimmed + (255 - dimmed) * light
-    }
-    return pack(channel(0), channel(1), channel(2))
+    canvas.width = raster.width
+    canvas.height = raster.height
+    canvas.getContext("2d", { willReadFrequently: true })!.putImageData(paintRaster(raster, this.palette, this.background, highlight), 0, 0)
   }
 }
 
-function pack(r: number, g: number, b: number): number {
-  return (255 << 24) | (b << 16) | (g << 8) | r
+/** A raster as pixels, from the top left. */
+export function paintRaster({ width, height, ids }: Raster, palette: Uint32Array, background: Rgb, highlight: Highlight): ImageData {
+  const image = new ImageData(width, height)
+  const pixels = new Uint32Array(image.data.buffer)
+  const blank = packed(background)
+  for (let x = 0; x < width; x++) {
+    let last = -1
+    let colour = blank
+    for (let y = 0; y < height; y++) {
+      const pixel = ids[x * height + y]
+      if (pixel !== last) {
+        const id = (pixel & ID) - 1
+        colour = id < 0 ? blank : shaded(palette[id], pixel > ID, id === highlight.pinned ? PINNED : id === highlight.hovered ? HOVERED : 0)
+        last = pixel
+      }
+      pixels[(height - 1 - y) * width + x] = colour
+    }
+  }
+  return image
+}
+
+function shaded(colour: number, edge: boolean, light: number): number {
+  if (!edge && !light) return colour
+  const channel = (shift: number) => {
+    const plain = ((colour >>> shift) & 255) * (edge ? EDGE_SHADE : 1)
+    return Math.round(plain + (255 - plain) * light)
+  }
+  return packed([channel(0), channel(8), channel(16)])
 }

@@ -1,4 +1,4 @@
-/** The one canvas for strips and what draws on it; devices take turns. */
+/** The one canvas of the timeline and what draws on it; devices take turns. */
 
 import { StripCanvas } from "./strip_canvas"
 import type { StripPainter } from "./strip_painter"
@@ -15,7 +15,7 @@ export interface Surface {
 export function makeSurface(): Surface {
   const make = () => {
     const canvas = document.createElement("canvas")
-    canvas.className = "strips"
+    canvas.className = "picture"
     return canvas
   }
   const canvas = make()

@@ -12,6 +12,9 @@ export interface Oom extends OomSummary {
   stack: number
 }
 
+/** A failed request this many times as high as all else would leave nothing to see of it. */
+const DWARFING = 1.6
+
 export class History {
   readonly curves: Record<Curve | "active" | "reserved", Extremes>
   readonly peakStep: Record<Curve, number>
@@ -40,10 +43,12 @@ export class History {
     return this.curves[curve].values[Math.min(Math.max(step, -1), this.device.events - 1) + 1]
   }
 
-  /** The largest value of any curve. */
+  /** The largest value of any curve, and what failed requests would have come to unless that dwarfs the rest. */
   get highest(): number {
     const all = Object.values(this.curves)
-    return Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+    const most = Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+    const wanted = this.ooms.flatMap(({ step, size, reserved, device_free }) => [this.at("allocated", step) + size, (reserved ?? 0) + device_free])
+    return Math.max(most, ...wanted.filter((bytes) => bytes <= most * DWARFING))
   }
 
   get hasReserved(): boolean {

@@ -12,6 +12,8 @@ export interface Raster {
   /** Allocation id + 1, or 0 where nothing is live; pixel (x, y) is ids[x * height + y].
    * EDGE is added on the top row and the first column of strips thick enough to show one. */
   ids: Uint32Array
+  /** The step that each column shows; NO_STEP outside the recording. */
+  steps: Int32Array
 }
 
 export const EDGE = 0x80000000
@@ -20,7 +22,7 @@ export const ID = 0x7fffffff
 /** Strips of fewer rows have no edges drawn, or they would be all edge. */
 export const EDGED_ROWS = 4
 
-const NO_STEP = -2
+export const NO_STEP = -2
 
 /** The steps that a pixel column touches, as [first, end); empty outside the recording. */
 export function stepsOfColumn(scale: Scale, w: Window, width: number, column: number): [number, number] {
@@ -61,6 +63,7 @@ export class Rasteriser {
   paint(window: Window, width: number, height: number, recycled?: Uint32Array): Raster {
     const size = width * height
     const ids = recycled && recycled.length === size ? recycled.fill(0) : new Uint32Array(size)
+    const steps = new Int32Array(width).fill(NO_STEP)
     let step = NO_STEP
     let birth = 0
     let deaths = 0
@@ -78,10 +81,10 @@ export class Rasteriser {
         ids.copyWithin(column * height, (column - 1) * height, column * height)
       }
       if (shown > step) this.paintColumn(ids, column * height, height, window)
-      step = shown
+      steps[column] = step = shown
       markEdges(ids, column * height, height)
     }
-    return { window, width, height, ids }
+    return { window, width, height, ids, steps }
   }
 
   /** Makes the list of what is live after a step; returns the first allocation not yet born. */

@@ -10,10 +10,13 @@ export interface Theme {
   reserved: string
   other: string
   danger: string
+  meter: string
   band: string[]
   font: string
   /** The plot's background as RGB bytes. */
   background: [number, number, number]
+  /** The page around it, likewise. */
+  page: [number, number, number]
 }
 
 const systemDark = () => matchMedia("(prefers-color-scheme: dark)")
@@ -45,7 +48,7 @@ export function onTheme(listener: () => void): () => void {
 export function readTheme(element: Element): Theme {
   const style = getComputedStyle(element)
   const value = (name: string) => style.getPropertyValue(`--${name}`).trim()
-  const hex = value("plot")
+  const bytes = (hex: string) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number]
   return {
     dark: isDark(),
     text: value("text"),
@@ -56,8 +59,10 @@ export function readTheme(element: Element): Theme {
     reserved: value("reserved"),
     other: value("other-curve"),
     danger: value("danger"),
+    meter: value("meter"),
     band: ["band-a", "band-b", "band-c"].map(value),
     font: style.fontFamily,
-    background: [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number],
+    background: bytes(value("plot")),
+    page: bytes(value("page")),
   }
 }

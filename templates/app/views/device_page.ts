@@ -50,7 +50,7 @@ export class DevicePage {
       return onFirstPicture()
     }
     if (link) this.follow(link)
-    this.timeline = new Timeline(store, surface, client, () => {
+    this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree before there is something to see.
       if (fresh) requestAnimationFrame(() => this.complete(store, link))

@@ -1,85 +1,158 @@
-/** Pointer, wheel and keys over the timeline: turns them into windows and picks. */
+/** Pointer, wheel, touch and keys over the timeline: turns them into windows, cursors and picks. */
 
 import type { Store } from "../store"
-import { panned, sameWindow, zoomed, clampWindow } from "../lib/window"
-import type { Geometry } from "./geometry"
+import { clampWindow, panned, sameWindow, zoomed } from "../lib/window"
+import { type Geometry, type Region, regionAt } from "./geometry"
+import type { Grip } from "./minimap"
 import type { Box } from "./overlay"
+
+/** What dragging the plot does. */
+export type Tool = "move" | "box" | "ruler"
 
 /** What the timeline does for its input; points are CSS pixels of the plot element. */
 export interface InputTarget {
   geometry(): Geometry
+  tool(): Tool
+  setTool(tool: Tool): void
+  gripAt(x: number): Grip
   hoverAt(x: number, y: number): void
   clickAt(x: number, y: number): void
   leave(): void
   showBox(box: Box | null): void
+  /** Sets the cursor to the step drawn at a place. */
+  scrubTo(x: number): void
+  stepBy(steps: number): void
+  /** Sets the cursor to where the pinned allocation is born, or ends. */
+  toEnd(which: "birth" | "death"): void
   showPeak(): void
+  toggleRuler(): void
+  escape(): void
   toggleHelp(): void
 }
+
+type DragKind = Tool | "scrub" | "map-left" | "map-right" | "map"
+type Point = { x: number; y: number }
+type Drag = { kind: DragKind; fromX: number; fromY: number; x: number; y: number; moved: boolean }
 
 const CLICK_PX = 4
 const PAN_STEP = 0.12
 const ZOOM_STEP = 0.75
 
 export function listen(element: HTMLElement, store: Store, target: InputTarget): void {
-  const point = (event: MouseEvent) => {
+  const pointOf = (event: MouseEvent): Point => {
     const box = element.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
   }
-  const fraction = ({ x, y }: { x: number; y: number }) => {
+  const fraction = ({ x, y }: Point) => {
     const g = target.geometry()
     const clamp = (value: number) => Math.min(Math.max(value, 0), 1)
     return { x: clamp((x - g.left) / g.plotWidth), y: clamp(1 - (y - g.top) / g.plotHeight) }
   }
-  const zoom = (at: { x: number; y: number }, factorX: number, factorY: number) =>
+  const inWindow = (point: Point) => {
+    const { x, y } = fraction(point)
+    const w = store.state.window
+    return { x: w.x0 + x * (w.x1 - w.x0), y: w.y0 + y * (w.y1 - w.y0) }
+  }
+  const zoom = (at: Point, factorX: number, factorY: number) =>
     store.set({ window: zoomed(store.state.window, at.x, at.y, factorX, factorY) })
   const reset = () => store.set({ window: store.whole })
+  /** What a pixel of the map is worth on the axis. */
+  const perMapPx = () => (store.scale.whole[1] - store.scale.whole[0]) / target.geometry().plotWidth
 
-  let drag: { x: number; y: number; fromX: number; fromY: number; box: boolean; moved: boolean } | null = null
+  let drag: Drag | null = null
+  const touches = new Map<number, Point>()
 
   element.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return
-    const { x, y } = point(event)
-    drag = { x, y, fromX: x, fromY: y, box: event.shiftKey, moved: false }
+    const { x, y } = pointOf(event)
+    touches.set(event.pointerId, { x, y })
     element.setPointerCapture(event.pointerId)
+    if (touches.size > 1) {
+      drag = null // two fingers zoom
+      return
+    }
+    const region = regionAt(target.geometry(), x, y)
+    const grip = region === "map" ? target.gripAt(x) : null
+    drag = { kind: kindOf(region, grip, event.shiftKey ? "box" : target.tool()), fromX: x, fromY: y, x, y, moved: false }
+    if (drag.kind === "scrub") target.scrubTo(x)
+    if (grip === "outside") {
+      const w = store.state.window
+      const at = store.scale.whole[0] + (x - target.geometry().left) * perMapPx()
+      store.set({ window: { ...w, x0: at - (w.x1 - w.x0) / 2, x1: at + (w.x1 - w.x0) / 2 } })
+    }
   })
+
   element.addEventListener("pointermove", (event) => {
-    const { x, y } = point(event)
+    const { x, y } = pointOf(event)
+    const before = touches.get(event.pointerId)
+    if (before && touches.size === 2) return pinch(event.pointerId, before, { x, y })
+    if (before) touches.set(event.pointerId, { x, y })
     if (!drag) return target.hoverAt(x, y)
     if (!drag.moved && Math.hypot(x - drag.fromX, y - drag.fromY) < CLICK_PX) return
     drag.moved = true
-    if (drag.box) target.showBox({ x0: drag.fromX, y0: drag.fromY, x1: x, y1: y })
-    else {
-      const g = target.geometry()
-      element.classList.add("dragging")
-      store.set({ window: panned(store.state.window, (drag.x - x) / g.plotWidth, (y - drag.y) / g.plotHeight) })
-    }
+    follow(drag, x, y)
     drag.x = x
     drag.y = y
   })
+
+  function follow(drag: Drag, x: number, y: number): void {
+    const g = target.geometry()
+    const w = store.state.window
+    switch (drag.kind) {
+      case "scrub": return target.scrubTo(x)
+      case "map-left": return store.set({ window: { ...w, x0: Math.min(w.x0 + (x - drag.x) * perMapPx(), w.x1) } })
+      case "map-right": return store.set({ window: { ...w, x1: Math.max(w.x1 + (x - drag.x) * perMapPx(), w.x0) } })
+      case "map": {
+        const by = (x - drag.x) * perMapPx()
+        return store.set({ window: { ...w, x0: w.x0 + by, x1: w.x1 + by } })
+      }
+      case "box": return target.showBox({ x0: drag.fromX, y0: drag.fromY, x1: x, y1: y })
+      case "ruler": {
+        const [a, b] = [inWindow({ x: drag.fromX, y: drag.fromY }), inWindow({ x, y })]
+        return store.set({ ruler: { x0: a.x, y0: a.y, x1: b.x, y1: b.y } })
+      }
+      case "move":
+        element.classList.add("dragging")
+        store.set({ window: panned(w, (drag.x - x) / g.plotWidth, (y - drag.y) / g.plotHeight) })
+    }
+  }
+
+  /** Keeps under both fingers what was there, as far as one factor can. */
+  function pinch(id: number, before: Point, now: Point): void {
+    const [otherId] = [...touches.keys()].filter((each) => each !== id)
+    const other = touches.get(otherId)!
+    const far = (a: Point, b: Point) => Math.max(Math.hypot(a.x - b.x, a.y - b.y), 20)
+    const factor = far(before, other) / far(now, other)
+    touches.set(id, now)
+    zoom(fraction(other), factor, factor)
+  }
+
   const drop = (event: PointerEvent) => {
+    touches.delete(event.pointerId)
     if (!drag) return
     const ended = drag
     drag = null
     element.classList.remove("dragging")
     target.showBox(null)
     if (!ended.moved) {
-      if (event.type === "pointerup") target.clickAt(ended.x, ended.y)
-    } else if (ended.box) {
-      const a = fraction({ x: Math.min(ended.fromX, ended.x), y: Math.max(ended.fromY, ended.y) })
-      const b = fraction({ x: Math.max(ended.fromX, ended.x), y: Math.min(ended.fromY, ended.y) })
-      const w = store.state.window
-      const [spanX, spanY] = [w.x1 - w.x0, w.y1 - w.y0]
-      store.set({ window: { x0: w.x0 + a.x * spanX, x1: w.x0 + b.x * spanX, y0: w.y0 + a.y * spanY, y1: w.y0 + b.y * spanY } })
+      if (event.type === "pointerup" && !/^(scrub|map)/.test(ended.kind)) target.clickAt(ended.x, ended.y)
+    } else if (ended.kind === "box" && event.type === "pointerup") {
+      const a = inWindow({ x: Math.min(ended.fromX, ended.x), y: Math.max(ended.fromY, ended.y) })
+      const b = inWindow({ x: Math.max(ended.fromX, ended.x), y: Math.min(ended.fromY, ended.y) })
+      store.set({ window: { x0: a.x, x1: b.x, y0: a.y, y1: b.y } })
     }
   }
   element.addEventListener("pointerup", drop)
   element.addEventListener("pointercancel", drop)
   element.addEventListener("pointerleave", () => target.leave())
-  element.addEventListener("dblclick", reset)
+  element.addEventListener("dblclick", (event) => {
+    const { x, y } = pointOf(event)
+    if (regionAt(target.geometry(), x, y) !== "axis") reset() // a scrub may begin with two quick clicks
+  })
 
   element.addEventListener("wheel", (event) => {
     const g = target.geometry()
-    const { x, y } = point(event)
+    const { x, y } = pointOf(event)
     const unit = event.deltaMode === 1 ? 16 : 1
     const before = store.state.window
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
@@ -103,15 +176,26 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
     "+": () => zoom(middle, ZOOM_STEP, ZOOM_STEP),
     "-": () => zoom(middle, 1 / ZOOM_STEP, 1 / ZOOM_STEP),
     "0": reset,
+    "[": () => target.stepBy(-1),
+    "]": () => target.stepBy(1),
+    "{": () => target.toEnd("birth"),
+    "}": () => target.toEnd("death"),
     p: () => target.showPeak(),
-    escape: () => store.set({ pinned: -1, pinnedOom: -1, chosenGroup: -1, hovered: -1, hoveredGroup: -1 }),
+    b: () => target.setTool(target.tool() === "box" ? "move" : "box"),
+    r: () => target.toggleRuler(),
+    escape: () => target.escape(),
     "?": () => target.toggleHelp(),
   }
   Object.assign(keys, { arrowleft: keys.a, arrowright: keys.d, arrowup: keys.w, arrowdown: keys.s, "=": keys["+"] })
   element.addEventListener("keydown", (event) => {
     const action = keys[event.key.toLowerCase()]
-    if (!action || event.ctrlKey || event.metaKey || event.altKey) return
+    if (!action || event.ctrlKey || event.metaKey || (event.altKey && !/[[\]{}?+-]/.test(event.key))) return
     action()
     event.preventDefault()
   })
+}
+
+function kindOf(region: Region, grip: Grip | null, tool: Tool): DragKind {
+  if (grip) return grip === "left" ? "map-left" : grip === "right" ? "map-right" : "map"
+  return region === "axis" ? "scrub" : tool
 }

@@ -1,44 +1,98 @@
-/** The largest call sites at the peak with their colours; one may be brought out in the timeline. */
+/** The groups that the strips are coloured by, as they are at the cursor; they may be brought out or left out. */
 
 import { cssColour } from "../lib/colours"
-import { formatBytes, formatCount, formatExact, formatShare } from "../lib/format"
-import type { Site } from "../lib/sites"
+import { formatBytes, formatCount, formatExact, formatShare, formatStep, plural } from "../lib/format"
+import { amountsAt, type Group, type Grouping } from "../lib/grouping"
 import type { Store } from "../store"
 import { h, meter, nameText, swatch } from "./dom"
 
 const ROWS = 12
+/** More rows than this help nobody. */
+const MOST_ROWS = 300
 
-export function legend(store: Store, colours: Uint8Array): HTMLElement {
-  const { rows } = store.history.sites
-  const live = rows.filter((site) => site.bytes > 0)
-  const total = live.reduce((sum, site) => sum + site.bytes, 0)
-  const rest = live.slice(ROWS)
-  const items = live.slice(0, ROWS).map((site, row) => {
-    const button = h("button", {
-      type: "button",
-      "aria-pressed": String(store.state.chosenGroup === row),
-      title: `${site.fullName}\n${site.file}${site.line === null ? "" : `:${site.line}`}\n${formatExact(site.bytes)}`,
-      pointerenter: () => store.set({ hoveredGroup: row }),
-      pointerleave: () => store.set({ hoveredGroup: -1 }),
-      click: () => store.set({ chosenGroup: store.state.chosenGroup === row ? -1 : row }),
-    },
-      swatch(cssColour(colours, row)),
-      h("code", { class: site.place ? null : "alone" }, nameText(site.name)), site.place && place(site),
-      h("b", {}, formatBytes(site.bytes)), h("span", { class: "share" }, formatShare(site.bytes, total)),
-      meter(site.bytes, total),
-    )
-    return h("li", {}, button)
-  })
-  return h("div", { class: "legend" },
-    h("h3", {}, "Held the peak"),
-    live.length ? h("ul", {}, ...items) : h("p", { class: "empty" }, "Nothing was live."),
-    rest.length > 0 && h("p", { class: "more" },
-      `${formatCount(rest.length)} more call sites: ${formatBytes(rest.reduce((sum, site) => sum + site.bytes, 0))}`),
-  )
+const PLURALS: Record<Grouping["colouring"], string> = {
+  site: "call sites", stage: "stages", size: "sizes", age: "lifetimes", category: "categories", stream: "streams", pool: "pools", context: "graphs",
+}
+
+export class Legend {
+  readonly element = h("div", { class: "legend" })
+  private grouping!: Grouping
+  private colours: Uint8Array = new Uint8Array(0)
+  private all = false
+
+  constructor(private readonly store: Store) {}
+
+  /** Shows the groups of the present colouring, step and curve. */
+  update(grouping: Grouping, colours: Uint8Array): void {
+    if (grouping !== this.grouping) this.all = false
+    this.grouping = grouping
+    this.colours = colours
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.key
+    this.element.replaceChildren(...this.build())
+    if (focused) this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true })
+  }
+
+  private build(): (Node | string)[] {
+    const { history, state } = this.store
+    const { groups, ordered, colouring } = this.grouping
+    const { bytes, count } = amountsAt(this.grouping, history.device, state.curve, state.cursor)
+    const total = bytes.reduce((sum, each) => sum + each, 0)
+    const shown = groups.map((_, row) => row).filter((row) => bytes[row] > 0 || state.filtered.has(row))
+    if (!ordered) shown.sort((a, b) => bytes[b] - bytes[a] || a - b)
+    const atPeak = state.cursor === history.peakStep[state.curve]
+    const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
+    const rest = shown.slice(limit)
+    const parts: (Node | string)[] = [
+      h("h3", {}, atPeak ? "Held the peak" : `Live at ${state.cursor < 0 ? "the start" : formatStep(state.cursor)}`),
+    ]
+    if (state.filtered.size) {
+      parts.push(h("p", { class: "without" }, `Without ${plural(state.filtered.size, "group")}. `,
+        h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all")))
+    }
+    parts.push(shown.length
+      ? h("ul", { "aria-label": `By ${colouring}` }, ...shown.slice(0, limit).map((row) => this.row(groups[row], row, bytes[row], count[row], total)))
+      : h("p", { class: "empty" }, "Nothing was live."))
+    if (rest.length) {
+      const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+      parts.push(h("p", { class: "more" }, this.all ? more : h("button", { type: "button", class: "link", "data-key": "more", click: () => {
+        this.all = true
+        this.update(this.grouping, this.colours)
+      } }, more)))
+    }
+    return parts
+  }
+
+  private row(group: Group, row: number, bytes: number, count: number, total: number): HTMLElement {
+    const { store } = this
+    const { filtered, chosenGroup } = store.state
+    const hidden = filtered.has(row)
+    const filter = (rows: Iterable<number>) => store.set({ filtered: new Set(rows), chosenGroup: -1 })
+    const only = () => filter(this.grouping.groups.map((_, each) => each).filter((each) => each !== row))
+    const toggle = () => (hidden ? filter([...filtered].filter((each) => each !== row)) : filter([...filtered, row]))
+    const alone = !hidden && filtered.size === this.grouping.groups.length - 1
+    return h("li", { class: hidden ? "left-out" : null, "data-group": row },
+      h("button", {
+        type: "button", class: "group", "data-key": `group-${row}`, "aria-pressed": String(chosenGroup === row),
+        title: `${group.full}\n${formatExact(bytes)} in ${plural(count, "allocation")}`,
+        pointerenter: () => store.set({ hoveredGroup: row }),
+        pointerleave: () => store.set({ hoveredGroup: -1 }),
+        click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
+      },
+        swatch(cssColour(this.colours, row)),
+        h("code", { class: group.detail ? null : "alone" }, nameText(group.label)), group.detail && place(group.detail),
+        h("b", {}, formatBytes(bytes)), h("span", { class: "share" }, formatShare(bytes, total)),
+        meter(bytes, total)),
+      h("span", { class: "filters" },
+        h("button", { type: "button", "data-key": `only-${row}`, title: "Show only this", "aria-label": `Show only ${group.label}`, disabled: alone, click: only }, "only"),
+        h("button", {
+          type: "button", class: "eye", "data-key": `eye-${row}`, "aria-pressed": String(!hidden),
+          title: hidden ? "Show in the timeline again" : "Leave out of the timeline", "aria-label": `${group.label} in the timeline`, click: toggle,
+        }, h("i", { "aria-hidden": "true" }))))
+  }
 }
 
 /** File and line, of which a lack of room cuts the file. */
-function place({ place, line }: Site): HTMLElement {
-  const end = line === null ? "" : `:${line}`
-  return h("span", { class: "place" }, h("span", {}, place.slice(0, place.length - end.length)), end)
+function place(text: string): HTMLElement {
+  const line = /:\d+$/.exec(text)?.[0] ?? ""
+  return h("span", { class: "place" }, h("span", {}, text.slice(0, text.length - line.length)), line)
 }

@@ -1,7 +1,10 @@
 /** The box beside the pointer. */
 
+import { stagePath } from "../lib/bands"
+import type { Device } from "../lib/device"
 import { formatBytes, formatSignedBytes, formatSteps } from "../lib/format"
 import type { History } from "../lib/history"
+import { type Mark, markLines } from "../lib/marks"
 import type { StageSummary } from "../lib/payload"
 import { lifeText, siteOf, sizeText, whenText } from "./describe"
 import { h, swatch } from "./dom"
@@ -25,13 +28,21 @@ export class Tooltip {
   }
 }
 
-export function allocationTip(history: History, allocation: number, colour: string): HTMLElement {
+/** `group`: of the colouring, where that is not the call site. */
+export function allocationTip(history: History, allocation: number, colour: string, group: string): HTMLElement {
   const site = siteOf(history, allocation)
   const life = lifeText(history, allocation)
   return h("div", {},
     h("b", {}, sizeText(history, allocation)), " ",
     h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)), " ",
+    group && h("div", { class: "tip-life" }, group),
     h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
+}
+
+/** The events of a mark in the rug. */
+export function markTip(device: Device, mark: Mark): HTMLElement {
+  const [when, ...lines] = markLines(device, mark)
+  return h("div", {}, ...lines.map((line) => h("div", {}, line)), h("div", { class: "tip-life" }, when))
 }
 
 export function oomTip(history: History, oom: number): HTMLElement {
@@ -42,9 +53,10 @@ export function oomTip(history: History, oom: number): HTMLElement {
     h("div", { class: "tip-life" }, `${whenText(history, step)}; click for the call stack`))
 }
 
-export function stageTip(stage: StageSummary): HTMLElement {
+export function stageTip(stages: StageSummary[], index: number): HTMLElement {
+  const stage = stages[index]
   return h("div", {},
-    h("b", {}, stage.name),
+    h("b", {}, stagePath(stages, index).join(" \u203a ")),
     stage.peak_bytes !== null && h("div", {}, `peak ${formatBytes(stage.peak_bytes)}`
       + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
     h("div", { class: "tip-life" }, `steps ${formatSteps(stage.start_step, stage.end_step)}; click to zoom`))

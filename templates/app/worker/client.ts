@@ -1,9 +1,8 @@
 /** Asks the worker for rasters: one at a time, the latest wish wins, a coarse one first where it is slow. */
 
-import type { Strips } from "../lib/curves"
 import type { Raster } from "../lib/raster"
 import { sameWindow, type Window } from "../lib/window"
-import type { LoadMessage, PaintedMessage, PaintMessage } from "./messages"
+import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
 import { RasterServer } from "./server"
 
 interface Wish {
@@ -19,7 +18,7 @@ const COARSE = 3
 export class RasterClient {
   private worker: Worker | null = null
   private local: RasterServer | null = null
-  private loaded: Strips | null = null
+  private loaded: Scene | null = null
   private job = 0
   private busy: (Wish & { coarse: boolean }) | null = null
   private wish: Wish | null = null
@@ -45,14 +44,14 @@ export class RasterClient {
     return !this.busy && !this.wish
   }
 
-  /** Paints these strips from now on. */
-  load(strips: Strips): void {
-    this.loaded = strips
-    this.job++ // answers to earlier jobs show other strips
+  /** Paints this scene from now on. */
+  load(scene: Scene): void {
+    this.loaded = scene
+    this.job++ // answers to earlier jobs show another scene
     this.busy = this.wish = null
     this.spare = undefined
     this.fullTook = 0
-    this.send({ kind: "load", strips })
+    this.send({ kind: "load", scene })
   }
 
   /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */
@@ -111,7 +110,7 @@ export class RasterClient {
     this.worker?.terminate()
     this.worker = null
     this.local = new RasterServer()
-    if (this.loaded) this.send({ kind: "load", strips: this.loaded })
+    if (this.loaded) this.send({ kind: "load", scene: this.loaded })
     if (this.busy) {
       this.wish ??= this.busy
       this.busy = null

@@ -4,10 +4,19 @@ import type { Strips } from "../lib/curves"
 import type { Raster } from "../lib/raster"
 import type { Window } from "../lib/window"
 
-/** New strips to paint from now on. */
+/** What is painted, and along which axis. */
+export interface Scene {
+  strips: Strips
+  /** 1 for each allocation that is left out; null where none is. */
+  hidden: Uint8Array | null
+  /** Microseconds per step for the time axis; null for the steps' own. */
+  times: Float64Array | null
+}
+
+/** A new scene to paint from now on. */
 export interface LoadMessage {
   kind: "load"
-  strips: Strips
+  scene: Scene
 }
 
 /** A window to paint; `recycled` is the pixel buffer of an earlier answer, given back. */

@@ -1,7 +1,8 @@
 /** Paints rasters on request: in a worker, or in the page where no worker can start. */
 
-import { Extremes, totals } from "../lib/curves"
+import { Extremes, totals, without } from "../lib/curves"
 import { Rasteriser } from "../lib/raster"
+import { StepScale, TimeScale } from "../lib/scale"
 import type { LoadMessage, PaintedMessage, PaintMessage } from "./messages"
 
 export class RasterServer {
@@ -10,7 +11,10 @@ export class RasterServer {
   /** Handles one message; a request to paint is answered. */
   handle(message: LoadMessage | PaintMessage): PaintedMessage | null {
     if (message.kind === "load") {
-      this.rasteriser = new Rasteriser(message.strips, new Extremes(totals(message.strips)))
+      const { strips, hidden, times } = message.scene
+      const left = hidden ? without(strips, hidden) : strips
+      const scale = times ? new TimeScale(times) : new StepScale(strips.events)
+      this.rasteriser = new Rasteriser(left, new Extremes(totals(left)), scale)
       return null
     }
     if (!this.rasteriser) return null
@@ -26,7 +30,7 @@ export function serve(scope: DedicatedWorkerGlobalScopeLike): void {
   const server = new RasterServer()
   scope.onmessage = (event) => {
     const answer = server.handle(event.data)
-    if (answer) scope.postMessage(answer, [answer.raster.ids.buffer as ArrayBuffer])
+    if (answer) scope.postMessage(answer, [answer.raster.ids.buffer as ArrayBuffer, answer.raster.steps.buffer as ArrayBuffer])
   }
 }
 

@@ -1,0 +1,145 @@
+/** A pen that writes SVG. */
+
+import type { Pen } from "./pen"
+
+type State = Pick<Pen, "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline"> & { clip: string; dash: string; shift: string }
+
+/** Writes one element per call; texts are measured by a canvas. */
+export class SvgPen implements Pen {
+  fillStyle: Pen["fillStyle"] = "#000"
+  strokeStyle: Pen["strokeStyle"] = "#000"
+  lineWidth = 1
+  globalAlpha = 1
+  font = "12px sans-serif"
+  textAlign: CanvasTextAlign = "left"
+  textBaseline: CanvasTextBaseline = "alphabetic"
+  private clip = ""
+  private dash = ""
+  private shift = ""
+  private path: string[] = []
+  private clips = 0
+  private readonly out: string[] = []
+  private readonly stack: State[] = []
+  private readonly measure = document.createElement("canvas").getContext("2d")!
+
+  constructor(readonly width: number, readonly height: number) {}
+
+  /** The document. */
+  text(title: string): string {
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${num(this.width)}" height="${num(this.height)}" viewBox="0 0 ${num(this.width)} ${num(this.height)}">`
+      + `<title>${escaped(title)}</title>${this.out.join("\n")}</svg>\n`
+  }
+
+  translate(x: number, y: number): void {
+    this.shift = ` transform="translate(${num(x)} ${num(y)})"`
+  }
+
+  save(): void {
+    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, clip, dash, shift } = this
+    this.stack.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, clip, dash, shift })
+  }
+
+  restore(): void {
+    Object.assign(this, this.stack.pop())
+  }
+
+  clipTo(x: number, y: number, width: number, height: number): void {
+    const id = `clip-${++this.clips}`
+    this.out.push(`<clipPath id="${id}"><rect x="${num(x)}" y="${num(y)}" width="${num(width)}" height="${num(height)}"/></clipPath>`)
+    this.clip = ` clip-path="url(#${id})"`
+  }
+
+  measureText(text: string): { width: number } {
+    this.measure.font = this.font
+    return this.measure.measureText(text)
+  }
+
+  fillRect(x: number, y: number, width: number, height: number): void {
+    this.out.push(`<rect x="${num(x)}" y="${num(y)}" width="${num(width)}" height="${num(height)}"${this.filled()}/>`)
+  }
+
+  strokeRect(x: number, y: number, width: number, height: number): void {
+    this.out.push(`<rect x="${num(x)}" y="${num(y)}" width="${num(width)}" height="${num(height)}"${this.stroked()}/>`)
+  }
+
+  beginPath(): void {
+    this.path = []
+  }
+
+  moveTo(x: number, y: number): void {
+    this.path.push(`M${num(x)} ${num(y)}`)
+  }
+
+  lineTo(x: number, y: number): void {
+    this.path.push(`${this.path.length ? "L" : "M"}${num(x)} ${num(y)}`)
+  }
+
+  closePath(): void {
+    this.path.push("Z")
+  }
+
+  /** Full circles only. */
+  arc(x: number, y: number, radius: number): void {
+    this.path.push(`M${num(x - radius)} ${num(y)}a${num(radius)} ${num(radius)} 0 1 0 ${num(2 * radius)} 0a${num(radius)} ${num(radius)} 0 1 0 ${num(-2 * radius)} 0`)
+  }
+
+  roundRect(x: number, y: number, width: number, height: number, radii?: unknown): void {
+    const r = Math.min(Number(radii) || 0, width / 2, height / 2)
+    const corner = (dx: number, dy: number) => `a${num(r)} ${num(r)} 0 0 1 ${num(dx)} ${num(dy)}`
+    this.path.push(`M${num(x + r)} ${num(y)}h${num(width - 2 * r)}${corner(r, r)}v${num(height - 2 * r)}${corner(-r, r)}h${num(2 * r - width)}${corner(-r, -r)}v${num(2 * r - height)}${corner(r, -r)}Z`)
+  }
+
+  fill(): void {
+    this.out.push(`<path d="${this.path.join("")}"${this.filled()}/>`)
+  }
+
+  stroke(): void {
+    if (this.path.length) this.out.push(`<path d="${this.path.join("")}"${this.stroked()}/>`)
+  }
+
+  fillText(text: string, x: number, y: number): void {
+    if (!text) return
+    const [, weight, size, family] = /^(?:(\d+) )?([\d.]+)px (.*)$/.exec(this.font)!
+    const anchor = { center: "middle", right: "end", end: "end" }[this.textAlign as string] ?? "start"
+    const down = { top: 0.82, middle: 0.35, bottom: -0.2 }[this.textBaseline as string] ?? 0
+    this.out.push(`<text x="${num(x)}" y="${num(y + down * Number(size))}" font-size="${size}" font-family="${escaped(family)}"${weight ? ` font-weight="${weight}"` : ""}`
+      + ` text-anchor="${anchor}"${this.filled()}>${escaped(text)}</text>`)
+  }
+
+  setLineDash(dash: Iterable<number>): void {
+    this.dash = [...dash].join(" ")
+  }
+
+  /** Filled paths by colour, in units of their own. */
+  paths(paths: Map<number, string>, left: number, top: number, perX: number, perY: number): void {
+    this.out.push(`<g${this.shift}><g transform="translate(${num(left)} ${num(top)}) scale(${perX} ${perY})" shape-rendering="crispEdges">`)
+    for (const [colour, path] of paths) this.out.push(`<path fill="#${hex(colour)}" d="${path}"/>`)
+    this.out.push("</g></g>")
+  }
+
+  private filled(): string {
+    return ` fill="${escaped(String(this.fillStyle))}"${this.faint()}${this.clip}${this.shift}`
+  }
+
+  private stroked(): string {
+    return ` fill="none" stroke="${escaped(String(this.strokeStyle))}" stroke-width="${num(this.lineWidth)}" stroke-linejoin="round"`
+      + `${this.dash ? ` stroke-dasharray="${this.dash}"` : ""}${this.faint()}${this.clip}${this.shift}`
+  }
+
+  private faint(): string {
+    return this.globalAlpha === 1 ? "" : ` opacity="${num(this.globalAlpha)}"`
+  }
+}
+
+function num(value: number): string {
+  return String(Math.round(value * 100) / 100)
+}
+
+function hex(colour: number): string {
+  return [0, 8, 16].map((shift) => ((colour >>> shift) & 255).toString(16).padStart(2, "0")).join("")
+}
+
+/** Text for an element or an attribute; control characters, which XML forbids, are dropped. */
+function escaped(text: string): string {
+  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}
