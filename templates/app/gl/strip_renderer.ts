@@ -7,71 +7,86 @@ import { makeProgram, makeTexture } from "./program"
 import { EDGE_SHADE, type Highlight, HOVERED, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 // The overlay is a texture, not a canvas on top: blending two canvases cost software GL a third of each frame.
+// Software GL also pays for every fetch and branch of every pixel, so that rasters are drawn as rectangles of just
+// the right size, and what brings a pinned strip out is a program of its own.
+
+// A rectangle of the canvas, in its fractions, and what part of a raster it shows, in texels.
 const VERTEX = `#version 300 es
-uniform vec4 plot, toBase, toDetail;
-out vec2 inOverlay, inPlot, inBase, inDetail;
+uniform vec4 place, texels;
+out vec2 inOverlay, inRaster;
 void main() {
-  vec2 at = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+  vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+  vec2 at = mix(place.xy, place.zw, corner);
   inOverlay = vec2(at.x, 1.0 - at.y);
-  inPlot = (at - plot.xy) / plot.zw;
-  inBase = inPlot * toBase.xy + toBase.zw;
-  inDetail = inPlot * toDetail.xy + toDetail.zw;
+  inRaster = mix(texels.xy, texels.zw, corner);
   gl_Position = vec4(at * 2.0 - 1.0, 0.0, 1.0);
 }`
 
-// A raster's texel (x, y) is row x of column y: its pixels stand column after column.
-// Software GL pays for every fetch: the pixel, its colour and the overlay; more only to bring a strip out.
-const FRAGMENT = `#version 300 es
+const HEAD = `#version 300 es
 precision highp float;
 precision highp int;
 precision highp usampler2D;
-uniform usampler2D base, detail;
-uniform sampler2D palette, overlay;
-uniform vec2 baseSize, detailSize;
-uniform int hovered, pinned;
-uniform vec3 background, page;
-uniform bool withOverlay;
-in vec2 inOverlay, inPlot, inBase, inDetail;
+uniform sampler2D overlay;
+uniform vec3 background;
+in vec2 inOverlay, inRaster;
 out vec4 colour;
-bool within(vec2 p) { return p.x >= 0.0 && p.y >= 0.0 && p.x < 1.0 && p.y < 1.0; }
-bool rim(uint pixel) {
-  ivec2 p = ivec2(inDetail * detailSize).yx;
-  for (int k = 0; k < 4; k++) {
-    ivec2 beside = p + ivec2(k == 0 ? 1 : k == 1 ? -1 : 0, k == 2 ? 1 : k == 3 ? -1 : 0);
-    if (((texelFetch(detail, beside, 0).r ^ pixel) & 0x7fffffffu) != 0u) return true;
-  }
-  return false;
-}
-vec3 strip() {
-  uint pixel = 0u;
-  if (within(inDetail)) pixel = texelFetch(detail, ivec2(inDetail * detailSize).yx, 0).r;
-  else if (within(inBase)) pixel = texelFetch(base, ivec2(inBase * baseSize).yx, 0).r;
-  int id = int(pixel & 0x7fffffffu) - 1;
-  if (id < 0) return background;
-  vec3 rgb = texelFetch(palette, ivec2(id & 2047, id >> 11), 0).rgb;
-  if (pixel > 0x7fffffffu) rgb *= ${EDGE_SHADE};
-  if (id == hovered) rgb = mix(rgb, vec3(1.0), ${HOVERED});
-  if (id == pinned) rgb = rim(pixel) ? vec3(0.0) : mix(rgb, vec3(1.0), ${PINNED});
-  return rgb;
-}
-void main() {
-  vec3 rgb = within(inPlot) ? strip() : page;
-  if (withOverlay) {
-    vec4 over = texture(overlay, inOverlay);
-    rgb = rgb * (1.0 - over.a) + over.rgb;
-  }
+void put(vec3 rgb) {
+#ifdef OVERLAY
+  vec4 over = texture(overlay, inOverlay);
+  rgb = rgb * (1.0 - over.a) + over.rgb;
+#endif
   colour = vec4(rgb, 1.0);
 }`
 
-const ROW = 2048
-const TEXTURES = ["base", "detail", "palette", "overlay"] as const
+const PLAIN = `${HEAD}
+void main() { put(background); }`
 
-/** Works in fractions of the plot: a window only ever reaches the GPU relative to a raster's own. */
+// A raster's texel (x, y) is row x of column y: its pixels stand column after column.
+const STRIPS = `${HEAD}
+uniform usampler2D raster;
+uniform sampler2D palette;
+uniform int hovered, pinned;
+void main() {
+  ivec2 at = ivec2(inRaster).yx;
+  uint pixel = texelFetch(raster, at, 0).r;
+  int id = int(pixel & 0x7fffffffu) - 1;
+  if (id < 0) { put(background); return; }
+  vec3 rgb = texelFetch(palette, ivec2(id & 2047, id >> 11), 0).rgb;
+  if (pixel > 0x7fffffffu) rgb *= ${EDGE_SHADE};
+  if (id == hovered) rgb = mix(rgb, vec3(1.0), ${HOVERED});
+#ifdef PINNED
+  if (id == pinned) {
+    bool rim = false;
+    for (int k = 0; k < 4; k++) {
+      ivec2 beside = at + ivec2(k == 0 ? 1 : k == 1 ? -1 : 0, k == 2 ? 1 : k == 3 ? -1 : 0);
+      rim = rim || ((texelFetch(raster, beside, 0).r ^ pixel) & 0x7fffffffu) != 0u;
+    }
+    rgb = rim ? vec3(0.0) : mix(rgb, vec3(1.0), ${PINNED});
+  }
+#endif
+  put(rgb);
+}`
+
+const ROW = 2048
+/** Units of the textures. */
+const RASTER = 0
+const PALETTE = 1
+const OVERLAY = 2
+
+/** A rectangle: left, bottom, right, top; y grows upwards. */
+type Rectangle = [number, number, number, number]
+
+/** A linked program and where its uniforms are. */
+interface Program {
+  program: WebGLProgram
+  at: Map<string, WebGLUniformLocation | null>
+}
+
+/** Works in fractions of the canvas and texels of a raster: bytes and steps never reach the GPU. */
 export class StripRenderer implements StripPainter {
   private readonly gl: WebGL2RenderingContext
-  private program!: WebGLProgram
-  private textures!: Record<(typeof TEXTURES)[number], WebGLTexture>
-  private uniforms = new Map<string, WebGLUniformLocation | null>()
+  private programs = new Map<string, Program>()
+  private textures!: Record<"base" | "detail" | "palette" | "overlay", WebGLTexture>
   private base: Raster | null = null
   private detail: Raster | null = null
   private overlay: HTMLCanvasElement | null = null
@@ -134,55 +149,94 @@ export class StripRenderer implements StripPainter {
     const { width, height } = this.canvas
     if (gl.isContextLost()) return
     gl.viewport(0, 0, width, height)
-    gl.useProgram(this.program)
-    TEXTURES.forEach((name, unit) => {
-      gl.activeTexture(gl.TEXTURE0 + unit)
-      gl.bindTexture(gl.TEXTURE_2D, this.textures[name])
-      gl.uniform1i(this.at(name), unit)
-    })
-    this.place("Base", this.base, window)
-    this.place("Detail", this.detail, window)
-    gl.uniform4f(this.at("plot"), plot.left / width, 1 - (plot.top + plot.height) / height, plot.width / width, plot.height / height)
-    gl.uniform1i(this.at("hovered"), highlight.hovered)
-    gl.uniform1i(this.at("pinned"), highlight.pinned)
-    gl.uniform1i(this.at("withOverlay"), overlay && this.overlay ? 1 : 0)
-    for (const name of ["background", "page"] as const) gl.uniform3fv(this.at(name), this[name].map((channel) => channel / 255))
-    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
+    this.bind(OVERLAY, "overlay")
+    this.bind(PALETTE, "palette")
+    const bottom = height - plot.top - plot.height
+    const around: Rectangle[] = [
+      [0, 0, width, bottom], [0, bottom + plot.height, width, height],
+      [0, bottom, plot.left, bottom + plot.height], [plot.left + plot.width, bottom, width, bottom + plot.height],
+    ]
+    const inside: Rectangle = [plot.left, bottom, plot.left + plot.width, bottom + plot.height]
+    for (const rectangle of around) this.plain(rectangle, this.page, overlay)
+    const covers = (raster: Raster | null) => raster && this.part(raster, window, inside).covers
+    if (!covers(this.detail)) {
+      if (!covers(this.base)) this.plain(inside, this.background, overlay)
+      if (this.base) this.strips("base", this.base, window, inside, highlight, overlay)
+    }
+    if (this.detail) this.strips("detail", this.detail, window, inside, highlight, overlay)
   }
 
   clear(): void {
     this.base = this.detail = null
   }
 
-  /** Says where the plot lies in a raster: float64 here, since a fraction of it is all the GPU sees. */
-  private place(name: "Base" | "Detail", raster: Raster | null, w: Window): void {
-    const { gl } = this
-    const size = name === "Base" ? "baseSize" : "detailSize"
-    if (!raster) {
-      gl.uniform2f(this.at(size), 0, 0)
-      gl.uniform4f(this.at(`to${name}`), 0, 0, -1, -1) // nowhere
-      return
+  /** The part of the plot that a raster covers, and which of its texels are there. */
+  private part({ window: of, width, height }: Raster, w: Window, [left, bottom, right, top]: Rectangle): { place: Rectangle; texels: Rectangle; covers: boolean } {
+    const [x0, x1] = [Math.max(w.x0, of.x0), Math.min(w.x1, of.x1)]
+    const [y0, y1] = [Math.max(w.y0, of.y0), Math.min(w.y1, of.y1)]
+    const toX = (x: number) => left + ((x - w.x0) / (w.x1 - w.x0)) * (right - left)
+    const toY = (y: number) => bottom + ((y - w.y0) / (w.y1 - w.y0)) * (top - bottom)
+    const texelX = (x: number) => ((x - of.x0) / (of.x1 - of.x0)) * width
+    const texelY = (y: number) => ((y - of.y0) / (of.y1 - of.y0)) * height
+    return {
+      place: [toX(x0), toY(y0), toX(x1), toY(y1)],
+      texels: [texelX(x0), texelY(y0), texelX(x1), texelY(y1)],
+      covers: x0 === w.x0 && x1 === w.x1 && y0 === w.y0 && y1 === w.y1,
     }
-    const of = raster.window
-    const spanX = of.x1 - of.x0
-    const spanY = of.y1 - of.y0
-    gl.uniform2f(this.at(size), raster.width, raster.height)
-    gl.uniform4f(
-      this.at(`to${name}`),
-      (w.x1 - w.x0) / spanX, (w.y1 - w.y0) / spanY, (w.x0 - of.x0) / spanX, (w.y0 - of.y0) / spanY,
-    )
   }
 
-  private at(name: string): WebGLUniformLocation | null {
-    if (!this.uniforms.has(name)) this.uniforms.set(name, this.gl.getUniformLocation(this.program, name))
-    return this.uniforms.get(name)!
+  private strips(name: "base" | "detail", raster: Raster, w: Window, inside: Rectangle, highlight: Highlight, overlay: boolean): void {
+    const { gl } = this
+    const { place, texels } = this.part(raster, w, inside)
+    if (place[2] <= place[0] || place[3] <= place[1]) return
+    const program = this.use(STRIPS, [overlay && "OVERLAY", highlight.pinned >= 0 && "PINNED"])
+    this.bind(RASTER, name)
+    gl.uniform1i(this.at(program, "raster"), RASTER)
+    gl.uniform1i(this.at(program, "palette"), PALETTE)
+    gl.uniform1i(this.at(program, "hovered"), highlight.hovered)
+    gl.uniform1i(this.at(program, "pinned"), highlight.pinned)
+    this.rectangle(program, place, texels, this.background)
+  }
+
+  private plain(place: Rectangle, colour: Rgb, overlay: boolean): void {
+    this.rectangle(this.use(PLAIN, [overlay && "OVERLAY"]), place, [0, 0, 0, 0], colour)
+  }
+
+  private rectangle(program: Program, place: Rectangle, texels: Rectangle, background: Rgb): void {
+    const { gl } = this
+    const { width, height } = this.canvas
+    const [left, bottom, right, top] = place
+    gl.uniform4f(this.at(program, "place"), left / width, bottom / height, right / width, top / height)
+    gl.uniform4f(this.at(program, "texels"), ...texels)
+    gl.uniform3f(this.at(program, "background"), background[0] / 255, background[1] / 255, background[2] / 255)
+    gl.uniform1i(this.at(program, "overlay"), OVERLAY)
+    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
+  }
+
+  /** Makes a variant of a program the present one; it is compiled when it is first needed. */
+  private use(fragment: string, defines: (string | false)[]): Program {
+    const wanted = defines.filter(Boolean).map((name) => `#define ${name}\n`).join("")
+    const source = fragment.replace("precision", `${wanted}precision`)
+    let program = this.programs.get(source)
+    if (!program) this.programs.set(source, (program = { program: makeProgram(this.gl, VERTEX, source), at: new Map() }))
+    this.gl.useProgram(program.program)
+    return program
+  }
+
+  private at({ program, at }: Program, name: string): WebGLUniformLocation | null {
+    if (!at.has(name)) at.set(name, this.gl.getUniformLocation(program, name))
+    return at.get(name)!
+  }
+
+  private bind(unit: number, name: keyof typeof this.textures): void {
+    this.gl.activeTexture(this.gl.TEXTURE0 + unit)
+    this.gl.bindTexture(this.gl.TEXTURE_2D, this.textures[name])
   }
 
   /** Makes everything the context holds; a lost context takes it all with it. */
   private upload(): void {
     const { gl } = this
-    this.uniforms.clear()
-    this.program = makeProgram(gl, VERTEX, FRAGMENT)
+    this.programs.clear()
     this.textures = { base: makeTexture(gl), detail: makeTexture(gl), palette: makeTexture(gl), overlay: makeTexture(gl) }
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1)
     gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, true)
