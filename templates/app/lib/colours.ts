@@ -15,11 +15,11 @@ const WITHOUT_FRAMES = { light: "#b9bec7", dark: "#59606c" }
 const RAMPS = {
   size: {
     light: ["#ded78f", "#86c596", "#3d9fa3", "#2b68a8", "#26336f"],
-    dark: ["#33436f", "#2f6aa6", "#3aa19f", "#88cb97", "#f0e9ac"],
+    dark: ["#33436f", "#2f6aa6", "#3aa19f", "#7dbc8d", "#d3ca86"],
   },
   age: {
     light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"],
-    dark: ["#57397a", "#954a86", "#d0606c", "#ee9f70", "#fbdcaa"],
+    dark: ["#57397a", "#954a86", "#d0606c", "#e39a6c", "#e8c793"],
   },
 }
 

@@ -36,10 +36,10 @@ function labels(colouring: Colouring, of = device()): string[] {
 }
 
 test("sizes are grouped by powers of two, in their order", () => {
-  assert.deepEqual(labels("size"), ["512 B to 1.00 KiB", "1.00 KiB to 2.00 KiB", "1.00 KiB to 2.00 KiB", "2.00 KiB to 4.00 KiB", "1.00 KiB to 2.00 KiB", "1 B to 2 B", "0 B"])
+  assert.deepEqual(labels("size"), ["512 B to 1 KiB", "1 KiB to 2 KiB", "1 KiB to 2 KiB", "2 KiB to 4 KiB", "1 KiB to 2 KiB", "1 B to 2 B", "0 B"])
   const { groups, ordered } = groupBy(new History(device(), STACKS), "size")
   assert.ok(ordered)
-  assert.deepEqual(groups.map((group) => group.label), ["0 B", "1 B to 2 B", "512 B to 1.00 KiB", "1.00 KiB to 2.00 KiB", "2.00 KiB to 4.00 KiB"])
+  assert.deepEqual(groups.map((group) => group.label), ["0 B", "1 B to 2 B", "512 B to 1 KiB", "1 KiB to 2 KiB", "2 KiB to 4 KiB"])
 })
 
 test("a size next to a power of two falls on the right side of it", () => {

@@ -2,7 +2,7 @@
 
 import type { Curve } from "./curves"
 import type { Device } from "./device"
-import { formatAddress, formatBytes, formatCount } from "./format"
+import { formatAddress, formatCount } from "./format"
 import type { History } from "./history"
 import { commonName, stageAtSteps } from "./stage_groups"
 
@@ -160,7 +160,7 @@ function byStage({ device }: History): Sorted {
 /** Powers of two of block bytes: a group holds [2^k, 2^(k+1)). */
 function bySize({ device }: History): Sorted {
   return byRank(device.block, twoPower, (rank) =>
-    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${formatBytes(2 ** (rank - 1))} to ${formatBytes(2 ** rank)}`))
+    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${powerText(rank - 1)} to ${powerText(rank)}`))
 }
 
 /** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */
@@ -168,6 +168,11 @@ function twoPower(bytes: number): number {
   if (bytes < 1) return 0
   const power = Math.round(Math.log2(bytes)) // may be one too high
   return 2 ** power > bytes ? power : power + 1
+}
+
+/** A power of two in bytes: `512 B`, `1 KiB`. */
+function powerText(power: number): string {
+  return `${2 ** (power % 10)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][Math.floor(power / 10)]}`
 }
 
 /** How many steps an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */

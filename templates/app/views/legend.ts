@@ -38,7 +38,8 @@ export class Legend {
     const { bytes, count } = amountsAt(this.grouping, history.device, state.curve, state.cursor)
     const total = bytes.reduce((sum, each) => sum + each, 0)
     const shown = groups.map((_, row) => row).filter((row) => bytes[row] > 0 || state.filtered.has(row))
-    if (!ordered) shown.sort((a, b) => bytes[b] - bytes[a] || a - b)
+    if (ordered) shown.reverse() // the largest and the longest on top
+    else shown.sort((a, b) => bytes[b] - bytes[a] || a - b)
     const atPeak = state.cursor === history.peakStep[state.curve]
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)

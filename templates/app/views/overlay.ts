@@ -70,10 +70,12 @@ export class Overlay {
     pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
     this.curves(pen, scene)
     pen.restore()
+    this.limit(pen, scene)
+    this.cursorLine(pen, scene)
     this.bands(pen, scene)
     this.rug(pen, scene)
     this.points(pen, scene)
-    this.cursor(pen, scene)
+    this.cursorHandle(pen, scene)
     if (scene.state.ruler) this.ruler(pen, scene, scene.state.ruler)
     if (scene.box) this.box(pen, scene.box, theme)
   }
@@ -205,7 +207,7 @@ export class Overlay {
 
   /** The peak and the failed requests: a line, a dot, and a label where there is room for one. */
   private points(pen: Pen, scene: Scene): void {
-    const { g, state: { window: w, curve, pinnedOom }, theme } = scene
+    const { g, state: { curve, pinnedOom }, theme } = scene
     const { history } = this
     const at = (step: number, bytes: number) => place(scene, step, bytes)
     const points: Point[] = history.ooms.map((oom, k) => {
@@ -226,7 +228,6 @@ export class Overlay {
     this.labels(pen, g, [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)], theme)
     this.drawn.ooms.push(...seen.filter((point) => point.oom >= 0).map(({ x, y, oom }) =>
       ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom })))
-    if (w.y1 > w.y0) this.limit(pen, scene)
   }
 
   /** How high a failed request would have gone, as a y. */
@@ -296,21 +297,34 @@ export class Overlay {
     })
   }
 
-  /** A line through the step that every panel shows, with a handle on the axis. */
-  private cursor(pen: Pen, scene: Scene): void {
-    const { g, state, theme } = scene
+  /** Where the cursor is; null out of sight. */
+  private cursorX(scene: Scene): number | null {
+    const { g, state } = scene
     const { x } = place(scene, state.cursor, 0)
-    if (x < g.left - 1 || x > g.left + g.plotWidth + 1) return
-    const bottom = g.top + g.plotHeight
+    return x < g.left - 1 || x > g.left + g.plotWidth + 1 ? null : x
+  }
+
+  /** A line through the step that every panel shows. */
+  private cursorLine(pen: Pen, scene: Scene): void {
+    const x = this.cursorX(scene)
+    if (x === null) return
+    const { g, theme } = scene
     pen.fillStyle = theme.text
     pen.globalAlpha = 0.75
     pen.fillRect(Math.round(x) - 0.5, g.top, 1, g.plotHeight + g.rugHeight)
     pen.globalAlpha = 1
+  }
+
+  /** The cursor's handle on the axis. */
+  private cursorHandle(pen: Pen, scene: Scene): void {
+    const x = this.cursorX(scene)
+    if (x === null) return
+    const { g, state, theme } = scene
     const label = formatStep(state.cursor)
     const pad = g.font * 0.5
     const width = pen.measureText(label).width + 2 * pad
     const left = Math.min(Math.max(x - width / 2, 0), g.width - width)
-    const top = bottom + g.rugHeight
+    const top = g.top + g.plotHeight + g.rugHeight
     pen.beginPath()
     pen.moveTo(x - g.font * 0.35, top + 1)
     pen.lineTo(x, top - g.font * 0.35)
