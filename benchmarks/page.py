@@ -18,6 +18,7 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,12 @@ def wheel(page: Page, x: float, y: float) -> None:
         page.mouse.wheel(0, -100 if k % 60 < 30 else 100)
 
 
-def keys(page: Page, x: float, y: float) -> None:
+def keys(page: Page, _x: float, _y: float) -> None:
     """Zoom, pan and go back by keys."""
     page.locator(".plot:visible").focus()
     for key in ["+"] * 12 + ["d"] * 20 + ["a"] * 30 + ["-"] * 12:
         page.keyboard.press(key)
+        page.wait_for_timeout(10)  # a fast typist
 
 
 def hover(page: Page, x: float, y: float) -> None:
@@ -115,7 +117,7 @@ def measure(browser: Browser, path: Path) -> Run:
             page.evaluate(WATCH)
             play(page, x, y)
             times = page.evaluate("window.stopWatching()")
-            run.frames[name] = [b - a for a, b in zip(times, times[1:], strict=False)]
+            run.frames[name] = [b - a for a, b in pairwise(times)]
             settle(page)
     context.close()
     return run

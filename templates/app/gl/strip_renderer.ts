@@ -237,6 +237,7 @@ export class StripRenderer implements StripPainter {
   private upload(): void {
     const { gl } = this
     this.programs.clear()
+    for (const source of [PLAIN, STRIPS]) this.use(source, ["OVERLAY"]) // while there is nothing to draw yet
     this.textures = { base: makeTexture(gl), detail: makeTexture(gl), palette: makeTexture(gl), overlay: makeTexture(gl) }
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1)
     gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, true)

@@ -60,6 +60,7 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
   const perMapPx = () => (store.scale.whole[1] - store.scale.whole[0]) / target.geometry().plotWidth
 
   let drag: Drag | null = null
+  let pointer: Point | null = null
   const touches = new Map<number, Point>()
 
   element.addEventListener("pointerdown", (event) => {
@@ -84,6 +85,7 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
 
   element.addEventListener("pointermove", (event) => {
     const { x, y } = pointOf(event)
+    pointer = event.pointerType === "mouse" ? { x, y } : null
     const before = touches.get(event.pointerId)
     if (before && touches.size === 2) return pinch(event.pointerId, before, { x, y })
     if (before) touches.set(event.pointerId, { x, y })
@@ -144,7 +146,10 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
   }
   element.addEventListener("pointerup", drop)
   element.addEventListener("pointercancel", drop)
-  element.addEventListener("pointerleave", () => target.leave())
+  element.addEventListener("pointerleave", () => {
+    pointer = null
+    target.leave()
+  })
   element.addEventListener("dblclick", (event) => {
     const { x, y } = pointOf(event)
     if (regionAt(target.geometry(), x, y) !== "axis") reset() // a scrub may begin with two quick clicks
@@ -167,14 +172,15 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
     if (!sameWindow(clampWindow(before, store.whole), store.state.window)) event.preventDefault()
   }, { passive: false })
 
-  const middle = { x: 0.5, y: 0.5 }
+  /** Keys zoom at the pointer, too; where there is none, at the middle. */
+  const pointed = () => (pointer ? fraction(pointer) : { x: 0.5, y: 0.5 })
   const keys: Record<string, () => void> = {
     a: () => store.set({ window: panned(store.state.window, -PAN_STEP, 0) }),
     d: () => store.set({ window: panned(store.state.window, PAN_STEP, 0) }),
     w: () => store.set({ window: panned(store.state.window, 0, PAN_STEP) }),
     s: () => store.set({ window: panned(store.state.window, 0, -PAN_STEP) }),
-    "+": () => zoom(middle, ZOOM_STEP, ZOOM_STEP),
-    "-": () => zoom(middle, 1 / ZOOM_STEP, 1 / ZOOM_STEP),
+    "+": () => zoom(pointed(), ZOOM_STEP, ZOOM_STEP),
+    "-": () => zoom(pointed(), 1 / ZOOM_STEP, 1 / ZOOM_STEP),
     "0": reset,
     "[": () => target.stepBy(-1),
     "]": () => target.stepBy(1),

@@ -18,7 +18,7 @@ import { helpDialog } from "./help"
 import { listen, type Tool } from "./input"
 import { Legend } from "./legend"
 import { Minimap } from "./minimap"
-import { type Box, Overlay, type Scene } from "./overlay"
+import { type Box, Overlay, rulerText, type Scene } from "./overlay"
 import { penOf } from "./pen"
 import { savePicture } from "./picture"
 import { Toolbar } from "./toolbar"
@@ -252,8 +252,8 @@ export class Timeline {
     this.lines.width = widthPx
     this.lines.height = heightPx
     this.stale.overlay = true
+    this.ask() // the worker paints while the rest is drawn
     this.draw()
-    this.ask()
   }
 
   private changed(state: State, before: State): void {
@@ -267,6 +267,7 @@ export class Timeline {
       this.ask()
     } else if (differs("window")) this.ask()
     if (differs("window", "curve", "axis", "filtered", "cursor", "pinnedOom", "ruler")) this.stale.overlay = true
+    if (differs("ruler")) this.live.textContent = state.ruler ? rulerText(this.store.history, this.store.scale, state.ruler) : ""
     if (differs("colouring", "chosenGroup", "hoveredGroup", "selection")) this.stale.palette = true
     if (differs("pinned", "pinnedOom", "chosenGroup", "colouring", "filtered", "curve", "cursor")) this.stale.side = true
     this.redraw()
@@ -314,9 +315,13 @@ export class Timeline {
     this.raster = raster
     painter.setDetail(raster)
     if (first) {
+      const { side } = this.stale
+      this.stale.side = false
       this.draw()
       this.onFirstPicture()
-    } else this.redraw()
+      this.stale.side = side
+    }
+    this.redraw()
     if (!this.base && this.client.idle) {
       const { width, height } = plotPx(this.geometry, this.ratio)
       this.client.want(whole, Math.ceil(width / 2), Math.ceil(height / 2))
@@ -353,8 +358,10 @@ export class Timeline {
       this.map.draw(pen, this.scene(), ratio)
       painter.setOverlay(this.lines)
     }
-    if (this.stale.side) this.showSide()
-    this.stale = { overlay: false, palette: false, side: false }
+    // The list beside it can wait for the first picture.
+    const side = this.stale.side && this.raster !== null
+    if (side) this.showSide()
+    this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
     painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
   }
 
