@@ -69,7 +69,7 @@ def strips_box(page: Page) -> dict[str, float]:
     """Where the strips are on the screen."""
     box = page.locator(".strips:visible").bounding_box()
     assert box is not None
-    return dict(box)
+    return {**box}
 
 
 def legend(page: Page) -> list[tuple[str, str]]:
