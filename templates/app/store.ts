@@ -58,7 +58,7 @@ export class Store {
   constructor(readonly history: History) {
     const curve = "allocated"
     this.current = {
-      window: wholeWindow(history.scale("steps").whole, history.highest), axis: "steps", curve,
+      window: wholeWindow(history.scale("steps").whole, history.ceiling), axis: "steps", curve,
       cursor: this.opening(curve), colouring: "site", filtered: new Set(),
       hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
       selection: null, ruler: null, tab: "stacks", search: "",
@@ -76,7 +76,7 @@ export class Store {
 
   /** Everything, on the present axis. */
   get whole(): Window {
-    return wholeWindow(this.scale.whole, this.history.highest)
+    return wholeWindow(this.scale.whole, this.history.ceiling)
   }
 
   /** Changes part of the state; listeners mark what to draw and one animation frame draws it. */

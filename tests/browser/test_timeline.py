@@ -69,7 +69,7 @@ def strips_box(page: Page) -> dict[str, float]:
     """Where the strips are on the screen."""
     box = page.locator(".strips:visible").bounding_box()
     assert box is not None
-    return {**box}
+    return {name: float(box[name]) for name in ("x", "y", "width", "height")}
 
 
 def legend(page: Page) -> list[tuple[str, str]]:

@@ -45,8 +45,19 @@ interface Sorted {
   ordered?: boolean
 }
 
-/** Groups all allocations of a device. Rows are the same for every view of it. */
-export function groupBy(history: History, colouring: Colouring): Grouping {
+const known = new WeakMap<History, Map<string, Grouping>>()
+
+/** Groups all allocations of a device, once for each colouring; one that does not exist counts as `site`. */
+export function groupBy(history: History, colouring: string): Grouping {
+  const made = known.get(history) ?? new Map<string, Grouping>()
+  known.set(history, made)
+  const [name] = COLOURINGS.find(([each]) => each === colouring) ?? COLOURINGS[0]
+  let grouping = made.get(name)
+  if (!grouping) made.set(name, (grouping = group(history, name)))
+  return grouping
+}
+
+function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
   const { groups, ofAllocation, ordered = false } = SORTERS[colouring](history)

@@ -43,12 +43,17 @@ export class History {
     return this.curves[curve].values[Math.min(Math.max(step, -1), this.device.events - 1) + 1]
   }
 
-  /** The largest value of any curve, and what failed requests would have come to unless that dwarfs the rest. */
+  /** The largest value of any curve. */
   get highest(): number {
     const all = Object.values(this.curves)
-    const most = Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+    return Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+  }
+
+  /** As high as there is something to draw: also what failed requests would have come to, unless that dwarfs the rest. */
+  get ceiling(): number {
+    const { highest } = this
     const wanted = this.ooms.flatMap(({ step, size, reserved, device_free }) => [this.at("allocated", step) + size, (reserved ?? 0) + device_free])
-    return Math.max(most, ...wanted.filter((bytes) => bytes <= most * DWARFING))
+    return Math.max(highest, ...wanted.filter((bytes) => bytes <= highest * DWARFING))
   }
 
   get hasReserved(): boolean {

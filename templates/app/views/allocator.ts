@@ -103,7 +103,7 @@ export class AllocatorPanel implements Panel {
       if (!this.fragmentation) setTimeout(() => this.makeChart())
       return
     }
-    if (state.cursor !== before.cursor) this.frame ||= requestAnimationFrame(() => this.show())
+    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(() => this.show())
     else if (state.pinned !== before.pinned) {
       this.follow(state.pinned)
       this.tell(state.pinned)

@@ -1,6 +1,7 @@
 /** The timeline's colours for blocks, so that a block and its strip look alike. */
 
-import { cssColour, siteColours } from "../lib/colours"
+import { cssColour, groupColours } from "../lib/colours"
+import { groupBy } from "../lib/grouping"
 import type { Rgb } from "../lib/segment_flow"
 import { isDark } from "../lib/theme"
 import type { Store } from "../store"
@@ -22,10 +23,11 @@ export class BlockColours {
   }
 
   private row(allocation: number): number {
-    const { history } = this.store
-    const key = String(isDark())
-    if (key !== this.key) this.bytes = siteColours(history.sites.rows, isDark())
+    const { history, state } = this.store
+    const grouping = groupBy(history, state.colouring)
+    const key = `${grouping.colouring} ${isDark()}`
+    if (key !== this.key) this.bytes = groupColours(grouping, isDark())
     this.key = key
-    return history.sites.ofAllocation[allocation]
+    return grouping.ofAllocation[allocation]
   }
 }

@@ -5,7 +5,7 @@ import type { Surface } from "../gl/surface"
 import { bandRows } from "../lib/bands"
 import { cssColour, groupColours, type Rgb } from "../lib/colours"
 import { stripsOf } from "../lib/curves"
-import { COLOURINGS, groupBy, type Grouping } from "../lib/grouping"
+import { groupBy, type Grouping } from "../lib/grouping"
 import { ID, NO_STEP, type Raster } from "../lib/raster"
 import { onTheme, readTheme, type Theme } from "../lib/theme"
 import { sameWindow } from "../lib/window"
@@ -230,8 +230,7 @@ export class Timeline {
 
   private regroup(): void {
     const { history, state } = this.store
-    const known = COLOURINGS.find(([colouring]) => colouring === state.colouring) ?? COLOURINGS[0]
-    this.grouping = groupBy(history, known[0])
+    this.grouping = groupBy(history, state.colouring)
     if (this.theme) this.colours = groupColours(this.grouping, this.theme.dark)
   }
 
@@ -260,7 +259,6 @@ export class Timeline {
     if (this.freed || state === before) return
     const differs = (...names: (keyof State)[]) => names.some((name) => state[name] !== before[name])
     if (differs("colouring")) this.regroup()
-    if (differs("colouring") && this.theme) this.colours = groupColours(this.grouping, this.theme.dark)
     if (this.rulerFollows && differs("cursor") && state.ruler) return this.stretchRuler(state)
     if (differs("curve", "axis", "filtered")) {
       this.load()

@@ -29,7 +29,7 @@ export class Tooltip {
 }
 
 /** `group`: of the colouring, where that is not the call site. */
-export function allocationTip(history: History, allocation: number, colour: string, group: string): HTMLElement {
+export function allocationTip(history: History, allocation: number, colour: string, group = ""): HTMLElement {
   const site = siteOf(history, allocation)
   const life = lifeText(history, allocation)
   return h("div", {},
