@@ -178,12 +178,16 @@ def report(name: str, path: Path, runs: list[Run]) -> None:
     code = own_code(path.read_text(encoding="utf-8"))
     size = format_bytes(path.stat().st_size)
     median = statistics.median
+    # "both" is pan and zoom taken together.
     print(f"{name}: {size}, own code {format_bytes(code)}, medians of {len(runs)} runs")
     first = [run.first_picture_ms for run in runs]
     print(f"  first picture {median(first):6.0f} ms  ({min(first):.0f} to {max(first):.0f})")
     print(f"  heap {format_bytes(int(median(run.heap for run in runs))):>12}")
-    for action in runs[0].frames:
-        frames = [run.frames[action] for run in runs]
+    shown = [(action, [run.frames[action] for run in runs]) for action in runs[0].frames]
+    if shown:  # what the targets are about
+        together = [run.frames["pan"] + run.frames["zoom"] for run in runs]
+        shown.insert(0, ("both", together))
+    for action, frames in shown:
         print(
             f"  {action:<6} p50 {median(percentile(each, 0.5) for each in frames):5.1f} ms"
             f"   p95 {median(percentile(each, 0.95) for each in frames):5.1f} ms"
