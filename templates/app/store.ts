@@ -55,11 +55,12 @@ export class Store {
   private readonly searches = new Map<string, string>()
   private readonly listeners: ((state: State, before: State) => void)[] = []
 
-  constructor(readonly history: History) {
+  /** `colouring`: what the page opens with. */
+  constructor(readonly history: History, readonly colouring = "site") {
     const curve = "allocated"
     this.current = {
       window: wholeWindow(history.scale("steps").whole, history.ceiling), axis: "steps", curve,
-      cursor: this.opening(curve), colouring: "site", filtered: new Set(),
+      cursor: this.opening(curve), colouring, filtered: new Set(),
       hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
       selection: null, ruler: null, tab: "stacks", search: "",
     }

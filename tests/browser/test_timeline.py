@@ -312,7 +312,7 @@ def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> Non
     off = {option.inner_text(): option.get_attribute("title") for option in options}
     assert off == {
         "Stage": "No stages were recorded",
-        "Category": "No categories were recorded",
+        "Category": "All allocations are of one category",
         "Stream": "One stream made all allocations",
         "Memory pool": "All allocations came from one pool",
         "Compiled graph": "No compiled graphs were recorded",

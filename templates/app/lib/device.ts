@@ -64,6 +64,8 @@ export interface Device {
   pool: Int32Array
   pools: string[]
   category: Int32Array
+  /** What put allocations into each category, by its name. */
+  categoryRules: Record<string, string>
   compileContext: Int32Array
   metadata: Int32Array
   /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times. */
@@ -142,6 +144,7 @@ export function readDevice(payload: Payload, index: number): Device {
     pool: payload.ints(columns.pool),
     pools: header.pools,
     category: payload.ints(columns.category),
+    categoryRules: header.category_rules,
     compileContext: payload.ints(columns.compile_context),
     metadata: payload.ints(columns.metadata),
     stepTime: payload.floats(columns.step_time),

@@ -94,7 +94,7 @@ export function whyPlain({ device }: History, colouring: Colouring): string {
   const same = (column: Int32Array) => column.every((value) => value === column[0])
   switch (colouring) {
     case "stage": return device.summary.stages.length ? "" : "No stages were recorded"
-    case "category": return same(device.category) ? "No categories were recorded" : ""
+    case "category": return same(device.category) ? "All allocations are of one category" : ""
     case "stream": return same(device.stream) ? "One stream made all allocations" : ""
     case "pool": return same(device.pool) ? "All allocations came from one pool" : ""
     case "context": return same(device.compileContext) ? "No compiled graphs were recorded" : ""
@@ -115,7 +115,11 @@ const plain = (key: string, label: string, detail = "", full = label) => ({ key,
 const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
 
 const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
-  category: ({ device, stacks }) => byId(device.category, (id) => plain(`category ${stacks.strings[id]}`, stacks.strings[id]), rest("", "no category")),
+  category: ({ device, stacks }) => byId(device.category, (id) => {
+    const name = stacks.strings[id]
+    const rule = device.categoryRules[name] ?? ""
+    return { ...plain(`category ${name}`, name, rule, `${name}\n${rule}`), rest: /^unknown\b/.test(name) }
+  }, rest("", "no category")),
   context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
   pool: ({ device }) => byId(device.pool, (id) => device.pools[id] === "0,0" ? plain("pool 0,0", "default pool") : plain(`pool ${device.pools[id]}`, `pool ${device.pools[id]}`), rest("", "pool not known")),
   stream: ({ device }) => byId(device.stream, (id) => {

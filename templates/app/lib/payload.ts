@@ -19,6 +19,8 @@ export interface DeviceHeader {
   time_origin_us: number | null
   actions: string[]
   pools: string[]
+  /** What put allocations into each category, by its name. */
+  category_rules: Record<string, string>
   columns: Record<string, ColumnSpec>
 }
 
@@ -28,6 +30,8 @@ export interface Header {
   strings: string[]
   /** Why an allocation has no frames; the first is "" for those that have. */
   missing_reasons: string[]
+  /** What the timeline is coloured by at first. */
+  colour: string
   columns: Record<string, ColumnSpec>
   devices: DeviceHeader[]
 }

@@ -15,7 +15,7 @@ export function linkOf(store: Store, device: number | undefined): Link {
     window: sameWindow(s.window, whole) ? undefined : [s.window.x0, s.window.x1, s.window.y0, s.window.y1],
     curve: s.curve === "allocated" ? undefined : s.curve,
     cursor: s.cursor === store.opening(s.curve) ? undefined : s.cursor,
-    colouring: s.colouring === "site" ? undefined : s.colouring,
+    colouring: s.colouring === store.colouring ? undefined : s.colouring,
     filtered: s.filtered.size ? [...s.filtered].sort((a, b) => a - b) : undefined,
     pinned: s.pinned < 0 ? undefined : s.pinned,
     oom: s.pinnedOom < 0 ? undefined : s.pinnedOom,
@@ -36,7 +36,7 @@ export function follow(store: Store, link: Link): void {
   const change: Partial<State> = {
     window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.whole,
     cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
-    colouring: link.colouring ?? "site",
+    colouring: link.colouring ?? store.colouring,
     filtered: new Set(link.filtered ?? []),
     pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
     selection: null,

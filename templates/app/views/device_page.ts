@@ -39,7 +39,7 @@ export class DevicePage {
   show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
     this.article.hidden = false
     const fresh = this.store === null
-    this.store ??= new Store(new History(readDevice(this.payload, this.index), this.stacks))
+    this.store ??= new Store(new History(readDevice(this.payload, this.index), this.stacks), this.payload.header.colour)
     const { store } = this
     if (fresh) store.on(() => this.onView())
     performance.mark("history")
