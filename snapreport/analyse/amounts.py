@@ -57,7 +57,8 @@ def find_amounts(
 def find_fragmentation(history: DeviceHistory, lives: SegmentLives, step: int) -> int:
     """Return the inactive bytes in segments that hold a live block, after a step.
 
-    ``empty_cache()`` can give back segments without one; these it cannot.
+    ``empty_cache()`` can give back segments without one; of these only whole free pages of
+    expandable ones.
     """
     rows = segments_at(lives, step)
     if not len(rows):

@@ -175,7 +175,8 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
         ""
         if peak.fragmentation is None
         else f" {format_bytes(peak.fragmentation)} of it is fragmentation: in segments still "
-        "partly in use, which empty_cache() cannot return."
+        "partly in use, which empty_cache() cannot return, but for whole free pages of expandable"
+        " segments."
     )
     return (
         Figure(

@@ -1,94 +1,17 @@
-"""The timeline in a browser: cursor, axes, colours, filters, ruler, map, events and pictures."""
+"""The timeline in a browser: cursor, axes, box, ruler and map."""
 
 from __future__ import annotations
 
 import re
-import urllib.parse
-import xml.etree.ElementTree as ElementTree
-from collections import Counter
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
-import snapreport
-from snapreport.units import format_bytes
-from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
+from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener, OpenPage
+from tests.browser.timeline_tools import legend, press, settle, strips_box, view, window
 
 pytestmark = pytest.mark.browser
-
-_SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
-NO_WEBGL = """
-const get = HTMLCanvasElement.prototype.getContext
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-  return kind === "webgl2" ? null : get.call(this, kind, ...rest)
-}
-"""
-HOSTILE = '</svg><script>alert(1)</script> & "co" \x01'
-
-
-def settle(page: Page) -> None:
-    """Wait until the raster of the present window is on the screen."""
-    for _ in range(200):
-        if page.evaluate("window.snapreport.settled()"):
-            return
-        page.wait_for_timeout(25)
-    raise AssertionError("never settled")
-
-
-def view(page: Page) -> dict[str, str]:
-    """What the link of the present view says."""
-    fields = urllib.parse.parse_qsl(page.evaluate("window.snapreport.link()"))
-    return dict(fields)
-
-
-def window(page: Page) -> dict[str, float]:
-    """The part of the axis and the bytes shown."""
-    found: dict[str, float] = page.evaluate("window.snapreport.window()")
-    return found
-
-
-def pixels(page: Page) -> Any:
-    """The strips' pixels, without alpha: shape (height, width, 3)."""
-    settle(page)
-    data, width = page.evaluate(
-        "(() => { const p = window.snapreport.pixels(); return [[...p.data], p.width] })()"
-    )
-    return np.array(data, dtype=np.uint8).reshape(-1, width, 4)[:, :, :3]
-
-
-def colours(page: Page) -> Counter[tuple[int, ...]]:
-    """How often each colour occurs among the strips."""
-    return Counter(map(tuple, pixels(page).reshape(-1, 3).tolist()))
-
-
-def strips_box(page: Page) -> dict[str, float]:
-    """Where the strips are on the screen."""
-    box = page.locator(".strips:visible").bounding_box()
-    assert box is not None
-    return {name: float(box[name]) for name in ("x", "y", "width", "height")}
-
-
-def legend(page: Page) -> list[tuple[str, str]]:
-    """Label and size of each row of the legend."""
-    rows = page.locator(".legend:visible li")
-    texts = zip(rows.locator("code").all(), rows.locator("b").all(), strict=True)
-    return [(name.inner_text().replace("\u200b", ""), size.inner_text()) for name, size in texts]
-
-
-def colour_by(page: Page) -> Locator:
-    """The choice of what strips are coloured by."""
-    return page.get_by_label("Colour by").locator("visible=true")
-
-
-def press(page: Page, *keys: str) -> None:
-    """Press keys while the plot has the focus."""
-    page.locator(".plot:visible").focus()
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_a_click_moves_the_cursor_and_everything_shows_that_step(open_page: Opener) -> None:
@@ -163,7 +86,7 @@ def test_a_box_is_zoomed_to(open_page: Opener, way: str) -> None:
     opened = open_page(findings(training()))
     page = opened.page
     if way == "tool":
-        page.get_by_role("button", name="Zoom to a box").click()
+        page.get_by_role("button", name="Box", exact=True).click()
     page.mouse.move(*opened.strip_point(19.5, 100 * MIB))
     if way == "shift":
         page.keyboard.down("Shift")
@@ -175,14 +98,14 @@ def test_a_box_is_zoomed_to(open_page: Opener, way: str) -> None:
     shown = window(page)
     assert (shown["x0"], shown["x1"]) == pytest.approx((20, 40), abs=0.3)
     assert (shown["y0"], shown["y1"]) == pytest.approx((100 * MIB, 300 * MIB), rel=0.02)
-    tool = page.get_by_role("button", name="Zoom to a box")
+    tool = page.get_by_role("button", name="Box", exact=True)
     expect(tool).not_to_have_attribute("aria-pressed", "true")  # one box, then moving again
 
 
 def drag_ruler(opened: OpenPage) -> None:
     """Measure from step 20 to step 60, and from 100 to 200 MiB."""
     page = opened.page
-    page.get_by_role("button", name="Measure between two points").click()
+    page.get_by_role("button", name="Ruler", exact=True).click()
     page.mouse.move(*opened.strip_point(20, 100 * MIB))
     page.mouse.down()
     end = opened.strip_point(60, 200 * MIB)
@@ -271,227 +194,3 @@ def test_without_times_the_time_axis_is_off_and_says_why(open_page: Opener) -> N
     time = page.locator(".segmented label", has_text="Time")
     expect(time.locator("input")).to_be_disabled()
     expect(time).to_have_attribute("title", "This recording has no times")
-
-
-def sizes() -> DeviceSpec:
-    """Three sizes that live alike, and lifetimes of 3, 40 and more steps."""
-    return DeviceSpec(
-        [
-            Row(64 * MIB, None, None),
-            Row(4 * MIB, 0, 40, (TORCH, USER, MAIN)),
-            Row(5 * MIB, 1, None, (TORCH, USER, MAIN)),
-            Row(40 * MIB, 2, 5, (TORCH, USER, MAIN)),
-        ],
-        stages=[("step #1", 0, 0, 2), ("step #2", 0, 2, 50)],
-    )
-
-
-def test_strips_are_coloured_by_size_lifetime_and_stage(open_page: Opener) -> None:
-    opened = open_page(findings(sizes()))
-    page = opened.page
-    wanted = {
-        "size": {
-            "4 MiB to 8 MiB": 9, "32 MiB to 64 MiB": 40, "64 MiB to 128 MiB": 64,
-        },
-        "age": {
-            "10 to 99 steps": 4, "live at the end": 5, "1 to 9 steps": 40, "live throughout": 64,
-        },
-        "stage": {"step #*": 49, "before recording": 64},
-    }  # fmt: skip
-    for colouring, groups in wanted.items():
-        colour_by(page).select_option(colouring)
-        rows = dict(legend(page))
-        assert rows == {label: format_bytes(size * MIB) for label, size in groups.items()}
-        assert view(page)["colour"] == colouring
-        assert len([n for n in colours(page).values() if n > 400]) >= len(groups)
-
-
-def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> None:
-    page = open_page(findings(DeviceSpec([Row(MIB, 1, 9, (USER, MAIN))]))).page
-    options = colour_by(page).locator("option:disabled").all()
-    off = {option.inner_text(): option.get_attribute("title") for option in options}
-    assert off == {
-        "Stage": "No stages were recorded",
-        "Category": "All allocations are of one category",
-        "Stream": "One stream made all allocations",
-        "Memory pool": "All allocations came from one pool",
-        "Compiled graph": "No compiled graphs were recorded",
-    }
-
-
-def test_a_group_that_is_left_out_leaves_the_stack(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
-    page = opened.page
-    before = pixels(page)
-    page.locator(".legend li", has_text="before recording").hover()
-    page.get_by_role("button", name="before recording in the timeline").click()
-    assert view(page)["without"]
-    expect(page.locator(".legend")).to_contain_text("Without 1 group")
-    page.mouse.move(5, 5)
-    after = pixels(page)
-    height = before.shape[0]
-    whole = window(page)
-    rows = round(64 * MIB / (whole["y1"] - whole["y0"]) * height)
-    # All that stood on the baseline stands as much lower now.
-    column = round(30.5 / 101 * before.shape[1])
-    fell = after[rows:, column] == before[: height - rows, column]
-    assert np.mean(fell.all(axis=1)) > 0.93
-    # A click finds the strip that is drawn, by its own number.
-    page.mouse.click(*opened.strip_point(30, 16 * MIB))
-    assert view(page)["allocation"] == "1"
-    press(page, "Escape")
-    page.get_by_role("button", name="Show all").click()
-    page.mouse.move(5, 5)
-    assert (pixels(page) == before).all()
-
-
-def test_only_one_group_can_be_left(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
-    before = len(colours(page))
-    page.locator(".legend li", has_text="forward").hover()
-    page.get_by_role("button", name="Show only forward").click()
-    assert len(colours(page)) < before
-    expect(page.locator(".legend")).to_contain_text("Without 11 groups")
-    page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
-    expect(page.locator(".legend")).to_contain_text("Without 12 groups")
-
-
-@pytest.mark.parametrize("before", ["", NO_WEBGL], ids=["webgl", "canvas"])
-def test_a_chosen_group_stands_out_from_the_others(open_page: Opener, before: str) -> None:
-    page = open_page(findings(training()), before=before).page
-    plain = pixels(page)
-    group = page.locator(".legend .group", has_text="before recording")
-    group.click()
-    expect(group).to_have_attribute("aria-pressed", "true")
-    page.mouse.move(5, 5)
-    chosen = pixels(page)
-    same = (plain == chosen).all(axis=2)
-    whole = window(page)
-    baseline = round(64 * MIB / (whole["y1"] - whole["y0"]) * plain.shape[0])
-    assert same[-baseline + 1 :].all()
-    assert not same[-baseline - 30 : -baseline - 5, plain.shape[1] // 2].any()
-    group.click()
-    page.mouse.move(5, 5)
-    assert (pixels(page) == plain).all()
-
-
-def test_both_ways_of_drawing_give_the_same_pixels(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
-    pictures = []
-    for before in ("", NO_WEBGL):
-        page = open_page(found, before=before).page
-        press(page, "+", "+", "d")
-        pictures.append(pixels(page).astype(int))
-    assert np.abs(pictures[0] - pictures[1]).max() <= 1
-
-
-def test_what_failed_requests_wanted_fits_the_picture(open_page: Opener) -> None:
-    spec = training()
-    spec.ooms = [(50, 200 * MIB, None)]
-    page = open_page(findings(spec)).page
-    assert window(page)["y1"] > (484 + 200) * MIB
-    spec.ooms = [(50, 20_000 * MIB, None)]
-    page = open_page(findings(spec)).page
-    assert window(page)["y1"] < 700 * MIB  # it would leave nothing to see of the rest
-
-
-def test_other_events_stand_under_the_strips(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "expandable_segments.pickle.zst").findings()
-    opened = open_page(found)
-    page = opened.page
-    other = found.devices[0].history.other
-    step = int(other.step[list(other.action).index("snapshot")])
-    box = strips_box(page)
-    page.mouse.move(*opened.strip_point(step, 0))
-    press(page, *"++++++++++")  # at the pointer, until it is apart from its neighbours
-    settle(page)
-    place = step - window(page)["x0"]
-    x = box["x"] + place / (window(page)["x1"] - window(page)["x0"]) * box["width"] + 1
-    y = box["y"] + box["height"] + 3
-    page.mouse.move(x, y)
-    expect(page.locator(".tooltip")).to_contain_text("snapshot")
-    expect(page.locator(".tooltip")).to_contain_text(f"{step}")
-    page.mouse.click(x, y)
-    assert abs(int(view(page)["step"]) - step) <= 1
-
-
-def test_deep_stages_keep_to_five_rows_and_say_where_they_are(open_page: Opener) -> None:
-    stages = [(f"level {depth}", depth, depth, 90 - depth) for depth in range(9)]
-    opened = open_page(findings(DeviceSpec([Row(MIB, 0, 99, (USER, MAIN))], stages=stages)))
-    page = opened.page
-    box = strips_box(page)
-    page.mouse.move(opened.strip_point(40, 0)[0], box["y"] - 12)
-    expect(page.locator(".tooltip")).to_contain_text("level 8")
-    assert box["height"] > 150
-
-
-def save(page: Page, kind: str) -> tuple[str, bytes]:
-    """Save the timeline; returns the file's name and content."""
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=re.compile(f"^Save the .* {kind}", re.IGNORECASE)).click()
-    return waiting.value.suggested_filename, waiting.value.path().read_bytes()
-
-
-def test_the_timeline_is_saved_as_a_picture(open_page: Opener) -> None:
-    page = open_page(findings(training(), title="run 7.pickle")).page
-    name, data = save(page, "png")
-    assert name == "run-7-timeline.png"
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    width = int.from_bytes(data[16:20], "big")
-    plot = page.locator(".plot").bounding_box()
-    assert plot is not None
-    assert width == pytest.approx(2 * plot["width"], abs=3)
-
-
-def test_the_timeline_is_saved_as_a_drawing(open_page: Opener) -> None:
-    page = open_page(findings(training(), title=HOSTILE)).page
-    name, data = save(page, "svg")
-    assert name == "svg-script-alert-1-script-co-timeline.svg"
-    root = ElementTree.fromstring(data)
-    space = "{http://www.w3.org/2000/svg}"
-    assert {element.tag.removeprefix(space) for element in root.iter()} <= {
-        "svg", "title", "g", "path", "rect", "text", "clipPath",
-    }  # fmt: skip
-    texts = [element.text for element in root.iter(f"{space}text")]
-    assert HOSTILE.replace("\x01", "") in texts
-    assert "peak 484.0 MiB" in texts
-    assert "train step" in texts
-    fills = {element.get("fill") for element in root.iter(f"{space}path")}
-    red, green, blue = pixels(page)[-20, 400]  # inside the baseline
-    assert f"#{red:02x}{green:02x}{blue:02x}" in fills
-    assert len([fill for fill in fills if fill and fill != "none"]) >= 12
-
-
-def test_two_fingers_zoom(open_page: Opener) -> None:
-    page = open_page(findings(training()), has_touch=True).page
-    box = strips_box(page)
-    y = box["y"] + box["height"] / 2
-    session = page.context.new_cdp_session(page)
-
-    def touch(kind: str, *places: float) -> None:
-        across = [box["x"] + place * box["width"] for place in places]
-        points = [{"x": x, "y": y, "id": k} for k, x in enumerate(across)]
-        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    touch("touchStart", 0.45)
-    touch("touchStart", 0.45, 0.55)
-    for k in range(1, 9):
-        touch("touchMove", 0.45 - 0.02 * k, 0.55 + 0.02 * k)
-    touch("touchEnd")
-    shown = window(page)
-    assert shown["x1"] - shown["x0"] < 60
-    assert shown["x0"] < 49 < shown["x1"]
-
-
-def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
-    small = DeviceSpec([Row(MIB, 1, None, (TORCH, USER, MAIN))], ordinal=1)
-    page = open_page(findings(training(), small)).page
-    press(page, "+", "+")
-    zoomed = window(page)
-    for index in (1, 0):
-        page.locator(".switch a").nth(index).click()
-        page.wait_for_selector(f"html[data-ready='{index}']")
-    assert window(page) == zoomed
-    press(page, "0")
-    settle(page)
-    assert len(colours(page)) > 5

