@@ -1,0 +1,123 @@
+"""The examples in our documents: found, run, and with new outputs written back.
+
+``python -m tests.docs.examples docs/commands.md`` writes what the examples print now into a
+document; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLES = ROOT / "sample_snapshots"
+COPIES = {"snap.pickle": "training_step.pickle", "two_gpus.pickle": "three_devices.pickle"}
+"""What examples call the samples."""
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command, or a piece of Python, and what the document says that it prints."""
+
+    code: str
+    output: str | None
+    """None where the document does not show it."""
+    line: int
+    """Of the document, where it begins."""
+
+
+def find_commands(text: str) -> list[Example]:
+    """Find the ``$`` lines of the ``console`` blocks, each with the lines below it."""
+    found = []
+    for block in _BLOCK.finditer(text):
+        if block[1] != "console":
+            continue
+        first = text.count("\n", 0, block.start(2)) + 1
+        lines = block[2].splitlines(keepends=True)
+        starts = [k for k, line in enumerate(lines) if line.startswith("$ ")]
+        assert starts[:1] == [0], f"line {first}: a console block begins with a command"
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            output = "".join(lines[start + 1 : end])
+            found.append(Example(lines[start][2:].rstrip("\n"), output, first + start))
+    return found
+
+
+def find_python(text: str) -> list[Example]:
+    """Find the ``python`` blocks, each with the ``text`` block that follows it at once."""
+    blocks = list(_BLOCK.finditer(text))
+    found = []
+    for k, block in enumerate(blocks):
+        if block[1] != "python":
+            continue
+        after = blocks[k + 1] if k + 1 < len(blocks) else None
+        shown = after is not None and after[1] == "text" and after.start() - block.end() <= 2
+        line = text.count("\n", 0, block.start(2)) + 1
+        found.append(Example(block[2], after[2] if after is not None and shown else None, line))
+    return found
+
+
+def lay_out(folder: Path) -> None:
+    """Put the samples into a folder, under the names that the examples use."""
+    for name, sample in COPIES.items():
+        (folder / name).write_bytes((SAMPLES / sample).read_bytes())
+
+
+def run_command(code: str, folder: Path) -> str:
+    """Run a line of shell in a folder; return its stdout or, where it fails, its stderr."""
+    program = f'snapreport() {{ "{sys.executable}" -m snapreport "$@"; }}\n{code}\n'
+    environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(  # noqa: S603  (our own documents)
+        ["/bin/bash", "-o", "pipefail", "-c", program],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stderr if done.returncode else done.stdout
+
+
+def run_python(code: str, names: dict[str, Any]) -> str:
+    """Run a piece of Python with the names that earlier ones left, and return what it prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "<document>", "exec"), names)  # noqa: S102  (our own documents)
+    return printed.getvalue()
+
+
+def is_like(printed: str, shown: str) -> bool:
+    """Say whether an output is as shown, where a line ``...`` stands for any number of lines."""
+    parts = [re.escape(part) for part in re.split(r"(?m)^\.\.\.\n", shown)]
+    return re.fullmatch(r"(?:.*\n)*?".join(parts), printed) is not None
+
+
+def _rewrite(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder)
+        for example in find_commands(text):
+            printed = run_command(example.code, folder)
+            if not is_like(printed, example.output or ""):
+                old = f"$ {example.code}\n{example.output}"
+                text = text.replace(old, f"$ {example.code}\n{printed}", 1)
+        names: dict[str, Any] = {}
+        with contextlib.chdir(folder):
+            for example in find_python(text):
+                printed = run_python(example.code, names)
+                if example.output is not None and not is_like(printed, example.output):
+                    old = f"{example.code}```\n\n```text\n{example.output}"
+                    assert old in text, f"line {example.line}"
+                    text = text.replace(old, f"{example.code}```\n\n```text\n{printed}", 1)
+    document.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        _rewrite(Path(argument))

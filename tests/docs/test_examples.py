@@ -1,0 +1,104 @@
+"""What our documents show is what happens: commands with their output, Python, keys and links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import orjson
+import pytest
+
+import snapreport
+from snapreport.commands import cli
+from tests.docs.examples import ROOT, find_commands, find_python, is_like, lay_out
+from tests.docs.examples import run_command, run_python
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the samples in it that is the current one."""
+    lay_out(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_of_the_documents_prints_what_they_show(folder: Path) -> None:
+    for document in DOCUMENTS:
+        for example in find_commands(document.read_text(encoding="utf-8")):
+            printed = run_command(example.code, folder)
+            assert is_like(printed, example.output or ""), (
+                f"{document.name}:{example.line}: {example.code}\n{printed}"
+            )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_python_block_of_a_document_runs(folder: Path, document: Path) -> None:
+    # What is recorded needs a GPU; the rest of the blocks is real.
+    names: dict[str, Any] = {"torch": MagicMock()}
+    for example in find_python(document.read_text(encoding="utf-8")):
+        printed = run_python(example.code, names)
+        if example.output is not None:
+            assert is_like(printed, example.output), f"{document.name}:{example.line}\n{printed}"
+
+
+@pytest.mark.parametrize("name", list(cli.commands))
+def test_every_command_has_an_example_with_output(name: str) -> None:
+    shown = find_commands(text_of("docs/commands.md"))
+    assert any(re.match(rf"snapreport {name}\b", example.code) for example in shown)
+
+
+def test_every_public_name_is_in_the_python_document() -> None:
+    document = text_of("docs/python.md")
+    errors = {name for name in snapreport.__all__ if name.endswith("Error")}
+    for name in set(snapreport.__all__) - errors - {"__version__"}:
+        assert re.search(rf"\b{name}\b", document), name
+
+
+def test_the_page_document_has_every_key_of_the_help() -> None:
+    document = text_of("docs/page.md")
+    keys = re.findall(r'^  \["(.*?)", "', text_of("templates/app/views/help.ts"), re.MULTILINE)
+    assert len(keys) > 8
+    for key in keys:
+        assert key.replace("\\u2212", "\u2212") in document, key
+
+
+def test_the_page_document_has_every_part_of_a_link() -> None:
+    document = text_of("docs/page.md")
+    keys = re.search(r"const KEYS.*?= \{(.*?)\n\}", text_of("templates/app/lib/link.ts"), re.DOTALL)
+    assert keys is not None
+    found = re.findall(r'\w+: "(\w+)"', keys[1])
+    assert len(found) > 8
+    for key in found:
+        assert f"| `{key}=" in document, key
+
+
+def test_the_page_document_names_what_the_summary_holds(folder: Path) -> None:
+    page = snapreport.render("snap.pickle", "report.html").read_text(encoding="utf-8")
+    block = re.search(r'<script type="application/json" id="summary">(.*?)</script>', page)
+    assert block is not None
+    summary = orjson.loads(block[1])
+    document = text_of("docs/page.md")
+    for key in [*summary, *summary["devices"][0]]:
+        assert f"`{key}`" in document, key
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
+        assert (document.parent / target).exists(), target
+
+
+def test_dots_stand_for_left_out_lines_and_for_nothing_else() -> None:
+    assert is_like("a\nb\nc\n", "a\n...\nc\n")
+    assert is_like("a\nc\n", "a\n...\nc\n")
+    assert not is_like("a\nb\nc\n", "a\nc\n")
+    assert not is_like("ab\n", "a.\n")
