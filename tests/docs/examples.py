@@ -77,7 +77,7 @@ def run_command(code: str, folder: Path) -> str:
     program = f'snapreport() {{ "{sys.executable}" -m snapreport "$@"; }}\n{code}\n'
     environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(  # noqa: S603  (our own documents)
-        ["/bin/bash", "-o", "pipefail", "-c", program],
+        ["/bin/bash", "-c", program],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.stderr if done.returncode else done.stdout
@@ -108,16 +108,17 @@ def _rewrite(document: Path) -> None:
                 old = f"$ {example.code}\n{example.output}"
                 text = text.replace(old, f"$ {example.code}\n{printed}", 1)
         names: dict[str, Any] = {}
-        with contextlib.chdir(folder):
-            for example in find_python(text):
-                printed = run_python(example.code, names)
-                if example.output is not None and not is_like(printed, example.output):
-                    old = f"{example.code}```\n\n```text\n{example.output}"
-                    assert old in text, f"line {example.line}"
-                    text = text.replace(old, f"{example.code}```\n\n```text\n{printed}", 1)
+        os.chdir(folder)
+        for example in find_python(text):
+            printed = run_python(example.code, names)
+            if example.output is not None and not is_like(printed, example.output):
+                old = f"{example.code}```\n\n```text\n{example.output}"
+                assert old in text, f"line {example.line}"
+                text = text.replace(old, f"{example.code}```\n\n```text\n{printed}", 1)
+        os.chdir(ROOT)
     document.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        _rewrite(Path(argument))
+        _rewrite(Path(argument).resolve())
