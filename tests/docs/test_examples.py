@@ -12,8 +12,15 @@ import pytest
 
 import snapreport
 from snapreport.commands import cli
-from tests.docs.examples import ROOT, find_commands, find_python, is_like, lay_out
-from tests.docs.examples import run_command, run_python
+from tests.docs.examples import (
+    ROOT,
+    find_commands,
+    find_python,
+    is_like,
+    lay_out,
+    run_command,
+    run_python,
+)
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
