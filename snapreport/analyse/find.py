@@ -66,7 +66,8 @@ def _find_device(
     curves = find_curves(history, reserves)
     times = step_times(history)
     peaks = find_peaks(history, curves, times)
-    step = peaks["allocated"].step
+    # Without a history the lone event, if any, leads to the only state that is known.
+    step = peaks["allocated"].step if recorded(history) else history.events - 1
     lives = lives_of(history)
     start = find_amounts(history, lives, curves, times, START)
     peak = find_amounts(history, lives, curves, times, step)

@@ -140,7 +140,7 @@ class DeviceFindings:
     last_time_us: int | None
     start: Amounts
     peak: Amounts
-    """At the first step of the allocated peak."""
+    """At the first step of the allocated peak; at the end where no history was recorded."""
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, ``reserved``."""

@@ -15,6 +15,8 @@ def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
     """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown."""
     names = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
     start, peak, end = device.start, device.peak, device.end
+    if not device.recorded:  # there is one known state
+        start = end
     rows = []
     for name in names:
         own = device.peaks.get(name)
@@ -24,7 +26,9 @@ def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
                 amount(getattr(start, name)),
                 amount(getattr(peak, name)),
                 amount(getattr(end, name)),
-                "" if own is None else f"{format_bytes(own.bytes)} @ {step_name(own.step)}",
+                ""
+                if own is None or not device.recorded
+                else f"{format_bytes(own.bytes)} @ {step_name(own.step)}",
             )
         )
     live = (format_count(start.live), format_count(peak.live), format_count(end.live))

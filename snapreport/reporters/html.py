@@ -209,6 +209,18 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
             peak.inactive,
             f"Reserved from the driver but in no live block {moment}.{returnable}",
         ),
+        *(
+            (
+                figure(
+                    "Awaiting free",
+                    peak.active - peak.allocated,
+                    f"Blocks whose free was requested {moment} while another stream still used "
+                    "them: no longer allocated, not yet free; requested and slack count them.",
+                ),
+            )
+            if peak.active > peak.allocated
+            else ()
+        ),
     )
 
 

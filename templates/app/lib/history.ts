@@ -30,7 +30,8 @@ export class History {
       active: new Extremes(totals({ ...stripsOf(device, "requested"), height: device.block })),
       reserved: new Extremes(reserved),
     }
-    const peak = (curve: Curve) => this.curves[curve].firstMax(0, device.events + 1) - 1
+    // Without a history there is one known state: that at the end.
+    const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
     this.peakStep = { allocated: peak("allocated"), requested: peak("requested") }
     this.sites = groupBySite(device, stacks, this.peakStep.allocated)
     // The summary's failed requests are the device's oom events, in order.

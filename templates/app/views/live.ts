@@ -97,7 +97,7 @@ export class LivePanel implements Panel {
     this.totals.replaceChildren(valid ? "" : "Not a regular expression. ",
       h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
       h("span", { title: formatExact(sum.block) }, `${formatBytes(sum.block)} in blocks`),
-      h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested`))
+      h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`))
   }
 
   private sort(column: LiveColumn): void {

@@ -24,7 +24,11 @@ export function momentBar(store: Store): HTMLElement {
         button("\u203a", "The next step (])", () => store.state.cursor + 1),
         button("Start", "Before the first step", () => -1),
         button("Peak", "The peak of this curve", () => history.peakStep[store.state.curve]),
-        button("End", "After the last step", () => device.events - 1))),
+        button("End", "After the last step", () => device.events - 1),
+        history.ooms.length > 0 && h("button", {
+          type: "button", class: "danger", title: "What was live when a request failed, and the next time",
+          click: () => store.pinOom(nextOom(store)),
+        }, "Out of memory"))),
     where, totals)
   let pending = 0
   const say = () => {
@@ -37,13 +41,14 @@ export function momentBar(store: Store): HTMLElement {
     const time = history.timeOf(cursor)
     const stages = device.summary.stages.filter((stage) => stage.start_step <= cursor && cursor < stage.end_step).map((stage) => stage.name)
     where.textContent = [
-      plural(live, "allocation"), time === null ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
+      plural(live, "allocation"), time === null || !device.summary.recorded ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
     ].filter(Boolean).join(" \u00b7 ")
     const peak = history.at("allocated", history.peakStep.allocated)
     const rows: [string, number | null, string][] = [
-      ["Allocated", now.allocated, peak > 0 ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
+      ["Allocated", now.allocated, peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
       ["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""],
     ]
+    if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
     totals.replaceChildren(...rows.map(([label, bytes, note]) => h("div", { "data-total": label.toLowerCase() },
       h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))
   }
@@ -52,4 +57,10 @@ export function momentBar(store: Store): HTMLElement {
   })
   say()
   return element
+}
+
+/** The failed request after the one that is shown, the first after the last. */
+function nextOom(store: Store): number {
+  const { ooms } = store.history
+  return store.state.pinnedOom < 0 ? ooms.length - 1 : (store.state.pinnedOom + 1) % ooms.length
 }
