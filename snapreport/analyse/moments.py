@@ -98,7 +98,7 @@ def find_stage(stages: Sequence[StageUse], name: str) -> int:
     near = names or difflib.get_close_matches(name, every, n=5, cutoff=0.4) or every
     some = ", ".join(repr(near_name) for near_name in near[:5]) + (", ..." if near[5:] else "")
     fits = "several stages fit" if names else "no stage is named"
-    raise MomentError(f"{fits} {name!r}; there are {some}.")
+    raise MomentError(f"{fits} {name!r}; this recording has {some}.")
 
 
 def _numbered(name: str) -> tuple[str, int | None]:

@@ -69,7 +69,7 @@ def stages(
     if names and not numbered and found.stages:
         every = sorted({stage.name for stage in found.stages})
         some = ", ".join(every[:5]) + (", ..." if every[5:] else "")
-        raise MomentError(f"no stage's name holds {' or '.join(names)}; there are {some}.")
+        raise MomentError(f"no stage's name holds {' or '.join(names)}; this recording has {some}.")
     tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
     if as_json:
         rows = [

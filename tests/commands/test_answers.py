@@ -183,10 +183,10 @@ def test_what_cannot_be_answered_is_one_line(
 def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged: Path) -> None:
     result = run("peak", staged, "--stage", "forwrad")
     assert result.exit_code == 1
-    assert "no stage is named 'forwrad'; there are 'forward'." in result.stderr
+    assert "no stage is named 'forwrad'; this recording has 'forward'." in result.stderr
     result = run("stages", staged, "--name", "backward")
     assert result.exit_code == 1
-    assert "there are forward" in result.stderr
+    assert "this recording has forward" in result.stderr
 
 
 @pytest.mark.parametrize(

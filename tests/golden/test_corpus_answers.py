@@ -1,0 +1,51 @@
+"""Answers about real files: every view of a moment sums to the curve, on every device."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snapreport
+from snapreport.model.answers import GROUPINGS
+
+_CORPUS = os.environ.get("SNAPREPORT_CORPUS")
+_FILES = (
+    sorted(
+        path
+        for kind in ("*.pickle", "*.pkl")
+        for path in Path(_CORPUS).glob(kind)
+        if path.name != "not_a_snapshot.pickle"
+    )
+    if _CORPUS
+    else []
+)
+
+pytestmark = pytest.mark.skipif(
+    not _FILES, reason="SNAPREPORT_CORPUS names no folder of real snapshots"
+)
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
+    snapshot = snapreport.load(path)
+    for history in snapshot.devices:
+        device = snapshot.device(str(history.device))
+        steps = {-1, device.events // 3, device.at().step, device.events - 1}
+        for curve in ("allocated", "requested", "active"):
+            for step in sorted(step for step in steps if step < device.events):
+                moment = device.at(step, curve=curve)
+                assert int(moment.live().bytes.sum()) == moment.bytes
+                assert int(moment.tree().bytes[0]) == moment.bytes
+                assert sum(line.bytes for line in moment.lines()) == moment.bytes
+                assert sum(line.bytes for line in moment.lines(("model",))) == moment.bytes
+                assert getattr(moment.amounts, curve) == moment.bytes
+                for by in GROUPINGS:
+                    assert sum(group.bytes for group in moment.by(by)) == moment.bytes
+            profile = device.profile(curve=curve)
+            summed = sum(
+                (group.bytes for group in profile.groups), np.zeros(device.events + 1, np.int64)
+            )
+            assert np.array_equal(summed, device.curve(curve))
