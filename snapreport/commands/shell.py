@@ -104,7 +104,7 @@ def terminal_lines() -> ReadLine:
         if history.exists():
             readline.read_history_file(history)
     except OSError:
-        return input  # a home that cannot be written to: this session's lines are history enough
+        return input  # a home that cannot be written to: these lines are history enough
 
     def save() -> None:
         try:
