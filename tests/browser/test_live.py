@@ -12,9 +12,23 @@ from snapreport.analyse.curves import live_at
 from snapreport.units import format_bytes
 from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
-from tests.browser.listing import all_rows, fragment, go_to, in_bytes
+from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
 
 pytestmark = pytest.mark.browser
+
+# The allocations whose rows are whole in the view, and heights at which no row is drawn.
+_IN_SIGHT = """(list) => {
+  const view = list.querySelector(".view").getBoundingClientRect()
+  const rows = [...list.querySelectorAll("[data-row]")]
+  const boxes = rows.map((row) => row.getBoundingClientRect())
+  const inside = (box) => box.top >= view.top - 1 && box.bottom <= view.bottom + 1
+  const whole = rows.filter((_, k) => inside(boxes[k]))
+  const bare = []
+  for (let y = view.top + 2; y < view.bottom - 2; y += 8) {
+    if (!boxes.some((box) => box.top <= y && y <= box.bottom)) bare.push(y - view.top)
+  }
+  return [whole.map((row) => row.dataset.allocation), bare]
+}"""
 
 
 def table(page: Page) -> Locator:
@@ -109,3 +123,16 @@ def test_ages_sort_oldest_first(open_page: Opener) -> None:
     expect(rows.nth(1)).to_contain_text("50 steps")
     part.get_by_role("button", name="Age").click()
     expect(rows.first).to_contain_text("0 steps")
+
+
+def test_a_list_opened_by_a_link_draws_all_rows_in_sight(open_page: Opener, samples: Path) -> None:
+    opened = open_page(snapreport.load(samples / "training_step.pickle").findings())
+    page = opened.page
+    page.goto("about:blank")
+    page.goto(f"{opened.path.as_uri()}#tab=live&allocation=226&step=622")
+    page.wait_for_selector("html[data-complete]")
+    frames(page)
+    part = page.get_by_role("grid", name="Live allocations")
+    rows, bare = part.evaluate(_IN_SIGHT)
+    assert bare == []
+    assert "226" in rows

@@ -35,3 +35,9 @@ test("a list shorter than its view has one place", () => {
   assert.equal(scroll.lastTop, 0)
   assert.deepEqual(scroll.rowsAt(0), [0, 3])
 })
+
+test("without a view no row can come into sight", () => {
+  const scroll = new RowScroll(100, 20, 0)
+  assert.equal(scroll.reveal(30, 0), 0)
+  assert.equal(scroll.reveal(0, 7), 7)
+})

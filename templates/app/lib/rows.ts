@@ -38,8 +38,9 @@ export class RowScroll {
     return [first, Math.min(first + Math.ceil(this.viewPx / this.rowPx) + 1, this.count)]
   }
 
-  /** The nearest top that shows a row whole. */
+  /** The nearest top that shows a row whole; without a view, the top stays. */
   reveal(row: number, top: number): number {
+    if (this.viewPx <= 0) return top
     const inView = this.viewPx / this.rowPx
     const wanted = row < top ? row : row + 1 > top + inView ? row + 1 - inView : top
     return Math.min(Math.max(wanted, 0), this.lastTop)

@@ -50,6 +50,8 @@ export class VirtualList {
   private readonly resizing = new ResizeObserver(() => this.view.clientHeight !== this.scroll.viewPx && this.layOut())
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
+  /** The row to bring into sight once there is room for one, or -1. */
+  private awaited = -1
   private frame = 0
   private chosen = -1
   private clicked = { row: -1, at: 0 }
@@ -88,8 +90,8 @@ export class VirtualList {
   /** Brings a row into sight. */
   reveal(row: number): void {
     if (row < 0) return
+    this.awaited = row // without a height, as before it stands in the page, nothing is in sight
     this.layOut()
-    this.moveTo(this.scroll.reveal(row, this.top))
   }
 
   private layOut(): void {
@@ -104,10 +106,13 @@ export class VirtualList {
     this.view.style.height = `${Math.min(count * rowPx, MOST_VIEW_PX)}px`
     this.scroll = new RowScroll(count, rowPx, this.view.clientHeight)
     this.spacer.style.height = `${this.scroll.heightPx}px`
-    this.top = Math.min(this.top, this.scroll.lastTop)
     if (this.chosen >= count) this.chosen = -1
     this.heads()
-    this.draw()
+    if (this.scroll.viewPx > 0 && this.awaited >= 0) {
+      this.top = this.scroll.reveal(this.awaited, this.top)
+      this.awaited = -1
+    }
+    this.moveTo(this.top)
   }
 
   private heads(): void {
