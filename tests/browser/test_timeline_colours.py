@@ -83,7 +83,7 @@ def test_a_group_that_is_left_out_leaves_the_stack(open_page: Opener) -> None:
     page.locator(".legend li", has_text="before recording").hover()
     page.get_by_role("button", name="before recording in the timeline").click()
     assert view(page)["without"]
-    expect(page.locator(".legend")).to_contain_text("Without 1 group")
+    expect(page.locator(".legend")).to_contain_text("1 group left out")
     page.mouse.move(5, 5)
     after = pixels(page)
     height = before.shape[0]
@@ -108,9 +108,9 @@ def test_only_one_group_can_be_left(open_page: Opener) -> None:
     page.locator(".legend li", has_text="forward").hover()
     page.get_by_role("button", name="Show only forward").click()
     assert len(colours(page)) < before
-    expect(page.locator(".legend")).to_contain_text("Without 11 groups")
+    expect(page.locator(".legend")).to_contain_text("11 groups left out")
     page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
-    expect(page.locator(".legend")).to_contain_text("Without 12 groups")
+    expect(page.locator(".legend")).to_contain_text("12 groups left out")
 
 
 @pytest.mark.parametrize("before", ["", NO_WEBGL], ids=["webgl", "canvas"])

@@ -37,7 +37,7 @@ export class Legend {
     const { groups, ordered, colouring } = this.grouping
     const { bytes, count } = amountsAt(this.grouping, history.device, state.curve, state.cursor)
     const total = bytes.reduce((sum, each) => sum + each, 0)
-    const shown = groups.map((_, row) => row).filter((row) => bytes[row] > 0 || state.filtered.has(row))
+    const shown = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
     if (ordered) shown.reverse() // the largest and the longest on top
     else shown.sort((a, b) => bytes[b] - bytes[a] || a - b)
     const atPeak = state.cursor === history.peakStep[state.curve]
@@ -47,7 +47,7 @@ export class Legend {
       h("h3", {}, atPeak ? "Held the peak" : `Live at ${state.cursor < 0 ? "the start" : formatStep(state.cursor)}`),
     ]
     if (state.filtered.size) {
-      parts.push(h("p", { class: "without" }, `Without ${plural(state.filtered.size, "group")}. `,
+      parts.push(h("p", { class: "without" }, `${plural(state.filtered.size, "group")} left out. `,
         h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all")))
     }
     parts.push(shown.length
