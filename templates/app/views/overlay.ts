@@ -161,10 +161,10 @@ export class Overlay {
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])
     }
-    if (history.hasReserved) draw("reserved", theme.reserved, 1.5)
+    if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
     // With some strips left out, only a line shows how high all of them stand.
-    if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [5, 3])
+    if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
   }
 
   private bands(pen: Pen, { g, state, scale, theme }: Scene): void {
