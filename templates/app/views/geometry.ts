@@ -18,6 +18,8 @@ export interface Geometry {
   /** Where the whole recording is drawn small, under the axis. */
   mapTop: number
   mapHeight: number
+  /** Where the names of the axis start. */
+  edge: number
   /** Font size. */
   font: number
 }
@@ -33,7 +35,7 @@ export function layOut(width: number, height: number, bandRows: number, remPx: n
   const rugHeight = Math.round(font * 0.55)
   const plotHeight = whole(Math.max(height - top - rugHeight - Math.round(font * 4.2) - mapHeight, 1))
   return {
-    width, height, left, top, bandHeight, bandRows, font, rugHeight, mapHeight, plotHeight,
+    width, height, edge: 0, left, top, bandHeight, bandRows, font, rugHeight, mapHeight, plotHeight,
     plotWidth: whole(Math.max(width - left - Math.round(font * 0.8), 1)),
     mapTop: Math.max(height - mapHeight - 1, top + plotHeight),
   }

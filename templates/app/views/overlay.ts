@@ -42,6 +42,12 @@ interface Point {
   oom: number
 }
 
+/** The cursor's label on the axis, and the x that it stands for. */
+interface Handle extends Rect {
+  x: number
+  label: string
+}
+
 /** Where a drawing put what can be pointed at. */
 export interface Drawn {
   bands: Band[]
@@ -65,7 +71,8 @@ export class Overlay {
     pen.font = `${g.font}px ${theme.font}`
     this.drawn = { bands: [], marks: [], ooms: [] }
     this.bytesAxis(pen, scene)
-    this.stepsAxis(pen, scene)
+    const handle = this.handle(pen, scene)
+    this.stepsAxis(pen, scene, handle)
     pen.save()
     pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
     this.curves(pen, scene)
@@ -75,7 +82,7 @@ export class Overlay {
     this.bands(pen, scene)
     this.rug(pen, scene)
     this.points(pen, scene)
-    this.cursorHandle(pen, scene)
+    if (handle) this.cursorHandle(pen, scene, handle)
     if (scene.state.ruler) this.ruler(pen, scene, scene.state.ruler)
     if (scene.box) this.box(pen, scene.box, theme)
   }
@@ -121,7 +128,7 @@ export class Overlay {
   }
 
   /** Steps with their times under them, or the other way round. */
-  private stepsAxis(pen: Pen, { g, state: { window: w }, scale, theme }: Scene): void {
+  private stepsAxis(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, handle: Handle | null): void {
     const { history } = this
     const byTime = scale.axis === "time"
     const top = g.top + g.plotHeight + g.rugHeight
@@ -137,6 +144,7 @@ export class Overlay {
       const below = byTime ? formatStep(scale.stepAt(tick)) : time === null ? "" : formatDuration(time)
       const half = Math.max(pen.measureText(labels[k]).width, pen.measureText(below).width) / 2
       if (x - half < clear || x + half > g.width) return // no room
+      if (handle && x + half + g.font * 0.3 > handle.left && x - half - g.font * 0.3 < handle.left + handle.width) return // it says more
       clear = x + half + g.font
       pen.fillStyle = theme.grid
       pen.fillRect(Math.round(x), top - g.rugHeight, 1, g.rugHeight + g.font * 0.3)
@@ -148,8 +156,8 @@ export class Overlay {
     })
     pen.textAlign = "left"
     pen.fillStyle = theme.muted
-    pen.fillText(byTime ? "time" : "step", 0, top + g.font * 0.5)
-    if (byTime || history.hasTimes) pen.fillText(byTime ? "step" : "time", 0, top + g.font * 1.75)
+    pen.fillText(byTime ? "time" : "step", g.edge, top + g.font * 0.5)
+    if (byTime || history.hasTimes) pen.fillText(byTime ? "step" : "time", g.edge, top + g.font * 1.75)
   }
 
   /** The curves that the strips do not show. */
@@ -315,16 +323,21 @@ export class Overlay {
     pen.globalAlpha = 1
   }
 
-  /** The cursor's handle on the axis. */
-  private cursorHandle(pen: Pen, scene: Scene): void {
+  /** Where the cursor's handle on the axis lies, beside the axis' name; null out of sight. */
+  private handle(pen: Pen, scene: Scene): Handle | null {
     const x = this.cursorX(scene)
-    if (x === null) return
-    const { g, state, theme } = scene
-    const label = formatStep(state.cursor)
-    const pad = g.font * 0.5
-    const width = pen.measureText(label).width + 2 * pad
-    const left = Math.min(Math.max(x - width / 2, 0), g.width - width)
-    const top = g.top + g.plotHeight + g.rugHeight
+    if (x === null) return null
+    const { g, state: { cursor }, scale } = scene
+    const time = scale.axis === "time" && cursor >= 0 ? this.history.timeOf(cursor) : null
+    const label = time === null ? formatStep(cursor) : `${formatStep(cursor)}  \u00b7  ${formatDuration(time)}`
+    const width = pen.measureText(label).width + g.font
+    const least = g.edge + pen.measureText("step").width + g.font * 0.4
+    const left = Math.max(Math.min(x - width / 2, g.width - width), least)
+    return { x, label, left, top: g.top + g.plotHeight + g.rugHeight, width, height: g.font * 1.6 }
+  }
+
+  private cursorHandle(pen: Pen, { g, theme }: Scene, handle: Handle): void {
+    const { x, top, label } = handle
     pen.beginPath()
     pen.moveTo(x - g.font * 0.35, top + 1)
     pen.lineTo(x, top - g.font * 0.35)
@@ -332,7 +345,7 @@ export class Overlay {
     pen.closePath()
     pen.fillStyle = theme.text
     pen.fill()
-    tag(pen, { left, top, width, height: g.font * 1.6 }, label, pad, theme.text, theme.surface, 1)
+    tag(pen, handle, label, g.font * 0.5, theme.text, theme.surface, 1)
   }
 
   private ruler(pen: Pen, scene: Scene, ruler: Ruler): void {
