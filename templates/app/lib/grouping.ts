@@ -76,6 +76,12 @@ export function amountsAt(grouping: Grouping, device: Device, curve: Curve, step
   return tally(grouping.ofAllocation, grouping.groups.length, device, curve, step)
 }
 
+/** The rows that hold something: the largest and the longest lived first, else those with the most bytes. */
+export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): number[] {
+  const rows = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
+  return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
+}
+
 function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
   const bytes = new Float64Array(rows)
   const count = new Int32Array(rows)

@@ -2,8 +2,9 @@
 
 import { cssColour } from "../lib/colours"
 import { formatBytes, formatCount, formatExact, formatShare, formatStep, plural } from "../lib/format"
-import { amountsAt, type Group, type Grouping } from "../lib/grouping"
-import type { Store } from "../store"
+import { amountsAt, type Group, type Grouping, rowsAt } from "../lib/grouping"
+import type { History } from "../lib/history"
+import type { State, Store } from "../store"
 import { h, meter, nameText, swatch } from "./dom"
 
 const ROWS = 12
@@ -34,17 +35,15 @@ export class Legend {
 
   private build(): (Node | string)[] {
     const { history, state } = this.store
-    const { groups, ordered, colouring } = this.grouping
-    const { bytes, count } = amountsAt(this.grouping, history.device, state.curve, state.cursor)
+    const { grouping } = this
+    const { groups, ordered, colouring } = grouping
+    const { bytes, count } = amountsAt(grouping, history.device, state.curve, state.cursor)
     const total = bytes.reduce((sum, each) => sum + each, 0)
-    const shown = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
-    if (ordered) shown.reverse() // the largest and the longest on top
-    else shown.sort((a, b) => bytes[b] - bytes[a] || a - b)
-    const atPeak = state.cursor === history.peakStep[state.curve]
+    const shown = rowsAt(grouping, bytes)
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)
     const parts: (Node | string)[] = [
-      h("h3", {}, atPeak ? "Held the peak" : `Live at ${state.cursor < 0 ? "the start" : formatStep(state.cursor)}`),
+      h("h3", {}, momentTitle(history, state)),
     ]
     if (state.filtered.size) {
       parts.push(h("p", { class: "without" }, `${plural(state.filtered.size, "group")} left out. `,
@@ -90,6 +89,12 @@ export class Legend {
           title: hidden ? "Show in the timeline again" : "Leave out of the timeline", "aria-label": `${group.label} in the timeline`, click: toggle,
         }, h("i", { "aria-hidden": "true" }))))
   }
+}
+
+/** What the groups at the cursor are: `Held the peak`, `Live at step 72`. */
+export function momentTitle(history: History, { cursor, curve }: State): string {
+  if (cursor === history.peakStep[curve]) return "Held the peak"
+  return `Live at ${cursor < 0 ? "the start" : formatStep(cursor)}`
 }
 
 /** File and line, of which a lack of room cuts the file. */

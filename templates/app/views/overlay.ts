@@ -63,7 +63,7 @@ const HIT_PX = 8
 export class Overlay {
   drawn: Drawn = { bands: [], marks: [], ooms: [] }
 
-  constructor(private readonly history: History) {}
+  constructor(readonly history: History) {}
 
   /** Draws everything on an empty pen whose font is not yet set. */
   draw(pen: Pen, scene: Scene): void {

@@ -8,7 +8,8 @@ import { stripPaths } from "../lib/runs"
 import { h } from "./dom"
 import type { Geometry } from "./geometry"
 import type { Overlay, Scene } from "./overlay"
-import { penOf } from "./pen"
+import { type Pen, penOf } from "./pen"
+import { drawLegend, legendHeight, type PictureLegend } from "./picture_legend"
 import { SvgPen } from "./svg_pen"
 
 export interface PictureParts {
@@ -18,11 +19,14 @@ export interface PictureParts {
   raster: Raster
   /** RGBA of each allocation. */
   palette: Uint32Array
-  font: string
+  legend: PictureLegend
 }
 
 /** Pixels per CSS pixel of a PNG: sharp on a slide, too. */
 const SCALE = 2
+
+/** Space at the left, in font sizes. */
+const EDGE = 0.5
 
 /** Makes the file and has the browser save it. */
 export async function savePicture(kind: "png" | "svg", parts: PictureParts): Promise<void> {
@@ -41,20 +45,23 @@ export function fileName(title: string): string {
 /** Room for the heading. */
 const headHeight = (g: Geometry) => Math.round(g.font * 3.4)
 
-function heading({ title, scene: { state, scale } }: PictureParts): [string, string] {
+function heading({ title, overlay, scene: { state, scale } }: PictureParts): [string, string] {
   const [first, end] = scale.stepsIn(state.window.x0, state.window.x1)
   const bytes = `${formatBytes(Math.round(state.window.y0))} to ${formatBytes(Math.round(state.window.y1))}`
-  return [title, `${state.curve} bytes, steps ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}`]
+  const line = `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}`
+  return [title, `${state.curve} bytes, steps ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`]
 }
 
-/** The height without the map of the whole recording, which says nothing on paper. */
-const pictureHeight = ({ g }: Scene) => g.mapTop - Math.round(g.font * 0.3)
+/** The timeline's height without the map of the whole recording, which says nothing on paper. */
+const plotHeight = ({ g }: Scene) => g.mapTop - Math.round(g.font * 0.3)
+
+const pictureHeight = ({ scene, legend }: PictureParts) => headHeight(scene.g) + plotHeight(scene) + legendHeight(legend, scene.g)
 
 async function pngOf(parts: PictureParts): Promise<Blob> {
-  const { scene, raster, palette, overlay } = parts
+  const { scene, raster, palette } = parts
   const { g, theme } = scene
   const head = headHeight(g)
-  const canvas = h("canvas", { width: Math.round(g.width * SCALE), height: Math.round((pictureHeight(scene) + head) * SCALE) })
+  const canvas = h("canvas", { width: Math.round(g.width * SCALE), height: Math.round(pictureHeight(parts) * SCALE) })
   const context = canvas.getContext("2d")!
   context.scale(SCALE, SCALE)
   context.fillStyle = `rgb(${theme.page.join(" ")})`
@@ -65,15 +72,15 @@ async function pngOf(parts: PictureParts): Promise<Blob> {
   context.translate(0, head)
   context.imageSmoothingEnabled = false
   context.drawImage(strips, g.left, g.top, g.plotWidth, g.plotHeight)
-  overlay.draw(penOf(context), scene)
+  drawOver(penOf(context), parts)
   return new Promise((done) => canvas.toBlob((blob) => done(blob!), "image/png"))
 }
 
 function svgOf(parts: PictureParts): string {
-  const { scene, raster, palette, overlay } = parts
+  const { scene, raster, palette } = parts
   const { g, theme } = scene
   const head = headHeight(g)
-  const pen = new SvgPen(g.width, pictureHeight(scene) + head)
+  const pen = new SvgPen(g.width, pictureHeight(parts))
   pen.fillStyle = `rgb(${theme.page.join(" ")})`
   pen.fillRect(0, 0, pen.width, pen.height)
   write(pen, parts)
@@ -81,8 +88,15 @@ function svgOf(parts: PictureParts): string {
   pen.fillStyle = `rgb(${theme.background.join(" ")})`
   pen.fillRect(g.left, g.top, g.plotWidth, g.plotHeight)
   pen.paths(stripPaths(raster, palette, packed(theme.background)), g.left, g.top, g.plotWidth / raster.width, g.plotHeight / raster.height)
-  overlay.draw(pen, scene)
+  drawOver(pen, parts)
   return pen.text(parts.title)
+}
+
+/** The axes, curves and marks, and the legend below them. */
+function drawOver(pen: Pen, { scene, overlay, legend }: PictureParts): void {
+  const g = { ...scene.g, edge: scene.g.font * EDGE }
+  overlay.draw(pen, { ...scene, g })
+  drawLegend(pen, legend, g, scene.theme, plotHeight(scene) + g.font * 0.5)
 }
 
 /** The heading's two lines. */
@@ -91,10 +105,10 @@ function write(pen: Pick<CanvasRenderingContext2D, "font" | "fillStyle" | "textA
   const [title, about] = heading(parts)
   pen.textAlign = "left"
   pen.textBaseline = "top"
-  pen.font = `600 ${Math.round(g.font * 1.2)}px ${parts.font}`
+  pen.font = `600 ${Math.round(g.font * 1.2)}px ${theme.font}`
   pen.fillStyle = theme.text
-  pen.fillText(title, g.font * 0.5, g.font * 0.5)
-  pen.font = `${g.font}px ${parts.font}`
+  pen.fillText(title, g.font * EDGE, g.font * 0.5)
+  pen.font = `${g.font}px ${theme.font}`
   pen.fillStyle = theme.muted
-  pen.fillText(about, g.font * 0.5, g.font * 2)
+  pen.fillText(about, g.font * EDGE, g.font * 2)
 }

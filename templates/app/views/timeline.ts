@@ -21,6 +21,7 @@ import { Minimap } from "./minimap"
 import { type Box, Overlay, rulerText, type Scene } from "./overlay"
 import { penOf } from "./pen"
 import { savePicture } from "./picture"
+import { pictureLegend } from "./picture_legend"
 import { Toolbar } from "./toolbar"
 import { allocationTip, markTip, oomTip, stageTip, Tooltip } from "./tooltip"
 
@@ -451,7 +452,7 @@ export class Timeline {
     if (!this.raster) return
     savePicture(kind, {
       title: this.title, scene: this.scene(), overlay: new Overlay(this.store.history),
-      raster: this.raster, palette: this.palette(), font: this.theme.font,
+      raster: this.raster, palette: this.palette(), legend: pictureLegend(this.store, this.grouping, this.colours),
     })
   }
 
