@@ -63,7 +63,7 @@ test("an allocation belongs to the innermost stage it was born in, repeated stag
 
 test("streams, pools and categories are named, and what is not known is the rest", () => {
   assert.deepEqual(labels("stream").slice(2, 5), ["stream 0", "0x55d0", "0x55d0"])
-  assert.deepEqual(labels("pool").slice(4), ["default pool", "pool 1,0", "pool not known"])
+  assert.deepEqual(labels("pool").slice(4), ["default pool", "private pool 1,0", "pool not known"])
   assert.deepEqual(labels("category").slice(1, 3), ["no category", STACKS.strings[0]])
   const { groups } = groupBy(new History(device(), STACKS), "category")
   assert.deepEqual(groups.map((group) => group.rest), [false, true])

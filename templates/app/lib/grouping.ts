@@ -4,9 +4,13 @@ import type { Curve } from "./curves"
 import type { Device } from "./device"
 import { formatAddress, formatCount } from "./format"
 import type { History } from "./history"
+import { poolText } from "./segments"
 import { commonName, stageAtSteps } from "./stage_groups"
 
 export type Colouring = "site" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
+
+/** The key of a second group of what belongs nowhere. */
+export const APART = "apart"
 
 /** One colour of the timeline. */
 export interface Group {
@@ -166,7 +170,7 @@ function byStage({ device }: History): Sorted {
     const step = device.allocStep[i]
     const stage = step < 0 ? -1 : at[step]
     if (stage < 0) {
-      ofAllocation[i] = step < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest("", "outside of stages"))
+      ofAllocation[i] = step < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
       continue
     }
     if (ofStage[stage] < 0) {

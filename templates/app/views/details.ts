@@ -4,6 +4,7 @@ import { framesOf, missingReason, version } from "../lib/device"
 import { formatAddress, formatBytes, formatCount, formatExact } from "../lib/format"
 import { frameKind, frameText } from "../lib/frames"
 import type { History } from "../lib/history"
+import { poolText } from "../lib/segments"
 import { lifeText, siteOf, whenText } from "./describe"
 import { stackAsText } from "../lib/share_text"
 import { copyButton } from "./clipboard"
@@ -53,7 +54,7 @@ export function details(history: History, allocation: number, colour: string, cl
     ["Address", `${formatAddress(device.addrValues[device.addr[allocation]])} v${version(device, allocation)}`],
     ["Stream", streamText(device.streamValues[device.stream[allocation]])],
   ]
-  if (device.pool[allocation] >= 0) facts.push(["Pool", device.pools[device.pool[allocation]]])
+  if (device.pool[allocation] >= 0) facts.push(["Pool", poolText(device, device.pool[allocation])])
   for (const [label, column] of [["Category", device.category], ["Compiled in", device.compileContext], ["Metadata", device.metadata]] as const) {
     if (column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
   }
