@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { groupColours, luminance, type Rgb } from "./colours"
-import type { Colouring, Group, Grouping } from "./grouping"
+import { APART, type Colouring, type Group, type Grouping } from "./grouping"
 
 function grouping(colouring: Colouring, count: number, change: (row: number) => Partial<Group> = () => ({})): Grouping {
   const groups = Array.from({ length: count }, (_, row) =>
@@ -39,6 +39,13 @@ test("what is not known is grey and takes no leading colour", () => {
   const [first, second] = colours(grouping("category", 2, (row) => ({ rest: row === 0 })), false)
   assert.ok(Math.max(...first) - Math.min(...first) < 20)
   assert.deepEqual(second, colours(grouping("category", 1), false)[0])
+})
+
+test("what belongs nowhere is told apart from what is not known", () => {
+  for (const dark of [false, true]) {
+    const [first, second] = colours(grouping("stage", 2, (row) => ({ rest: true, key: row ? APART : "" })), dark)
+    assert.ok(Math.abs(first[0] - second[0]) > 30)
+  }
 })
 
 test("a group's pale colour depends on its name alone", () => {

@@ -1,6 +1,6 @@
 /** The page's colours in code: one for each group of strips, in light and dark. */
 
-import type { Grouping } from "./grouping"
+import { APART, type Grouping } from "./grouping"
 
 export type Rgb = [number, number, number]
 
@@ -9,7 +9,8 @@ const LEADING = [
   "#4e79b8", "#e8975a", "#4a9c77", "#b94f5e", "#a58cd2", "#c9a53f",
   "#3c8397", "#cf84b4", "#7a9340", "#8f6247", "#86a5e6", "#b34f7f",
 ]
-const WITHOUT_FRAMES = { light: "#b9bec7", dark: "#59606c" }
+/** What is not known or belongs nowhere; the second for what a grouping sets apart from it. */
+const NEUTRALS = { light: ["#b9bec7", "#8b909a"], dark: ["#59606c", "#858c98"] }
 
 /** From the least to the most, each lighter or darker than the one before: the most stands out from the plot. */
 const RAMPS = {
@@ -31,7 +32,7 @@ export function groupColours({ groups, colouring, ordered }: Grouping, dark: boo
   let place = 0
   groups.forEach((group, row) => {
     let colour: Rgb
-    if (group.rest) colour = parse(dark ? WITHOUT_FRAMES.dark : WITHOUT_FRAMES.light)
+    if (group.rest) colour = parse(NEUTRALS[dark ? "dark" : "light"][group.key === APART ? 1 : 0])
     else if (ordered) colour = along(ramp, steps > 1 ? place++ / (steps - 1) : 0.5)
     else if (group.bytes > 0 && place < LEADING.length) colour = parse(LEADING[place++])
     else colour = faded(hash(group.key), dark)

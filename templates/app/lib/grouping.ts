@@ -131,7 +131,7 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
     return { ...plain(`category ${name}`, name, rule, `${name}\n${rule}`), rest: /^unknown\b/.test(name) }
   }, rest("", "no category")),
   context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
-  pool: ({ device }) => byId(device.pool, (id) => device.pools[id] === "0,0" ? plain("pool 0,0", "default pool") : plain(`pool ${device.pools[id]}`, `pool ${device.pools[id]}`), rest("", "pool not known")),
+  pool: ({ device }) => byId(device.pool, (id) => plain(`pool ${device.pools[id]}`, poolText(device, id)), rest("", "pool not known")),
   stream: ({ device }) => byId(device.stream, (id) => {
     const stream = device.streamValues[id]
     return stream === 0 ? plain("stream 0", "stream 0", "default") : plain(`stream ${stream}`, formatAddress(stream))
