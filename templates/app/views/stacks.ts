@@ -77,8 +77,8 @@ export class StacksPanel implements Panel {
           h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
           h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
           this.narrow)),
-      this.trail, this.note, this.body, this.about,
-      this.hint)
+      this.trail, this.note, this.body, this.hint,
+      this.about)
     this.place()
   }
 
