@@ -60,7 +60,7 @@ export class StagesPanel implements Panel {
     })
     this.element = h("div", {},
       h("p", { class: "hint" }, "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
-        repeated && " Repeated stages stand together, with their least, middle and most; a click opens them."),
+        repeated && " Repeated stages stand together, with their median, and the least to the most; a click opens them."),
       this.list.element)
     this.build()
   }
@@ -141,6 +141,6 @@ function range(spread: Spread | null, format: (value: number) => string): HTMLEl
   const { min, median, max } = spread
   if (min === max) return figure(median, format)
   if (format(min) === format(max)) return format(median)
-  return h("span", { class: "spread", title: `least ${format(min)}, middle ${format(median)}, most ${format(max)}` },
-    format(median), h("small", {}, `${format(min)} to ${format(max)}`))
+  return h("span", { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
+    h("span", {}, h("small", {}, "median "), format(median)), h("small", {}, `${format(min)} to ${format(max)}`))
 }
