@@ -57,6 +57,8 @@ test("a filter takes actions, sizes, addresses and text, and all of them have to
   assert.deepEqual(found("3.5k..1MiB"), [1, 2, 3, 4, 5])
   assert.deepEqual(found("0x2f9f"), [0, 1, 2, 4])
   assert.deepEqual(found("0x2fa0"), [0])
+  assert.deepEqual(found("0x20"), found("0x2000"), "a beginning of an address finds it")
+  assert.deepEqual(found("0x8"), [3, 5])
   assert.deepEqual(found("model.py:7"), [1])
   assert.deepEqual(found("ADAMW"), [2, 3, 4, 5])
   assert.deepEqual(found("main alloc >=1MiB"), [3])

@@ -128,8 +128,15 @@ export class EventTable {
 
   private touches(step: number, size: number, addresses: number[]): boolean {
     const low = this.addressOf(step)
-    return low !== null && addresses.every((address) => low <= address && address < low + Math.max(size, 1))
+    return low !== null && addresses.every((address) => (low <= address && address < low + Math.max(size, 1)) || beginsWith(low, address))
   }
+}
+
+/** Whether an address, written in hexadecimal, begins with another: what one finds while typing it. */
+function beginsWith(address: number, digits: number): boolean {
+  let rest = address
+  while (rest > digits) rest = Math.floor(rest / 16)
+  return rest === digits && digits > 0
 }
 
 /** For each stack, whether a frame's function or file holds a text. */

@@ -26,6 +26,7 @@ export function clampWindow(w: Window, whole: Window): Window {
 
 function clampRange(a: number, b: number, low: number, high: number, least: number): [number, number] {
   const span = Math.min(Math.max(b - a, least), high - low)
+  if (span >= high - low) return [low, high] // to the bit: the whole view is known by its ends
   // Growing to the least span happens around the middle, so zooming in never drifts.
   const start = Math.min(Math.max((a + b - span) / 2, low), high - span)
   return [start, start + span]

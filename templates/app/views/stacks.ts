@@ -257,7 +257,10 @@ export class StacksPanel implements Panel {
   }
 
   private searchKey(event: KeyboardEvent): void {
-    if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1)
+    if (event.key === "Enter") {
+      this.next(event.shiftKey ? -1 : 1)
+      this.focusView() // where n and N go on
+    }
     else if (event.key === "ArrowDown") this.focusView()
     else if (event.key === "Escape") {
       this.store.set({ search: "" })

@@ -259,6 +259,7 @@ export class Timeline {
   private changed(state: State, before: State): void {
     if (this.freed || state === before) return
     const differs = (...names: (keyof State)[]) => names.some((name) => state[name] !== before[name])
+    if (differs("colouring", "curve", "axis", "window")) this.tooltip.hide() // what lies under the pointer has changed
     if (differs("colouring")) this.regroup()
     if (this.rulerFollows && differs("cursor") && state.ruler) return this.stretchRuler(state)
     if (differs("curve", "axis", "filtered")) {
