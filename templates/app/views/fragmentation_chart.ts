@@ -40,7 +40,10 @@ export class FragmentationChart {
         peak > 0 && h("span", {}, "the most is ", h("button", { type: "button", class: "link", "data-most": this.most, click: () => store.goTo(this.most) },
           `${formatBytes(peak)} at ${formatStep(this.most)}`)),
         values.includes(-1) && h("span", {}, "not known where segment events are missing")),
-      this.slider)
+      h("div", { class: "fragmentation-frame" },
+        h("span", { class: "fragmentation-most", "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""), this.slider,
+        h("div", { class: "fragmentation-ends", "aria-hidden": "true" },
+          h("span", {}, "start"), h("span", {}, formatStep(values.length - 2)))))
     new ResizeObserver(() => this.draw()).observe(this.slider)
     onTheme(() => this.draw())
   }
