@@ -214,7 +214,8 @@ def test_the_timeline_is_saved_as_a_drawing(open_page: Opener) -> None:
     assert "peak 484.0 MiB" in texts
     assert "train step" in texts
     assert any(text and text.startswith("Held the peak") for text in texts)
-    assert {label for label, _ in legend(page)[:3]} <= {(text or "").split("  ")[0] for text in texts}
+    named = {(text or "").split("  ")[0] for text in texts}
+    assert {label for label, _ in legend(page)[:3]} <= named
     fills = {element.get("fill") for element in root.iter(f"{space}path")}
     red, green, blue = pixels(page)[-20, 400]  # inside the baseline
     assert f"#{red:02x}{green:02x}{blue:02x}" in fills
