@@ -194,3 +194,17 @@ def test_without_times_the_time_axis_is_off_and_says_why(open_page: Opener) -> N
     time = page.locator(".segmented label", has_text="Time")
     expect(time.locator("input")).to_be_disabled()
     expect(time).to_have_attribute("title", "This recording has no times")
+
+
+def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    whole = window(page)
+    page.mouse.click(*opened.strip_point(30, 80 * MIB))
+    before = view(page)
+    press(page, "+", "+")
+    assert window(page) != whole
+    box = strips_box(page)
+    page.mouse.dblclick(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.6)
+    assert window(page) == whole
+    assert view(page) == before

@@ -1,6 +1,6 @@
 /** Pointer, wheel, touch and keys over the timeline: turns them into windows, cursors and picks. */
 
-import type { Store } from "../store"
+import type { State, Store } from "../store"
 import { clampWindow, panned, sameWindow, zoomed } from "../lib/window"
 import { type Geometry, type Region, regionAt } from "./geometry"
 import type { Grip } from "./minimap"
@@ -32,6 +32,7 @@ export interface InputTarget {
 
 type DragKind = Tool | "scrub" | "map-left" | "map-right" | "map"
 type Point = { x: number; y: number }
+type Clicked = Pick<State, "cursor" | "pinned" | "pinnedOom">
 type Drag = { kind: DragKind; fromX: number; fromY: number; x: number; y: number; moved: boolean }
 
 const CLICK_PX = 4
@@ -61,6 +62,8 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
 
   let drag: Drag | null = null
   let pointer: Point | null = null
+  /** What the last click found, and the one before it: a double click undoes both of its own. */
+  let clicks: Clicked[] = []
   const touches = new Map<number, Point>()
 
   element.addEventListener("pointerdown", (event) => {
@@ -137,6 +140,8 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
     element.classList.remove("dragging")
     target.showBox(null)
     if (!ended.moved) {
+      const { cursor, pinned, pinnedOom } = store.state
+      clicks = [...clicks.slice(-1), { cursor, pinned, pinnedOom }]
       if (event.type === "pointerup" && !/^(scrub|map)/.test(ended.kind)) target.clickAt(ended.x, ended.y)
     } else if (ended.kind === "box" && event.type === "pointerup") {
       const a = inWindow({ x: Math.min(ended.fromX, ended.x), y: Math.max(ended.fromY, ended.y) })
@@ -152,7 +157,9 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
   })
   element.addEventListener("dblclick", (event) => {
     const { x, y } = pointOf(event)
-    if (regionAt(target.geometry(), x, y) !== "axis") reset() // a scrub may begin with two quick clicks
+    if (regionAt(target.geometry(), x, y) === "axis") return // a scrub may begin with two quick clicks
+    store.set({ window: store.whole, ...(clicks.length > 1 ? clicks[0] : {}) })
+    clicks = []
   })
 
   element.addEventListener("wheel", (event) => {
