@@ -102,8 +102,7 @@ def test_pools_and_streams_add_up_as_the_analysis_does(open_page: Opener, name: 
     for step in some_steps(device):
         go_to(page, step)
         shown = [
-            [cell.inner_text() for cell in row.locator("th, td").all()]
-            for row in page.locator(".pools tbody tr").all()
+            row.locator("th, td").all_inner_texts() for row in page.locator(".pools tbody tr").all()
         ]
         assert sorted(shown) == sorted(pools(found, device, step))
 
@@ -159,7 +158,7 @@ def test_the_blocks_of_every_segment_are_those_of_the_snapshot(open_page: Opener
         rows = page.locator(".blocks-list [data-row]").all()
         seen[address] = [
             (int(cells[1], 16), cells[2], cells[3])
-            for cells in ([cell.inner_text() for cell in row.locator("> *").all()] for row in rows)
+            for cells in (row.locator("> *").all_inner_texts() for row in rows)
         ]
         page.get_by_role("button", name="The next segment").click()
     wanted: dict[int, list[tuple[int, str, str]]] = defaultdict(list)

@@ -40,10 +40,12 @@ def raw_trace(name: str) -> Trace:
 
 
 def go_to(page: Page, step: int) -> Locator:
-    """Move the cursor; returns the row of that event."""
+    """Move the cursor; returns the row of that event, once it is drawn."""
     page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
     page.keyboard.press("Enter")
-    return page.locator(f".events-list .now[data-step='{step}']")
+    row = page.locator(f".events-list .now[data-step='{step}']")
+    expect(row).to_have_count(1)
+    return row
 
 
 def search(page: Page, text: str, count: int) -> None:
@@ -73,7 +75,8 @@ def test_every_event_is_listed_as_the_trace_has_it(open_page: Opener, path: Path
         return  # one moment, so no way to other ones
     first_of_each = [int(np.argmax(events.action == code)) for code in np.unique(events.action)]
     for step in sorted({0, len(events) // 2, len(events) - 1, *first_of_each}):
-        cells = [cell.inner_text() for cell in go_to(page, step).locator("> *").all()]
+        # At once: the list may draw its rows anew between two questions.
+        cells = go_to(page, step).locator("> *").all_inner_texts()
         assert cells[0] == format_count(step)
         action = events.actions[events.action[step]]
         assert cells[2:4] == [action, format_bytes(int(events.size[step]))]
