@@ -51,16 +51,16 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         steps, values = reserved_changes(history.other, history.segments)
         reserved = np.repeat(values, np.diff(np.append(steps, history.events)))
     return Curves(
-        requested=_sum_live(rows.size, rows.alloc_step, rows.free_step, history.events),
-        allocated=_sum_live(
+        requested=sum_live(rows.size, rows.alloc_step, rows.free_step, history.events),
+        allocated=sum_live(
             rows.block_size, rows.alloc_step, rows.free_requested_step, history.events
         ),
-        active=_sum_live(rows.block_size, rows.alloc_step, rows.free_step, history.events),
+        active=sum_live(rows.block_size, rows.alloc_step, rows.free_step, history.events),
         reserved=reserved,
     )
 
 
-def _sum_live(
+def sum_live(
     weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
 ) -> NDArray[np.int64]:
     """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
@@ -83,7 +83,7 @@ def find_peaks(
     if (rows.block_size_max > rows.block_size).any():
         ends = {"allocated": rows.free_requested_step, "active": rows.free_step}
         for name, end in ends.items():
-            upper = _sum_live(rows.block_size_max, rows.alloc_step, end, history.events)
+            upper = sum_live(rows.block_size_max, rows.alloc_step, end, history.events)
             most[name] = int(upper.max())
     return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
 

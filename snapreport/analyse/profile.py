@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse.curves import sum_live
 from snapreport.model.answers import GroupCurve, Profile
 from snapreport.model.history import DeviceHistory
 
@@ -38,13 +39,13 @@ def find_profile(
     rows = history.allocations
     weight = rows.size if curve == "requested" else rows.block_size
     end = rows.free_requested_step if curve == "allocated" else rows.free_step
-    whole = _curve(weight, rows.alloc_step, end, history.events)
+    whole = sum_live(weight, rows.alloc_step, end, history.events)
     steps = _pick(whole, points)
     top = int(whole.argmax())
     groups = []
     for k, name in enumerate(names):
         of = number == k
-        series = _curve(weight[of], rows.alloc_step[of], end[of], history.events)
+        series = sum_live(weight[of], rows.alloc_step[of], end[of], history.events)
         peak = int(series.argmax())
         if not series[peak]:
             continue
@@ -61,16 +62,6 @@ def find_profile(
         )
     groups.sort(key=lambda group: (-group.at_peak, -group.peak_bytes, group.name))
     return Profile(curve, top - 1, int(whole[top]), steps, whole[steps + 1], tuple(groups))
-
-
-def _curve(
-    weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
-) -> NDArray[np.int64]:
-    """Live bytes after each step, the start first; int64, shape (events + 1,)."""
-    deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, begin + 1, weight)
-    np.add.at(deltas, end + 1, -weight)
-    return np.cumsum(deltas)[: events + 1]
 
 
 def _pick(whole: NDArray[np.int64], points: int) -> NDArray[np.int64]:

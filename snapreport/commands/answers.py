@@ -11,6 +11,7 @@ import click
 import snapreport
 from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.moments import MomentChoice
+from snapreport.model.answers import GROUPINGS
 
 if TYPE_CHECKING:
     from snapreport.device import Device, Moment
@@ -93,9 +94,6 @@ def print_page(page: Page) -> None:
 
 by_option = click.option(
     "--by",
-    type=click.Choice(
-        ["stack", "line", "file", "function", "module", "category", "stage", "stream", "pool",
-         "context", "size"]
-    ),
+    type=click.Choice(GROUPINGS),
     help="Group what is live.",
-)  # fmt: skip
+)

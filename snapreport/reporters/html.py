@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
@@ -17,7 +16,7 @@ from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, st
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
-from snapreport.reporters.templates import built, built_packed, environment
+from snapreport.reporters.templates import built, built_packed, environment, hash_source
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
 ROWS_WITHOUT_SCRIPT = 25
@@ -112,13 +111,10 @@ class HtmlReporter:
 
 
 def _content_security_policy(scripts: tuple[str, ...], style: str) -> str:
-    def digest(text: str) -> str:
-        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
     # blob: lets the page's own script run as a worker; nothing may be fetched, framed or submitted.
-    allowed = " ".join(map(digest, scripts))
+    allowed = " ".join(map(hash_source, scripts))
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {digest(style)}; "
+        f"default-src 'none'; script-src {allowed}; style-src {hash_source(style)}; "
         "worker-src blob:; base-uri 'none'; form-action 'none'"
     )
 
