@@ -14,6 +14,7 @@ from snapreport.analyse.callsites import classify_frames, find_site_frames, find
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
+from snapreport.analyse.diagnosis import diagnose
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
@@ -108,4 +109,5 @@ def _find_device(
         answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
+        diagnose=partial(diagnose, tables),
     )

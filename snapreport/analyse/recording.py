@@ -6,14 +6,17 @@ that, so they can be had alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from snapreport.analyse.curves import Curves, find_curves, find_peaks, step_times, time_at
 from snapreport.analyse.warnings import device_warnings, file_warnings
+from snapreport.model.diagnosis import Finding
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.recording import Closing, OomEvent, RecordingWarning
+from snapreport.model.recording import Closing, OomEvent
 from snapreport.model.snapshot import ACTIVE, INACTIVE
 
 
-def find_warnings(history: History) -> list[RecordingWarning]:
+def find_warnings(history: History) -> list[Finding]:
     """Return every warning of ``find()``, those about a device after those about the file.
 
     Where several devices have events, a warning about one begins with its name.
@@ -28,8 +31,8 @@ def find_warnings(history: History) -> list[RecordingWarning]:
         for warning in device_warnings(device, history, curves, ooms, closing, peaks["allocated"]):
             if warning.code == "nothing-allocated" and len(history.devices) > 1:
                 continue
-            text = f"{device.device}: {warning.text}" if several else warning.text
-            found.append(RecordingWarning(warning.code, text))
+            text = f"{device.device}: {warning.explanation}" if several else warning.explanation
+            found.append(replace(warning, explanation=text))
     return found
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
+from snapreport.model.diagnosis import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording import Closing as Closing
 from snapreport.model.recording import CurvePeak as CurvePeak
 from snapreport.model.recording import OomEvent as OomEvent
-from snapreport.model.recording import RecordingWarning as RecordingWarning
 from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
@@ -172,14 +172,21 @@ class DeviceFindings:
     """Allocations whose block size is a range."""
     answer: str
     """One paragraph: what held the memory at the peak."""
-    warnings: tuple[RecordingWarning, ...]
+    warnings: tuple[Finding, ...]
     find_allocator_use: Callable[[], AllocatorUse]
     """Works out ``allocator``, which most reporters do without."""
+    diagnose: Callable[[DeviceFindings], Diagnosis]
+    """Works out ``diagnosis``, likewise."""
 
     @cached_property
     def allocator(self) -> AllocatorUse:
         """Its segments over time, and the fragmentation after every step."""
         return self.find_allocator_use()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """What went wrong, whether the recording can be trusted, and what to do."""
+        return self.diagnose(self)
 
     @property
     def device(self) -> DeviceId:
@@ -206,5 +213,5 @@ class Findings:
     settings: dict[str, Any]
     colour: str
     """What the page's timeline is coloured by at first: site, category, stage or context."""
-    warnings: tuple[RecordingWarning, ...]
+    warnings: tuple[Finding, ...]
     """About the file as a whole."""

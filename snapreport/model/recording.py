@@ -49,13 +49,3 @@ class Closing:
     def closes(self) -> bool:
         """Whether all three agree to the byte."""
         return self.requested == self.allocated == self.active == 0
-
-
-@dataclass(frozen=True)
-class RecordingWarning:
-    """Something the reader of the figures has to know."""
-
-    code: str
-    """Stable id, such as ``no-history``."""
-    text: str
-    """One or two plain sentences: what is missing or odd, what it means, what to do."""

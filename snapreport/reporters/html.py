@@ -11,7 +11,8 @@ import orjson
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from snapreport.model.findings import Amounts, DeviceFindings, Findings, RecordingWarning
+from snapreport.model.diagnosis import Finding
+from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
@@ -46,7 +47,7 @@ class DevicePage:
     picture: CurvePicture
     moment: str
     """When the figures hold."""
-    warnings: tuple[RecordingWarning, ...]
+    warnings: tuple[Finding, ...]
     """Those that say more than the answer."""
 
 
@@ -152,7 +153,9 @@ def _device_page(device: DeviceFindings) -> DevicePage:
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
-        warnings=tuple(warning for warning in device.warnings if warning.text != device.answer),
+        warnings=tuple(
+            warning for warning in device.warnings if warning.explanation != device.answer
+        ),
     )
 
 

@@ -32,7 +32,9 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "source": asdict(history.source),
         "layout": history.layout,
         "settings": findings.settings,
-        "warnings": [asdict(warning) for warning in findings.warnings],
+        "warnings": [
+            {"code": warning.code, "text": warning.explanation} for warning in findings.warnings
+        ],
         "default": findings.default,
         "devices": [_device(device) for device in findings.devices],
     }
@@ -63,7 +65,9 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "statistics": {name: asdict(value) for name, value in device.statistics.items()},
         "sizes": asdict(device.sizes),
         "answer": device.answer,
-        "warnings": [asdict(warning) for warning in device.warnings],
+        "warnings": [
+            {"code": warning.code, "text": warning.explanation} for warning in device.warnings
+        ],
         "sites": [
             {key: value for key, value in asdict(site).items() if key != "frame"}
             for site in device.sites

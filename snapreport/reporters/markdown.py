@@ -77,7 +77,7 @@ def _report(findings: Findings, room: _Room) -> Iterator[str]:
     yield f"## GPU memory: {escaped(findings.title)}"
     yield ""
     for warning in findings.warnings:
-        yield f"> ⚠️ {escaped(warning.text)}"
+        yield f"> ⚠️ {escaped(warning.explanation)}"
         yield ""
     default = findings.devices[findings.default] if findings.devices else None
     if len(findings.devices) > 1:
@@ -118,7 +118,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield escaped(device.answer)
     yield ""
     for warning in device.warnings:
-        yield f"> ⚠️ {escaped(warning.text)}"
+        yield f"> ⚠️ {escaped(warning.explanation)}"
         yield ""
     if not len(device.history.allocations):
         return

@@ -35,7 +35,7 @@ def notebook_summary(findings: Findings) -> str:
             "facts": facts(device),
             "answer": one_line(device.answer),
             "rows": amount_rows(device) if len(device.history.allocations) else [],
-            "warnings": [one_line(warning.text) for warning in device.warnings],
+            "warnings": [one_line(warning.explanation) for warning in device.warnings],
         }
         for device in findings.devices
     ]

@@ -54,7 +54,7 @@ class TextReporter:
         )
         console.print(one_line(findings.title))
         for warning in findings.warnings:
-            console.print(f"! {one_line(warning.text)}")
+            console.print(f"! {one_line(warning.explanation)}")
         shown = [
             device
             for device in findings.devices
@@ -75,7 +75,7 @@ class TextReporter:
         console.print(f"\n{device.device}  {facts(device)}", style="bold")
         console.print(one_line(device.answer))
         for warning in device.warnings:
-            console.print(f"! {one_line(warning.text)}")
+            console.print(f"! {one_line(warning.explanation)}")
         amounts = _table(*AMOUNT_HEADINGS)
         for row in amount_rows(device):
             amounts.add_row(*row)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from snapreport.analyse.segment_replay import lives_of
 from snapreport.model.answers import AllocationStatistics
+from snapreport.model.diagnosis import Diagnosis, Finding
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
@@ -19,7 +20,6 @@ from snapreport.model.findings import (
     DeviceFindings,
     Findings,
     OomEvent,
-    RecordingWarning,
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
@@ -232,12 +232,13 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         inferred_blocks=0,
         answer=spec.answer,
         warnings=tuple(
-            RecordingWarning("out-of-memory" if spec.ooms else "test", text)
+            Finding("oom" if spec.ooms else "odd-events", "warning", "Odd", text)
             for text in spec.warnings
         ),
         find_allocator_use=lambda: AllocatorUse(
             lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
         ),
+        diagnose=lambda device: Diagnosis(device.warnings),
     )
 
 

@@ -147,7 +147,7 @@ export class DevicePage {
 
   /** Leads from each warning of a failed request to its call stack; the last may stand for several. */
   private linkOoms(store: Store): void {
-    const warnings = [...this.article.querySelectorAll('[data-code="out-of-memory"]')]
+    const warnings = [...this.article.querySelectorAll('[data-code="oom"]')]
     warnings.slice(0, store.history.ooms.length).forEach((warning, oom) => {
       warning.append(" ", h("button", { type: "button", class: "link", click: () => this.showOom(store, warning, oom) }, "Show its call stack"))
     })

@@ -1,0 +1,24 @@
+"""Collect the findings about a device from all who look for them, the worst first."""
+
+from __future__ import annotations
+
+from snapreport.analyse.diagnosis.allocator_use import find_allocator_faults
+from snapreport.analyse.diagnosis.churn import find_churn
+from snapreport.analyse.diagnosis.growth import find_growth
+from snapreport.analyse.diagnosis.memory import find_memory
+from snapreport.analyse.diagnosis.trust import find_trust
+from snapreport.model.diagnosis import Diagnosis, in_order
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+
+_DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_faults)
+
+
+def diagnose(tables: History, device: DeviceFindings) -> Diagnosis:
+    """Return everything found about a device.
+
+    Args:
+        tables: the file that it is from.
+        device: its figures.
+    """
+    return Diagnosis(in_order(each for find in _DETECTORS for each in find(tables, device)))

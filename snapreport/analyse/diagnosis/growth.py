@@ -1,0 +1,19 @@
+"""Leaks and what only looks like one: what stays from step to step of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapreport.model.diagnosis import Finding
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+
+
+def find_growth(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    yield from ()
