@@ -51,8 +51,9 @@ class Snapshot:
         notes: str = "",
         rules: Sequence[Rule] | None = None,
         colour: str = "site",
+        ignore: Sequence[str] = (),
     ) -> Findings:
-        """Return peaks, call trees, call sites, stages and warnings.
+        """Return peaks, call trees, call sites, stages, and the diagnosis.
 
         Args:
             device: only this one, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for all.
@@ -61,18 +62,20 @@ class Snapshot:
             rules: for categories, as from ``load_rules()``; None for our own.
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
                 ``stage`` or ``context``.
+            ignore: findings to leave out, by id, code or topic.
 
         Raises:
             DeviceError: the file has no such device.
         """
         from snapreport.analyse.find import find
 
-        if device is None and title is None and not notes and rules is None and colour == "site":
+        plain = title is None and not notes and rules is None and colour == "site" and not ignore
+        if device is None and plain:
             if self._findings is None:
                 self._findings = find(self.history)
             return self._findings
         chosen = None if device is None else [_find_device(self.history, str(device))]
-        return find(self.history, chosen, title or "", notes, rules, colour)
+        return find(self.history, chosen, title or "", notes, rules, colour, ignore)
 
     def device(self, device: str | int | None = None) -> Device:
         """Return one device: its peaks and curves, and what was live on it at any moment.
@@ -248,6 +251,7 @@ def render(
     notes: str | None = None,
     rules: Sequence[Rule] | None = None,
     colour: str = "site",
+    ignore: Sequence[str] = (),
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -263,6 +267,7 @@ def render(
         rules: for categories, as from ``load_rules()``; None for our own.
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
             ``stage`` or ``context``.
+        ignore: findings to leave out, by id, code or topic.
         force: replace an existing file.
         progress: called with what is being done.
 
@@ -276,7 +281,8 @@ def render(
     target = output_path(source, wanted, f".{kind}")
     check_output(target, force)
     reporter = _reporter(kind)
-    findings = load(source, progress=progress).findings(device, title, notes or "", rules, colour)
+    snapshot = load(source, progress=progress)
+    findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
     with write_atomically(target, force) as out:
         reporter.render(findings, out)

@@ -37,6 +37,7 @@ from snapreport.model.answers import (
     Parts,
     Profile,
 )
+from snapreport.model.diagnosis import Diagnosis
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
@@ -93,6 +94,11 @@ class Device:
     def stages(self) -> tuple[StageUse, ...]:
         """Every annotated stage with its memory at start, peak and end."""
         return self.findings.stages
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What went wrong, whether the recording can be trusted, and what to do."""
+        return self.findings.diagnosis
 
     @property
     def times(self) -> NDArray[np.int64]:

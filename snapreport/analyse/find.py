@@ -21,6 +21,7 @@ from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.statistics import allocation_statistics, curve_statistics
 from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
+from snapreport.model.diagnosis import silence
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
@@ -33,6 +34,7 @@ def find(
     notes: str = "",
     rules: Sequence[Rule] | None = None,
     colour: str = "site",
+    ignore: Sequence[str] = (),
 ) -> Findings:
     """Conclude everything about a file, or about some of its devices.
 
@@ -43,6 +45,7 @@ def find(
         notes: the user's Markdown.
         rules: for categories; None for our own.
         colour: what a page's timeline is coloured by at first.
+        ignore: ids, codes or topics of findings that the diagnosis leaves out.
     """
     chosen = list(range(len(history.devices))) if devices is None else list(devices)
     default = history.default_device
@@ -52,16 +55,21 @@ def find(
         notes=notes,
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
-        devices=tuple(_find_device(history, history.devices[i], rules) for i in chosen),
+        devices=tuple(
+            _find_device(history, history.devices[i], rules, tuple(ignore)) for i in chosen
+        ),
         default=chosen.index(default) if default in chosen else 0,
         settings=history.settings,
         colour=colour,
-        warnings=file_warnings(history),
+        warnings=silence(file_warnings(history), ignore)[0],
     )
 
 
 def _find_device(
-    tables: History, history: DeviceHistory, rules: Sequence[Rule] | None
+    tables: History,
+    history: DeviceHistory,
+    rules: Sequence[Rule] | None,
+    ignore: tuple[str, ...],
 ) -> DeviceFindings:
     reserves = tables.layout != "profiler"
     curves = find_curves(history, reserves)
@@ -109,5 +117,5 @@ def _find_device(
         answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
-        diagnose=partial(diagnose, tables),
+        diagnose=partial(diagnose, tables, ignore),
     )

@@ -9,6 +9,7 @@ import click
 
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
+from snapreport.commands.diagnose import diagnose
 from snapreport.commands.diff import diff
 from snapreport.commands.export import export
 from snapreport.commands.lines import lines
@@ -39,6 +40,7 @@ def cli() -> None:
 
 cli.add_command(convert)
 cli.add_command(render)
+cli.add_command(diagnose)
 cli.add_command(summary)
 cli.add_command(profile)
 cli.add_command(usage)

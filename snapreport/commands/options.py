@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from snapreport.model.diagnosis import CODES, TOPICS, names_a_finding
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,6 +42,25 @@ quiet_option = click.option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON, sizes in bytes.")
 full_option = click.option("--full", is_flag=True, help="Every row, and texts as long as they are.")
+
+
+def _check_names(
+    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    for name in names:
+        if not names_a_finding(name):
+            known = ", ".join((*TOPICS, *CODES))
+            raise click.BadParameter(f"{name!r} names no finding; known are {known}.")
+    return names
+
+
+ignore_option = click.option(
+    "--ignore",
+    multiple=True,
+    metavar="ID",
+    callback=_check_names,
+    help="Leave out a finding: an id such as leak/1a2b3c, a code or a topic; may be repeated.",
+)
 
 rules_option = click.option(
     "--rules", metavar="FILE|JSON|YAML", help="Rules for categories, the first that matches wins."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -172,12 +173,35 @@ class Diagnosis:
     """Everything found about one device, the worst first."""
 
     findings: tuple[Finding, ...]
+    silenced: tuple[str, ...] = ()
+    """Ids of findings that were left out because someone asked for it."""
 
     def without(self, names: Iterable[str]) -> Diagnosis:
         """Leave out the findings that ids, codes or topics name."""
-        chosen = tuple(names)
-        kept = [each for each in self.findings if not any(map(each.is_named_by, chosen))]
-        return Diagnosis(tuple(kept))
+        kept, gone = silence(self.findings, names)
+        return Diagnosis(kept, self.silenced + gone)
+
+
+def silence(
+    findings: Iterable[Finding], names: Iterable[str]
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the findings that no id, code or topic names, and the ids of the others."""
+    chosen = tuple(names)
+    kept, gone = [], []
+    for each in findings:
+        if any(map(each.is_named_by, chosen)):
+            gone.append(each.id)
+        else:
+            kept.append(each)
+    return tuple(kept), tuple(gone)
+
+
+def names_a_finding(name: str) -> bool:
+    """Say whether a name is an id, a code or a topic that findings can have."""
+    code, _, mark = name.partition("/")
+    if mark:
+        return code in CODES and re.fullmatch("[0-9a-f]{6}", mark) is not None
+    return code == name and (name in CODES or name in TOPICS)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

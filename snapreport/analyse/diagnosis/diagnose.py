@@ -14,11 +14,13 @@ from snapreport.model.history import History
 _DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_faults)
 
 
-def diagnose(tables: History, device: DeviceFindings) -> Diagnosis:
+def diagnose(tables: History, ignore: tuple[str, ...], device: DeviceFindings) -> Diagnosis:
     """Return everything found about a device.
 
     Args:
         tables: the file that it is from.
+        ignore: ids, codes or topics of findings to leave out.
         device: its figures.
     """
-    return Diagnosis(in_order(each for find in _DETECTORS for each in find(tables, device)))
+    found = in_order(each for find in _DETECTORS for each in find(tables, device))
+    return Diagnosis(found).without(ignore)
