@@ -11,6 +11,7 @@ from snapreport.commands.console import print_path, progress_bar
 from snapreport.commands.options import (
     device_option,
     force_option,
+    ignore_option,
     output_option,
     quiet_option,
     rules_option,
@@ -43,6 +44,7 @@ from snapreport.files import output_path, report_format
     type=click.Choice(["site", "category", "stage", "context"]),
     help="What the page's timeline is coloured by at first; site by default.",
 )
+@ignore_option
 @force_option
 @quiet_option
 def render(
@@ -54,6 +56,7 @@ def render(
     notes: Path | None,
     rules: str | None,
     colour: str | None,
+    ignore: tuple[str, ...],
     force: bool,
     quiet: bool,
 ) -> None:
@@ -81,6 +84,7 @@ def render(
             notes=None if notes is None else _read_notes(notes),
             rules=chosen,
             colour=colour or ("site" if chosen is None else "category"),
+            ignore=ignore,
             force=force,
             progress=progress,
         )

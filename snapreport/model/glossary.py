@@ -18,7 +18,7 @@ GLOSSARY = MappingProxyType(
             "The part of live blocks that nobody asked for: rounding, and larger free blocks"
             " handed out whole."
         ),
-        "inactive": "Reserved memory that no tensor uses: PyTorch keeps it to serve later requests.",
+        "inactive": "Reserved memory that no tensor uses: PyTorch keeps it for later requests.",
         "fragmentation": (
             "Inactive memory in segments that are still partly in use, so that it cannot be"
             " returned to the driver."

@@ -55,7 +55,7 @@ def frees_text(frees: int | None, most: int | None) -> str:
 
 def tally(findings: tuple[Finding, ...]) -> str:
     """Count findings by severity: ``1 critical, 2 warnings, 4 notes``."""
-    counts = {severity: 0 for severity in SEVERITIES}
+    counts = dict.fromkeys(SEVERITIES, 0)
     for each in findings:
         counts[each.severity] += 1
     words = [

@@ -11,9 +11,9 @@ import orjson
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from snapreport.model.diagnosis import Finding
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
+from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
@@ -47,8 +47,7 @@ class DevicePage:
     picture: CurvePicture
     moment: str
     """When the figures hold."""
-    warnings: tuple[Finding, ...]
-    """Those that say more than the answer."""
+    findings_cards: tuple[FindingCard, ...]
 
 
 _LOADER = (
@@ -83,8 +82,9 @@ class HtmlReporter:
             .get_template("report.html.j2")
             .render(
                 findings=findings,
+                file_findings=lay_out(findings.warnings),
                 source=findings.history.source,
-                pages=[_device_page(device) for device in findings.devices],
+                pages=[_device_page(*each) for each in enumerate(findings.devices)],
                 notes=_render_notes(findings.notes),
                 settings=_settings(findings),
                 csp=_content_security_policy((_LOADER, built("app.js")), style),
@@ -143,7 +143,7 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
     return summary | {"devices": devices}
 
 
-def _device_page(device: DeviceFindings) -> DevicePage:
+def _device_page(place: int, device: DeviceFindings) -> DevicePage:
     peak = device.peak
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
@@ -153,9 +153,7 @@ def _device_page(device: DeviceFindings) -> DevicePage:
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
-        warnings=tuple(
-            warning for warning in device.warnings if warning.explanation != device.answer
-        ),
+        findings_cards=lay_out(device.diagnosis.findings, place, device.ooms),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.finding_words import diagnosis_as_json
 from snapreport.version import __version__
 
 FORMAT = 1
@@ -68,6 +69,7 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "warnings": [
             {"code": warning.code, "text": warning.explanation} for warning in device.warnings
         ],
+        "diagnosis": diagnosis_as_json(device.diagnosis),
         "sites": [
             {key: value for key, value in asdict(site).items() if key != "frame"}
             for site in device.sites

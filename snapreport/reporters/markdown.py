@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.diagnosis_markdown import diagnosis_lines
 from snapreport.reporters.figures import (
     AMOUNT_HEADINGS,
     amount,
@@ -18,6 +19,7 @@ from snapreport.reporters.figures import (
     step_range,
     width_text,
 )
+from snapreport.reporters.markdown_parts import folded, table
 from snapreport.reporters.plain_text import code_span, escaped, location, without_html
 from snapreport.reporters.tree_text import tree_lines
 from snapreport.units import format_bytes, format_count, format_signed_bytes
@@ -38,14 +40,15 @@ class _Room:
     stages: int
     nodes: int
     devices: int
+    findings: int
 
 
 # Tried in turn until the report fits: names of thousands of letters do exist.
 _ROOMS = (
-    _Room(25, 60, 60, 8),
-    _Room(15, 25, 25, 4),
-    _Room(10, 10, 0, 2),
-    _Room(5, 3, 0, 1),
+    _Room(25, 60, 60, 8, 12),
+    _Room(15, 25, 25, 4, 8),
+    _Room(10, 10, 0, 2, 4),
+    _Room(5, 3, 0, 1, 2),
 )
 
 
@@ -90,7 +93,7 @@ def _report(findings: Findings, room: _Room) -> Iterator[str]:
         if i != findings.default and len(device.history.allocations)
     ]
     for device in others[: room.devices]:
-        yield from _folded(str(device.device), list(_device(device, findings, room)))
+        yield from folded(str(device.device), list(_device(device, findings, room)))
     if len(others) > room.devices:
         yield f"{len(others) - room.devices} more devices are left out; see them with `--device`."
         yield ""
@@ -109,7 +112,7 @@ def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
         for device in devices
     ]
     headings = ("device", "events", "allocated peak", "reserved then", "")
-    yield from _table(headings, rows, left=(0, 4))
+    yield from table(headings, rows, left=(0, 4))
 
 
 def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator[str]:
@@ -117,14 +120,12 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield ""
     yield escaped(device.answer)
     yield ""
-    for warning in device.warnings:
-        yield f"> ⚠️ {escaped(warning.explanation)}"
-        yield ""
+    yield from diagnosis_lines(device.diagnosis, room.findings)
     if not len(device.history.allocations):
         return
     yield f"{moment(device)}."
     yield ""
-    yield from _table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
+    yield from table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
     if device.peaks["allocated"].width:
         yield width_text(device.peaks["allocated"])
         yield ""
@@ -134,7 +135,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line}" for line in lines), ""]
-        yield from _folded("Call tree at the peak, without PyTorch's own frames", block)
+        yield from folded("Call tree at the peak, without PyTorch's own frames", block)
     yield f"Closing law: {closing_text(device)}."
     yield ""
 
@@ -165,7 +166,7 @@ def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
         count = sum(site.count for site in rest)
         more = f"{format_count(len(rest))} more call sites"
         rows.append((format_bytes(size), share, format_count(count), more, ""))
-    yield from _table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
+    yield from table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
 
 
 def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
@@ -192,16 +193,16 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
             )
         )
     headings = ("stage", "steps", "start", "peak", "end", "change", "allocations")
-    table = list(_table(headings, rows, left=(0,)))
+    stages = list(table(headings, rows, left=(0,)))
     left_out = len(device.stages) - len(chosen)
     if left_out:
-        table += [f"{format_count(left_out)} stages more, with lower peaks or further inside.", ""]
+        stages += [f"{format_count(left_out)} stages more, with lower peaks or further inside.", ""]
     if len(rows) > 8:
-        yield from _folded(f"Stages ({format_count(len(device.stages))})", table)
+        yield from folded(f"Stages ({format_count(len(device.stages))})", stages)
     else:
         yield "### Stages"
         yield ""
-        yield from table
+        yield from stages
 
 
 def _about(findings: Findings) -> Iterator[str]:
@@ -226,23 +227,4 @@ def _about(findings: Findings) -> Iterator[str]:
         ),
         "",
     ]
-    yield from _folded("About this report", lines)
-
-
-def _table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()
-) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + "|".join(" :-- " if i in left else " --: " for i in range(len(headings))) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
-
-
-def _folded(title: str, lines: Sequence[str]) -> Iterator[str]:
-    yield f"<details><summary>{escaped(title)}</summary>"
-    yield ""
-    yield from lines
-    yield ""
-    yield "</details>"
-    yield ""
+    yield from folded("About this report", lines)

@@ -35,7 +35,11 @@ def notebook_summary(findings: Findings) -> str:
             "facts": facts(device),
             "answer": one_line(device.answer),
             "rows": amount_rows(device) if len(device.history.allocations) else [],
-            "warnings": [one_line(warning.explanation) for warning in device.warnings],
+            "warnings": [
+                one_line(finding.title)
+                for finding in device.diagnosis.findings
+                if finding.severity != "note"
+            ],
         }
         for device in findings.devices
     ]

@@ -74,8 +74,9 @@ class TextReporter:
     def _device(self, device: DeviceFindings, console: Console) -> None:
         console.print(f"\n{device.device}  {facts(device)}", style="bold")
         console.print(one_line(device.answer))
-        for warning in device.warnings:
-            console.print(f"! {one_line(warning.explanation)}")
+        for finding in device.diagnosis.findings:
+            if finding.severity != "note":
+                console.print(f"! {one_line(finding.title)}  [{finding.id}]")
         amounts = _table(*AMOUNT_HEADINGS)
         for row in amount_rows(device):
             amounts.add_row(*row)

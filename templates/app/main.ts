@@ -66,6 +66,11 @@ async function startPage(script: string): Promise<void> {
     show(index, null)
     address.touch()
   }))
+  // A finding's link changes the address; what it is about is in the panels under the timeline.
+  document.querySelector("main")!.addEventListener("click", (event) => {
+    if (!(event.target as Element).closest("a.show")) return
+    setTimeout(() => articles[shown]?.querySelector(".moment, .panels")?.scrollIntoView({ block: "start" }))
+  })
   publish({
     summary: payload.header.summary,
     window: () => pages[shown]?.window ?? null,

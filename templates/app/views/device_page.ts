@@ -145,23 +145,25 @@ export class DevicePage {
     if (panel && key) this.panels?.restore(panel, key)
   }
 
-  /** Leads from each warning of a failed request to its call stack; the last may stand for several. */
+  /** Leads from the finding about each failed request to its call stack. */
   private linkOoms(store: Store): void {
-    const warnings = [...this.article.querySelectorAll('[data-code="oom"]')]
-    warnings.slice(0, store.history.ooms.length).forEach((warning, oom) => {
-      warning.append(" ", h("button", { type: "button", class: "link", click: () => this.showOom(store, warning, oom) }, "Show its call stack"))
-    })
+    for (const finding of this.article.querySelectorAll<HTMLElement>(".finding[data-oom]")) {
+      const oom = Number(finding.dataset.oom)
+      if (oom >= store.history.ooms.length) continue
+      const foot = finding.querySelector(".foot")!
+      foot.prepend(h("button", { type: "button", class: "link", click: () => this.showOom(store, foot, oom) }, "Show its call stack"), " ")
+    }
   }
 
-  /** Shows a failed request beside the timeline, or under its warning where there is none. */
-  private showOom(store: Store, warning: Element, oom: number): void {
+  /** Shows a failed request beside the timeline, or under its finding where there is none. */
+  private showOom(store: Store, foot: Element, oom: number): void {
     if (this.timeline) {
       store.pinOom(oom)
       return this.showTimeline()
     }
-    const close = () => warning.querySelector(".details")?.remove()
+    const close = () => foot.parentElement!.querySelector(".details")?.remove()
     close()
-    warning.append(oomDetails(store.history, oom, (other) => this.showOom(store, warning, other), close))
+    foot.after(oomDetails(store.history, oom, (other) => this.showOom(store, foot, other), close))
   }
 
   private showTimeline(): void {
