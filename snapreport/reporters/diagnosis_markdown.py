@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from snapreport.model.diagnosis import Diagnosis, Finding, Table
 from snapreport.reporters.finding_words import figure_text, frees_text, value_text
 from snapreport.reporters.markdown_parts import folded, table
-from snapreport.reporters.plain_text import code_span, escaped
+from snapreport.reporters.plain_text import code_span, escaped, one_line
 from snapreport.units import format_count
 
 _MARKS = {"critical": "🔴", "warning": "🟠", "note": "🔵"}
@@ -58,7 +58,8 @@ def _finding(finding: Finding) -> Iterator[str]:
         frees = frees_text(each.frees, each.most)
         yield f"- {escaped(each.text)}{f' **{frees}**' if frees else ''}"
         if each.change:
-            yield from ("", "  ```", *(f"  {line}" for line in each.change.splitlines()), "  ```")
+            # Indented: no line in it can end the block, as it could a fence.
+            yield from ("", *(f"      {one_line(line)}" for line in each.change.splitlines()), "")
     if finding.suggestions:
         yield ""
     evidence = [

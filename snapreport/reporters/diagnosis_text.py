@@ -45,7 +45,11 @@ def _finding(page: Page, finding: Finding, most: int | None) -> None:
         page.table(
             ("", "", ""),
             [
-                (_INDENT + each.label, one_line(figure_text(each)), one_line(each.meaning))
+                (
+                    _INDENT + one_line(each.label),
+                    one_line(figure_text(each)),
+                    one_line(each.meaning),
+                )
                 for each in finding.evidence
             ],
             figures=(False, True, False),

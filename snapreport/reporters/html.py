@@ -153,7 +153,12 @@ def _device_page(place: int, device: DeviceFindings) -> DevicePage:
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
-        findings_cards=lay_out(device.diagnosis.findings, place, device.ooms),
+        findings_cards=lay_out(
+            # What the answer says already need not be said twice.
+            [each for each in device.diagnosis.findings if each.explanation != device.answer],
+            place,
+            device.ooms,
+        ),
     )
 
 

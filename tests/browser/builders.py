@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from snapreport.analyse.segment_replay import lives_of
 from snapreport.model.answers import AllocationStatistics
-from snapreport.model.diagnosis import Diagnosis, Finding
+from snapreport.model.diagnosis import Diagnosis, Finding, View
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
@@ -61,6 +61,8 @@ class DeviceSpec:
     ooms: list[tuple[int, int, tuple[Frame, ...] | None]] = field(default_factory=list)
     """Step, size and stack."""
     warnings: list[str] = field(default_factory=list)
+    """Explanations of findings: the first ones are about failed requests."""
+    found: tuple[Finding, ...] = ()
     answer: str = "What held the peak."
 
 
@@ -231,15 +233,24 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         closing=None,
         inferred_blocks=0,
         answer=spec.answer,
-        warnings=tuple(
-            Finding("oom" if spec.ooms else "odd-events", "warning", "Odd", text)
-            for text in spec.warnings
-        ),
+        warnings=(),
         find_allocator_use=lambda: AllocatorUse(
             lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
         ),
-        diagnose=lambda device: Diagnosis(device.warnings),
+        diagnose=lambda device: Diagnosis(_found(spec, device)),
     )
+
+
+def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
+    """The findings of a spec: its own, then a line for each warning, failed requests first."""
+    plain = []
+    for k, text in enumerate(spec.warnings):
+        if k < len(device.ooms):
+            view = View("events", device.ooms[k].step)
+            plain.append(Finding("oom", "critical", f"Out of memory {k}", text, view=view))
+        else:
+            plain.append(Finding("odd-events", "warning", "Odd", text))
+    return (*spec.found, *plain)
 
 
 def _times(

@@ -223,7 +223,7 @@ def test_a_device_without_an_allocator_draws(open_page: Opener) -> None:
 OOM_STACK = (TORCH, ("grow", "/home/me/model.py", 99), MAIN)
 
 
-@pytest.mark.parametrize("way", ["mark", "warning"])
+@pytest.mark.parametrize("way", ["mark", "finding"])
 def test_a_failed_request_shows_its_figures_and_call_stack(open_page: Opener, way: str) -> None:
     spec = training()
     spec.ooms = [(50, 700 * MIB, OOM_STACK), (70, 5 * MIB, None)]
@@ -245,11 +245,11 @@ def test_a_failed_request_shows_its_figures_and_call_stack(open_page: Opener, wa
     expect(page.locator(".legend")).to_be_visible()
 
 
-def test_a_failed_request_without_a_timeline_opens_under_its_warning(open_page: Opener) -> None:
+def test_a_failed_request_without_a_timeline_opens_under_its_finding(open_page: Opener) -> None:
     spec = DeviceSpec([], events=1, ooms=[(0, 700 * MIB, OOM_STACK)], warnings=["Out of memory."])
     page = open_page(findings(spec)).page
     page.get_by_role("button", name="Show its call stack").click()
-    expect(page.locator(".warnings .details")).to_contain_text("/home/me/model.py:99")
+    expect(page.locator(".finding .details")).to_contain_text("/home/me/model.py:99")
     page.get_by_role("button", name="Close details").click()
     expect(page.locator(".details")).to_have_count(0)
 

@@ -1,0 +1,74 @@
+"""Findings on the page: the worst is open, words explain themselves, links show the evidence."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
+from tests.browser.builders import MIB, DeviceSpec, Row, findings
+from tests.browser.conftest import Opener
+
+HOSTILE = "<img src=x onerror=alert(1)> & {{ 7*7 }}"
+LEAK = Finding(
+    "leak",
+    "warning",
+    "2.00 MiB more with every step",
+    "The slack of this call site grows. A block stays in its segment.",
+    subject="train.py:7",
+    evidence=(Figure("grows by", 2 * MIB, "bytes", "Median over the steps."),),
+    tables=(
+        Table("Who keeps it", (Column("bytes"), Column("where", "text")), ((MIB, HOSTILE),), 3),
+    ),
+    suggestions=(Suggestion("Do not keep the loss.", "total += loss.item()", 5 * MIB, 6 * MIB),),
+    view=View("live", 30, search="train"),
+)
+NOTE = Finding("slack", "note", "Some slack", "Little.")
+
+
+def spec(*found: Finding) -> DeviceSpec:
+    rows = [Row(MIB, k, 90, (("step", "/app/train.py", 7),)) for k in range(1, 40)]
+    return DeviceSpec(rows, found=found)
+
+
+def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener) -> None:
+    page = open_page(findings(spec(LEAK, NOTE))).page
+    card = page.locator(".finding[data-code=leak]")
+    for text in ("2.00 MiB more with every step", "grows by", "frees 5.00 MiB to 6.00 MiB"):
+        expect(card.get_by_text(text)).to_be_visible()
+    expect(card.locator("pre")).to_have_text("total += loss.item()")
+    expect(page.get_by_text("Some slack")).not_to_be_visible()
+    page.get_by_text("1 thing more that is good to know").click()
+    expect(page.get_by_text("Some slack")).to_be_visible()
+
+
+def test_a_word_of_ours_says_what_it_means_once(open_page: Opener) -> None:
+    page = open_page(findings(spec(LEAK))).page
+    words = page.locator(".finding .term")
+    texts = [word.evaluate("node => node.firstChild.textContent") for word in words.all()]
+    assert texts == ["slack", "call site", "block", "segment"]
+    meaning = words.first.get_by_role("tooltip")
+    expect(meaning).not_to_be_visible()
+    words.first.hover()
+    expect(meaning).to_contain_text("nobody asked for")
+
+
+def test_a_finding_leads_to_the_view_that_shows_it(open_page: Opener) -> None:
+    page = open_page(findings(spec(LEAK))).page
+    page.get_by_role("link", name="Show it in the report").click()
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Allocations")
+    expect(page.locator(".moment")).to_contain_text("step 30")
+    expect(page.locator(".moment")).to_be_in_viewport()
+
+
+def test_a_stranger_s_text_in_a_finding_stays_text(open_page: Opener) -> None:
+    page = open_page(findings(spec(LEAK))).page
+    page.get_by_text("Who keeps it").click()
+    expect(page.locator(".evidence-table td").last).to_have_text(HOSTILE)
+    expect(page.locator(".evidence-table .more")).to_have_text("3 more.")
+    assert page.locator("img").count() == 0
+
+
+def test_without_scripts_findings_are_complete_but_for_their_links(open_page: Opener) -> None:
+    page = open_page(findings(spec(LEAK)), java_script_enabled=False, ready=False).page
+    expect(page.get_by_text("Do not keep the loss.")).to_be_visible()
+    expect(page.get_by_text("Show it in the report")).not_to_be_visible()

@@ -1,0 +1,166 @@
+"""Findings as text: values in their units, words explained, ids that stay, hostile texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapreport.model.diagnosis import (
+    CODES,
+    TOPICS,
+    Column,
+    Diagnosis,
+    Figure,
+    Finding,
+    Suggestion,
+    Table,
+    View,
+    in_order,
+    names_a_finding,
+)
+from snapreport.model.glossary import GLOSSARY
+from snapreport.model.recording import OomEvent
+from snapreport.reporters import diagnosis_text
+from snapreport.reporters.diagnosis_markdown import diagnosis_lines
+from snapreport.reporters.finding_cards import lay_out
+from snapreport.reporters.finding_words import figure_text, frees_text, tally, value_text
+from snapreport.reporters.tables import Page
+from snapreport.reporters.terms import Definitions
+
+MIB = 1024 * 1024
+HOSTILE = "<b>x</b> | `y` @me \x1b[31m\u202e"
+
+
+def finding(code: str = "leak", severity: str = "warning", **values: object) -> Finding:
+    return Finding(code, severity, "A title", "Why.", **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (2 * MIB, "bytes", "2.00 MiB"),
+        (None, "bytes", "-"),
+        (1234, "count", "1,234"),
+        (1.5, "count", "1.5"),
+        (-1, "step", "start"),
+        (1200, "step", "1,200"),
+        (0.125, "share", "12.5%"),
+        (1500, "time_us", "1.5 ms"),
+        ("full", "text", "full"),
+    ],
+)
+def test_a_value_is_written_in_its_unit(value: object, unit: str, text: str) -> None:
+    assert value_text(value, unit) == text  # type: ignore[arg-type]
+
+
+def test_a_range_names_both_ends_and_an_exact_figure_one() -> None:
+    assert figure_text(Figure("", MIB, most=2 * MIB)) == "1.00 MiB to 2.00 MiB"
+    assert figure_text(Figure("", MIB, most=MIB)) == "1.00 MiB"
+    assert frees_text(MIB, 2 * MIB) == "frees 1.00 MiB to 2.00 MiB"
+    assert frees_text(None, MIB) == "frees up to 1.00 MiB"
+    assert frees_text(None, None) == ""
+
+
+def test_an_id_depends_on_code_and_subject_alone() -> None:
+    assert finding().id == "leak"
+    here = finding(subject="train.py:7")
+    assert here.id == finding(subject="train.py:7", severity="note", bytes=5).id
+    assert here.id != finding(subject="train.py:8").id
+    assert names_a_finding(here.id)
+
+
+def test_every_code_has_a_topic_and_no_code_is_a_topic() -> None:
+    assert {topic for topic, _ in CODES.values()} == set(TOPICS)
+    # "churn" alone is both: its topic has more kinds, and naming it names them all.
+    assert set(CODES) & set(TOPICS) == {"churn"}
+    with pytest.raises(ValueError, match="no kind"):
+        finding("leek")
+
+
+@pytest.mark.parametrize("name", ["leek", "leak/", "leak/12345", "leak/zzzzzz", "growth/123456"])
+def test_what_no_finding_can_be_called_names_none(name: str) -> None:
+    assert not names_a_finding(name)
+
+
+def test_the_worst_comes_first_then_a_failed_request_then_most_bytes() -> None:
+    found = in_order(
+        [
+            finding("slack", "note", bytes=9 * MIB),
+            finding("leak", "critical", bytes=5 * MIB),
+            finding("leak", "warning", bytes=1),
+            finding("oom", "critical", bytes=1),
+            finding("churn", "warning", bytes=2),
+        ]
+    )
+    assert [each.code for each in found] == ["oom", "leak", "churn", "leak", "slack"]
+    assert tally(found) == "2 critical, 2 warnings, 1 note"
+
+
+def test_silencing_keeps_the_rest_and_names_what_is_gone() -> None:
+    one, other = finding(subject="a"), finding(subject="b")
+    kept = Diagnosis((one, other, finding("slack", "note"))).without([one.id, "allocator"])
+    assert kept.findings == (other,)
+    assert kept.silenced == (one.id, "slack")
+
+
+def test_a_word_is_explained_once_the_longest_term_first() -> None:
+    define = Definitions()
+    text = define.mark("A private pool is a pool; Pools <i>differ</i>.")
+    assert text.count('role="tooltip"') == 2
+    assert f'private pool<span role="tooltip">{GLOSSARY["private pool"]}' in text
+    assert "&lt;i&gt;differ&lt;/i&gt;" in text
+    assert "tooltip" not in define.mark("another pool")
+
+
+def test_python_s_except_block_is_none_of_ours() -> None:
+    assert "tooltip" not in Definitions().mark("in the except block")
+
+
+def test_a_link_has_the_keys_that_the_page_reads() -> None:
+    view = View("live", 12, "requested", "a b&c")
+    (card,) = lay_out([finding(view=view)], 2)
+    assert card.link == "device=2&curve=requested&step=12&tab=live&search=a%20b%26c"
+    ooms = [OomEvent(step, None, 1, 1, 1, 1, 0) for step in (3, 9)]
+    (card,) = lay_out([finding("oom", "critical", view=View("events", 9))], 0, ooms)
+    assert card.oom == 1
+    assert "oom=1" in card.link
+
+
+def hostile() -> Finding:
+    return Finding(
+        "leak",
+        "warning",
+        HOSTILE,
+        HOSTILE,
+        evidence=(Figure(HOSTILE, HOSTILE, "text", HOSTILE),),
+        tables=(Table(HOSTILE, (Column("where", "text"),), ((HOSTILE,),), 2),),
+        suggestions=(Suggestion(HOSTILE, "```\n" + HOSTILE),),
+    )
+
+
+def test_a_stranger_s_text_drives_no_terminal() -> None:
+    page = Page(80)
+    diagnosis_text.findings(page, [hostile()], full=True)
+    text = page.render().decode()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "and 2 more" in text
+
+
+def test_a_stranger_s_text_is_no_markdown() -> None:
+    from markdown_it import MarkdownIt
+
+    text = "\n".join(diagnosis_lines(Diagnosis((hostile(),)), 5))
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    kinds = [
+        child.content for token in tokens for child in token.children or [] if "html" in child.type
+    ]
+    assert kinds == []
+    assert "\x1b" not in text
+    assert "2 more." in text
+
+
+def test_notes_are_titles_until_all_is_asked_for() -> None:
+    page = Page(80)
+    diagnosis_text.findings(page, [finding("slack", "note")], full=False)
+    assert "- A title  [slack]" in page.render().decode()
+    assert "Why." not in page.render().decode()
