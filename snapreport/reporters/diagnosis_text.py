@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from snapreport.model.diagnosis import Finding, Suggestion, Table
+from snapreport.model.diagnosis import Figure, Finding, Suggestion, Table
+from snapreport.reporters.columns import lay_out_columns
 from snapreport.reporters.finding_words import (
     SEVERITY_WORDS,
     figure_text,
@@ -18,6 +19,10 @@ from snapreport.reporters.tables import Page
 _INDENT = "  "
 _ROWS = 6
 """Rows of a table without ``--full``."""
+_VALUE = 24
+"""Columns of a longer value are its own affair: the meanings of others do not wait for it."""
+_MEANING = 20
+"""Columns that a meaning needs to be readable."""
 
 
 def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
@@ -40,62 +45,70 @@ def _finding(page: Page, finding: Finding, most: int | None) -> None:
     for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT):
         page.say(line)
     _indented(page, one_line(finding.explanation))
-    if finding.evidence:
-        page.say()
-        page.table(
-            ("", "", ""),
-            [
-                (
-                    _INDENT + one_line(each.label),
-                    one_line(figure_text(each)),
-                    one_line(each.meaning),
-                )
-                for each in finding.evidence
-            ],
-            figures=(False, True, False),
-        )
+    _figures(page, finding.evidence)
     for table in finding.tables:
         _table(page, table, most)
     if finding.suggestions:
         page.say()
         page.say(f"{_INDENT}What would help")
         for each in finding.suggestions:
-            _suggestion(page, each)
+            suggestion(page, each)
+
+
+def _figures(page: Page, figures: Sequence[Figure]) -> None:
+    """Write each figure as a line, with what it means beside it."""
+    if not figures:
+        return
+    page.say()
+    labels = [one_line(each.label) for each in figures]
+    values = [one_line(figure_text(each)) for each in figures]
+    # A cause or another long text would push all meanings out of sight.
+    wide = max((len(text) for text in values if len(text) <= _VALUE), default=0)
+    left = max(map(len, labels))
+    for figure, label, value in zip(figures, labels, values, strict=True):
+        head = f"{_INDENT}{label:<{left}}  {value:>{wide}}"
+        meaning = one_line(figure.meaning)
+        if not meaning or page.width - len(head) < _MEANING:
+            page.say(head)
+            continue
+        for line in textwrap.wrap(
+            meaning,
+            page.width,
+            initial_indent=f"{head}  ",
+            subsequent_indent=" " * (len(head) + 2),
+            break_on_hyphens=False,
+        ):
+            page.say(line)
 
 
 def _table(page: Page, table: Table, most: int | None) -> None:
     page.say()
     page.say(_INDENT + one_line(table.title))
     shown = table.rows if most is None else table.rows[:most]
-    text = [column.unit == "text" for column in table.columns]
-    # A text in the last column may be cut; the others stand whole.
-    room = max(page.width // 2, 24)
-    page.table(
-        [(_INDENT if i == 0 else "") + column.title for i, column in enumerate(table.columns)],
+    lines = lay_out_columns(
+        [column.title for column in table.columns],
         [
             [
-                (_INDENT if i == 0 else "") + _cell(value_text(value, column.unit), room, is_text)
-                for i, (value, column, is_text) in enumerate(
-                    zip(row, table.columns, text, strict=True)
-                )
+                value_text(value, column.unit)
+                for value, column in zip(row, table.columns, strict=True)
             ]
             for row in shown
         ],
-        figures=[not each for each in text],
+        [column.unit == "text" for column in table.columns],
+        page.width - len(_INDENT) * 2,
     )
+    for line in lines:
+        page.say(_INDENT * 2 + line)
     rest = len(table.rows) - len(shown) + table.left_out
     if rest:
-        page.say(f"{_INDENT}and {rest:,} more")
+        page.say(f"{_INDENT * 2}and {rest:,} more")
 
 
-def _cell(text: str, room: int, is_text: bool) -> str:
-    return one_line(text, room) if is_text else text
-
-
-def _suggestion(page: Page, suggestion: Suggestion) -> None:
-    frees = frees_text(suggestion.frees, suggestion.most)
-    _indented(page, f"{one_line(suggestion.text)}{f' ({frees})' if frees else ''}", "- ")
-    for line in suggestion.change.splitlines():
+def suggestion(page: Page, offered: Suggestion) -> None:
+    """Write one thing to do, and below it what to type."""
+    frees = frees_text(offered.frees, offered.most)
+    _indented(page, f"{one_line(offered.text)}{f' ({frees})' if frees else ''}", "- ")
+    for line in offered.change.splitlines():
         page.say(f"{_INDENT * 3}{one_line(line)}")
 
 

@@ -20,6 +20,7 @@ from snapreport.model.diagnosis import (
 from snapreport.model.glossary import GLOSSARY
 from snapreport.model.recording import OomEvent
 from snapreport.reporters import diagnosis_text
+from snapreport.reporters.columns import lay_out_columns
 from snapreport.reporters.diagnosis_markdown import diagnosis_lines
 from snapreport.reporters.finding_cards import lay_out
 from snapreport.reporters.finding_words import figure_text, frees_text, tally, value_text
@@ -164,3 +165,32 @@ def test_notes_are_titles_until_all_is_asked_for() -> None:
     diagnosis_text.findings(page, [finding("slack", "note")], full=False)
     assert "- A title  [slack]" in page.render().decode()
     assert "Why." not in page.render().decode()
+
+
+def test_figures_stand_whole_and_headings_break_into_lines() -> None:
+    lines = list(
+        lay_out_columns(
+            ["could serve the request", "where"],
+            [["1.00 MiB", "/a/long/path/train.py:7"], ["12 B", "x"]],
+            [False, True],
+            28,
+        )
+    )
+    assert lines == [
+        "   could",
+        "   serve",
+        "     the",
+        " request  where",
+        "1.00 MiB  …g/path/train.py:7",
+        "    12 B  x",
+    ]
+
+
+def test_a_meaning_goes_on_below_itself() -> None:
+    page = Page(60)
+    figures = (Figure("asked for", MIB, "bytes", "as the allocator rounds it, up to 512 bytes"),)
+    diagnosis_text.findings(page, [finding(evidence=figures)], full=True)
+    assert (
+        "  asked for  1.00 MiB  as the allocator rounds it, up to 512\n"
+        "                       bytes" in page.render().decode()
+    )
