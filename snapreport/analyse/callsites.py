@@ -128,6 +128,21 @@ def _site(frames: FrameTable, key: int, block_bytes: int, requested: int, count:
     )
 
 
+def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.int64], list[str]]:
+    """Give every allocation of a device the number of its call site.
+
+    Returns:
+        int64, shape (n_allocations,), and the sites' names: ``function  file:line``, or the reason
+        why there are no frames. Sites of one name but of two frames (C++ overloads) are two.
+    """
+    reason = missing_reason(history, stacks)
+    framed = reason == HAS_FRAMES
+    key = len(stacks.frames) + reason.astype(np.int64)
+    key[framed] = find_site_frames(stacks)[history.allocations.stack[framed]]
+    used, number = np.unique(key, return_inverse=True)
+    return number.astype(np.int64), [_site_name(stacks.frames, each) for each in used.tolist()]
+
+
 def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:
     """Return ``function  file:line`` of the call site of some allocations, or the reason for none.
 
@@ -136,16 +151,14 @@ def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int6
         stacks: the tables of the file.
         rows: int64, shape (n,), rows of its allocations.
     """
-    reasons = missing_reason(history, stacks)[rows].tolist()
-    sites = find_site_frames(stacks)
-    names = []
-    for row, reason in zip(rows.tolist(), reasons, strict=True):
-        if reason != HAS_FRAMES:
-            names.append(MISSING_REASONS[reason])
-            continue
-        frame = int(sites[history.allocations.stack[row]])
-        name, filename = short_name(stacks.frames.names[frame]), stacks.frames.filenames[frame]
-        line = int(stacks.frames.lines[frame])
-        known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
-        names.append(name if filename in ("", "??", "none") else f"{name}  {filename}{known}")
-    return names
+    number, names = label_sites(history, stacks)
+    return [names[each] for each in number[rows].tolist()]
+
+
+def _site_name(frames: FrameTable, key: int) -> str:
+    """Name a call site: a frame, or behind the frames' ids a reason for having none."""
+    if key >= len(frames):
+        return MISSING_REASONS[key - len(frames)]
+    name, filename, line = short_name(frames.names[key]), frames.filenames[key], frames.lines[key]
+    known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
+    return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"

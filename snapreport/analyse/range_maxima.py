@@ -1,0 +1,47 @@
+"""The most of a curve over many spans at once, and where it is first attained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def range_maxima(
+    values: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most of each span of a curve, and the first place that has it.
+
+    Args:
+        values: int64, shape (n,).
+        low, high: int64, shape (m,): the span is ``low <= place < high``, never empty.
+
+    Returns:
+        int64, shape (m,): the maxima; and int64, shape (m,): their places.
+
+    Each span is covered by two that are 2**k long. The maxima of all such spans come from those
+    half as long, so one array is enough if the spans are answered in order of their length.
+    """
+    most, place = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
+    if not len(low):
+        return most, place
+    power = np.frexp((high - low).astype(np.float64))[1] - 1  # the largest that fits
+    order = np.argsort(power, kind="stable")
+    bounds = np.searchsorted(power[order], np.arange(int(power.max()) + 2))
+    longest = values.copy()
+    first = np.arange(len(values), dtype=np.int64)
+    for k in range(int(power.max()) + 1):
+        if k:
+            half = 1 << (k - 1)
+            later = longest[half:] > longest[:-half]
+            first = np.where(later, first[half:], first[:-half])
+            longest = np.maximum(longest[half:], longest[:-half])
+        asked = order[bounds[k] : bounds[k + 1]]
+        left, right = low[asked], high[asked] - (1 << k)
+        # The two may overlap: then of equal maxima that of the left one comes first.
+        at = np.where(longest[right] > longest[left], right, left)
+        most[asked], place[asked] = longest[at], first[at]
+    return most, place

@@ -1,0 +1,43 @@
+"""How far the peak would fall without some of the allocations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapreport.model.answers import Group
+
+WHAT_IF_GROUPINGS = ("site", "category", "stage", "line", "file", "function", "module", "context")
+"""What can be taken away together: all that one call site made, all of one category, and so on."""
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The peak of a curve if one group of allocations had never been made.
+
+    Everything else is taken to be as it was recorded. Where block sizes are known as ranges the
+    lower bounds count, as in the curve.
+    """
+
+    name: str
+    """What was taken away: a call site as ``function  file:line``, a category, a stage."""
+    peak_bytes: int
+    """The most that is left, ..."""
+    peak_step: int
+    """... and the first step that attains it; -1 for the start."""
+    falls: int
+    """How far the peak falls: never more than ``held``, as another moment may then be the peak."""
+    held: int
+    """Bytes of the group at the peak as it was."""
+    count: int
+    """Allocations in the group, over the whole recording."""
+
+
+@dataclass(frozen=True)
+class PeakWithout:
+    """The peak without some chosen groups together, and what it consists of then."""
+
+    what_if: WhatIf
+    taken: tuple[str, ...]
+    """Names of the groups that were taken away."""
+    held: tuple[Group, ...]
+    """Who holds the memory at the peak that is left, the most first."""
