@@ -27,6 +27,13 @@ from snapreport.analyse.moments import (
 from snapreport.analyse.profile import find_profile
 from snapreport.analyse.segment_replay import lives_of
 from snapreport.analyse.statistics import curve_statistics
+from snapreport.analyse.what_if import (
+    find_held,
+    find_members,
+    find_what_if,
+    find_without,
+    matching_names,
+)
 from snapreport.errors import MomentError
 from snapreport.model.answers import (
     CurveStatistics,
@@ -42,6 +49,7 @@ from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindin
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.what_if import PeakWithout, WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -219,6 +227,53 @@ class Device:
         if by == "category":
             texts = [category.rule for category in self.categories(rules)[1]]
         return find_profile(self.history, number, names, texts, curve, points)
+
+    def what_if(
+        self, by: str = "site", curve: str = "allocated", rules: Sequence[Rule] | None = None
+    ) -> tuple[WhatIf, ...]:
+        """Return, for every group, the peak had it never been made; the lowest peak first.
+
+        Args:
+            by: one of ``WHAT_IF_GROUPINGS``. A stage is all that was made in it, in stages
+                inside it too; those of one name are taken away together.
+            curve: ``allocated``, ``requested`` or ``active``.
+            rules: for ``category``, instead of our own.
+
+        Raises:
+            ValueError: there is no such grouping or curve.
+        """
+        members = find_members(self.file, self.history, by, rules)
+        return find_what_if(self.history, members, self._counted(curve), curve)
+
+    def peak_without(
+        self,
+        *patterns: str,
+        by: str = "site",
+        curve: str = "allocated",
+        rules: Sequence[Rule] | None = None,
+    ) -> PeakWithout:
+        """Return the peak without all groups whose names fit, and who holds the memory then.
+
+        Args:
+            patterns: parts of names, globs, or ``/regex/``.
+            by: as for ``what_if``: call sites are named ``function  file:line``.
+            curve: likewise.
+            rules: likewise.
+
+        Raises:
+            PatternError: a pattern is none, or fits nothing.
+            ValueError: there is no such grouping or curve.
+        """
+        members = find_members(self.file, self.history, by, rules)
+        found = find_without(self.history, members, self._counted(curve), patterns, curve)
+        taken = matching_names(members[2], patterns)
+        held = find_held(self.history, members, found.peak_step, taken, curve)
+        return PeakWithout(found, tuple(taken), held)
+
+    def _counted(self, curve: str) -> NDArray[np.int64]:
+        if curve == "reserved":
+            raise ValueError("nobody's allocations make up the reserved curve; name another.")
+        return self.curve(curve)
 
     def times_of(self, steps: NDArray[np.int64]) -> list[int | None]:
         """Return the microseconds since 1970 of some steps, None where unknown."""

@@ -21,6 +21,7 @@ from snapreport.commands.render import render
 from snapreport.commands.stages import stages
 from snapreport.commands.summary import summary
 from snapreport.commands.usage import usage
+from snapreport.commands.whatif import whatif
 from snapreport.version import __version__
 
 __all__ = ["cli", "main"]
@@ -45,6 +46,7 @@ cli.add_command(summary)
 cli.add_command(profile)
 cli.add_command(usage)
 cli.add_command(stages)
+cli.add_command(whatif)
 cli.add_command(peak)
 cli.add_command(live)
 cli.add_command(lines)

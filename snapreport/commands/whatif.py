@@ -1,0 +1,99 @@
+"""``snapreport whatif``: the peak that would be left without some of the allocations."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+import snapreport
+from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.options import (
+    device_option,
+    full_option,
+    json_option,
+    quiet_option,
+    rules_option,
+    source_argument,
+    top_option,
+)
+from snapreport.model.what_if import WHAT_IF_GROUPINGS
+
+_COUNTED = ("allocated", "requested", "active")
+
+
+@click.command(short_help="Print how far the peak would fall without something.")
+@source_argument("SNAPSHOT|BUNDLE")
+@device_option("On this device")
+@click.option(
+    "--without",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Take away all whose name fits: a part of it, a glob or /regex/; may be given again.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(WHAT_IF_GROUPINGS),
+    default="site",
+    show_default=True,
+    help="What is taken away at a time, and what PATTERN names.",
+)
+@click.option(
+    "--curve", type=click.Choice(_COUNTED), default="allocated", show_default=True,
+    help="Whose peak.",
+)  # fmt: skip
+@rules_option
+@top_option(15)
+@json_option
+@full_option
+@quiet_option
+def whatif(
+    source: Path,
+    device: str | None,
+    patterns: tuple[str, ...],
+    by: str,
+    curve: str,
+    rules: str | None,
+    top: int,
+    as_json: bool,
+    full: bool,
+    quiet: bool,
+) -> None:
+    """Print the peak of a SNAPSHOT or BUNDLE had a call site, category or stage made nothing.
+
+    Exact: when something is taken away, another moment may be the peak. All else stays as it
+    was recorded.
+
+    \b
+    Example:
+      snapreport whatif snap.zip
+      snapreport whatif snap.zip --without model.py
+    """  # fmt: skip
+    if rules is not None and by != "category":
+        raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
+    found = load_device(source, device, quiet)
+    chosen = None if rules is None else snapreport.load_rules(rules)
+    was = found.peaks[curve]
+    about = {
+        "file": found.file.source.name, "device": found.name, "curve": curve, "by": by,
+        "peak_bytes": was.bytes, "peak_step": was.step,
+    }  # fmt: skip
+    from snapreport.reporters import what_if_text
+
+    page = new_page(full)
+    page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.step))
+    if patterns:
+        left = found.peak_without(*patterns, by=by, curve=curve, rules=chosen)
+        if as_json:
+            print_json({**about, "without": asdict(left)})
+            return
+        what_if_text.without(page, left, by, None if full else top)
+    else:
+        every = found.what_if(by, curve, chosen)
+        if as_json:
+            print_json({**about, "groups": [asdict(each) for each in every]})
+            return
+        what_if_text.table(page, every, by, None if full else top)
+    print_page(page)
