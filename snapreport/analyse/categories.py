@@ -56,6 +56,8 @@ DEFAULT_RULES = (
     _rule("activation", file=r"torch[/\\]_(inductor|dynamo)[/\\]|torchinductor_"),
 )
 
+_TRAINING = ("backward", "gradient", "optimizer", "optimizer state")
+
 
 def classify(
     file: History, history: DeviceHistory, rules: Sequence[Rule] | None = None
@@ -95,6 +97,23 @@ def classify(
             names[category.name] = categories[category] = len(categories)
         number[k] = names[category.name]
     return number[place], tuple(categories)
+
+
+def category_of_stack(stacks: StackTable, stack: int) -> str:
+    """Return the category that our rules give a call stack, ``""`` where none fits."""
+    names, filenames = stacks.frames.names, stacks.frames.filenames
+    path = [(names[frame], filenames[frame]) for frame in stacks.path(stack)]
+    for rule in DEFAULT_RULES:
+        if any(rule.fits(*frame) for frame in path):
+            return rule.category
+    return ""
+
+
+def shows_training(stacks: StackTable) -> bool:
+    """Say whether any frame is of a backward pass or an optimizer: then gradients are needed."""
+    rules = [rule for rule in DEFAULT_RULES if rule.category in _TRAINING]
+    frames = zip(stacks.frames.names, stacks.frames.filenames, strict=True)
+    return any(rule.fits(*frame) for frame in frames for rule in rules)
 
 
 def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
