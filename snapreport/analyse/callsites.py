@@ -140,7 +140,7 @@ def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.
     key = len(stacks.frames) + reason.astype(np.int64)
     key[framed] = find_site_frames(stacks)[history.allocations.stack[framed]]
     used, number = np.unique(key, return_inverse=True)
-    return number.astype(np.int64), [_site_name(stacks.frames, each) for each in used.tolist()]
+    return number.astype(np.int64), [site_text(stacks.frames, each) for each in used.tolist()]
 
 
 def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:
@@ -155,8 +155,8 @@ def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int6
     return [names[each] for each in number[rows].tolist()]
 
 
-def _site_name(frames: FrameTable, key: int) -> str:
-    """Name a call site: a frame, or behind the frames' ids a reason for having none."""
+def site_text(frames: FrameTable, key: int) -> str:
+    """Return a call site's name: of a frame id, or behind these of a reason for having none."""
     if key >= len(frames):
         return MISSING_REASONS[key - len(frames)]
     name, filename, line = short_name(frames.names[key]), frames.filenames[key], frames.lines[key]

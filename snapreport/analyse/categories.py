@@ -56,6 +56,7 @@ DEFAULT_RULES = (
     _rule("activation", file=r"torch[/\\]_(inductor|dynamo)[/\\]|torchinductor_"),
 )
 
+_AUTOGRAD_FUNCTION = re.compile(r"torch[/\\]autograd[/\\]function\.py$")
 _TRAINING = ("backward", "gradient", "optimizer", "optimizer state")
 
 
@@ -110,10 +111,15 @@ def category_of_stack(stacks: StackTable, stack: int) -> str:
 
 
 def shows_training(stacks: StackTable) -> bool:
-    """Say whether any frame is of a backward pass or an optimizer: then gradients are needed."""
+    """Say whether anything was recorded of a backward pass or an optimizer's step."""
     rules = [rule for rule in DEFAULT_RULES if rule.category in _TRAINING]
     frames = zip(stacks.frames.names, stacks.frames.filenames, strict=True)
-    return any(rule.fits(*frame) for frame in frames for rule in rules)
+    # What autograd functions do in forward is in this file, too.
+    return any(
+        rule.fits(name, filename) and not _AUTOGRAD_FUNCTION.search(filename)
+        for name, filename in frames
+        for rule in rules
+    )
 
 
 def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:

@@ -6,7 +6,7 @@ elsewhere, so this says what makes room for certain, not all that could.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def find_removals(
         kept = ~np.isin(site, chosen)
         return find_room(heap, request, kept).serves(device_free)
 
-    def sets(found: list[tuple[int, ...]]) -> tuple[Removal, ...]:
+    def sets(found: Sequence[tuple[int, ...]]) -> tuple[Removal, ...]:
         made = [
             Removal(tuple(names[i] for i in chosen), int(held[list(chosen)].sum()))
             for chosen in found

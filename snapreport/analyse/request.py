@@ -52,7 +52,8 @@ class Request:
     def sources(self, heap: Heap) -> NDArray[np.bool_]:
         """Say which segments could serve it; (n_segments,)."""
         pool = ~heap.private if self.pool == NO_ID else heap.private & (heap.pool == self.pool)
-        return pool & (heap.stream == self.stream) & (heap.kind == self.kind)
+        same: NDArray[np.bool_] = (heap.stream == self.stream) & (heap.kind == self.kind)
+        return pool & same
 
     def fitting(self, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which holes of its segments the allocator would take for it; (n,)."""

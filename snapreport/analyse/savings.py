@@ -55,7 +55,7 @@ def find_peak_savings(tables: History, device: DeviceFindings) -> tuple[Saving, 
         return top - int(rest.max()), int(rest.argmax()) - 1
 
     found = [each for each in _sites(tables, device, curve) if each.frees and each.frees >= worth]
-    made = np.flatnonzero(rows.alloc_step == step) if step > START else []
+    made = np.flatnonzero((rows.alloc_step == step) & (step > START))
     phase = device.categories[int(device.category[made[0]])].name if len(made) else ""
     live = live_at(history, step, "allocated")
     for change, chosen, share in _of_program(tables, device, phase):

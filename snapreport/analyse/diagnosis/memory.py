@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snapreport.analyse.diagnosis.oom_finding import oom_findings
+from snapreport.analyse.diagnosis.peak_finding import peak_finding
 from snapreport.model.diagnosis import Finding
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 
 
 def find_memory(tables: History, device: DeviceFindings) -> Iterator[Finding]:
-    """Yield the findings.
+    """Yield a verdict for each place at which requests failed; where none did, the peak.
 
     Args:
         tables: the file.
         device: the device's figures.
     """
-    yield from ()
+    if device.ooms:
+        yield from oom_findings(tables, device)
+    elif device.peak.allocated:
+        yield peak_finding(tables, device)

@@ -1,0 +1,172 @@
+"""The finding about requests for memory that failed: verdict, evidence, advice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from snapreport.analyse.callsites import find_site_frames, site_text
+from snapreport.analyse.diagnosis.advice import advise_on_oom
+from snapreport.analyse.diagnosis.held_tables import categories_table, sites_table
+from snapreport.analyse.diagnosis.oom_words import oom_title, outside, remedies, why
+from snapreport.analyse.savings import find_oom_savings
+from snapreport.analyse.verdict import judge
+from snapreport.model.diagnosis import Column, Figure, Finding, Table, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.recording import OomEvent
+from snapreport.model.stacks import NO_STACK, FrameTable, short_name
+from snapreport.model.verdict import OomVerdict
+from snapreport.units import format_bytes, format_count
+
+_MOST = 5
+"""So many functions in which requests failed are judged, the latest."""
+_ROWS = 12
+
+
+def oom_findings(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield a verdict for each function in which requests failed: of the last of them.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    sites = find_site_frames(tables.stacks)
+    places: dict[str, list[OomEvent]] = {}
+    frames: dict[str, int] = {}
+    for oom in device.ooms:
+        frame = int(sites[oom.stack]) if oom.stack != NO_STACK else -1
+        place = _subject(tables.stacks.frames, frame) if frame >= 0 else ""
+        places.setdefault(place, []).append(oom)
+        frames[place] = frame
+    latest = sorted(places.items(), key=lambda item: -item[1][-1].step)[:_MOST]
+    for place, ooms in latest:
+        where = site_text(tables.stacks.frames, frames[place]) if frames[place] >= 0 else ""
+        yield _finding(tables, device, ooms, place, where)
+
+
+def _subject(frames: FrameTable, frame: int) -> str:
+    """Name the function without its line and folder, which move."""
+    file = re.split(r"[/\\]", frames.filenames[frame])[-1]
+    return f"{short_name(frames.names[frame])} {file}"
+
+
+def _finding(
+    tables: History, device: DeviceFindings, ooms: list[OomEvent], subject: str, where: str
+) -> Finding:
+    oom = ooms[-1]
+    verdict = judge(tables, device, oom)
+    asked = f" It was asked for by {where}." if where else ""
+    if len(ooms) > 1:
+        asked += f" {format_count(len(ooms))} requests failed there; this is the last."
+    view = View(step=oom.step, curve="allocated", event=True)
+    held = (
+        sites_table(tables, device, oom.step, "Who held it, by call site"),
+        categories_table(device, oom.step, "Who held it, by category"),
+    )
+    if verdict is None:
+        return Finding(
+            "oom",
+            "critical",
+            f"Out of memory: {format_bytes(oom.size)} asked for",
+            f"A request failed at step {format_count(oom.step)}.{asked}",
+            subject=subject,
+            tables=held,
+            view=view,
+            bytes=oom.size,
+        )
+    if verdict.recovered:
+        asked += " The program went on: afterwards it allocated at least as much again."
+    return Finding(
+        "oom",
+        "warning" if verdict.recovered else "critical",
+        oom_title(verdict),
+        f"{why(verdict)}{asked}",
+        subject=subject,
+        evidence=tuple(_figures(verdict)),
+        tables=(*_removals(verdict), *held, _pools(verdict)),
+        suggestions=(
+            *remedies(verdict),
+            *advise_on_oom(find_oom_savings(tables, device, verdict, oom.stack)),
+        ),
+        view=view,
+        bytes=verdict.size,
+    )
+
+
+def _figures(of: OomVerdict) -> Iterator[Figure]:
+    yield Figure("Asked for", of.size, meaning="rounded as the allocator does")
+    yield Figure("Free on the device", of.device_free, meaning="as the driver told then")
+    if of.missing > 0:
+        yield Figure(
+            "Missing",
+            of.missing,
+            meaning=f"of the {format_bytes(of.needed)} that the device would have had to give",
+        )
+    yield Figure("Allocated", of.allocated, meaning="in use by the program")
+    yield Figure("Slack", of.slack, meaning="the part of blocks that nobody asked for")
+    yield Figure("Awaiting free", of.pending, meaning="freed, but another stream may still use it")
+    yield Figure("Inactive", of.inactive, meaning="reserved by PyTorch, and free")
+    yield Figure(
+        "Largest hole",
+        of.hole,
+        meaning="in segments that could have served the request",
+    )
+    yield Figure("Could go back", of.returnable, meaning="wholly free segments or pages")
+    yield Figure("Reserved", of.reserved, meaning="got from the device by PyTorch's allocator")
+    yield Figure(
+        "Taken by others meanwhile" if of.foreign else "Outside PyTorch",
+        of.foreign or None,
+        meaning=("at least. " if of.foreign else "") + outside(of),
+    )
+
+
+def _removals(verdict: OomVerdict) -> Iterator[Table]:
+    if not verdict.removals:
+        return
+    size = len(verdict.removals[0].sites)
+    checked = format_count(verdict.checked)
+    if size == 1:
+        title = "Without any one of these, all else in its place, there would have been room"
+    else:
+        title = (
+            f"No call site alone would have made room ({checked} tried); without these together,"
+            " all else in its place, there would have been"
+        )
+    yield Table(
+        title,
+        (Column("bytes"), Column("call sites", "text")),
+        tuple((each.bytes, " + ".join(each.sites)) for each in verdict.removals),
+    )
+
+
+def _pools(verdict: OomVerdict) -> Table:
+    return Table(
+        "Reserved memory by pool, stream and kind of segments",
+        (
+            Column("reserved"),
+            Column("allocated"),
+            Column("awaiting free"),
+            Column("inactive"),
+            Column("largest hole"),
+            Column("could serve it", "text"),
+            Column("pool", "text"),
+        ),
+        tuple(
+            (
+                each.reserved,
+                each.allocated,
+                each.pending,
+                each.inactive,
+                each.largest_hole,
+                "yes" if each.serves else "no",
+                f"{each.pool}, {_stream(each.stream)}, {each.kind}",
+            )
+            for each in verdict.pools[:_ROWS]
+        ),
+        max(len(verdict.pools) - _ROWS, 0),
+    )
+
+
+def _stream(stream: int) -> str:
+    return "default stream" if stream == 0 else f"stream {stream:#x}"

@@ -1,0 +1,107 @@
+"""The finding about the peak, where no request for memory failed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapreport.analyse.diagnosis.advice import advise_on_peak
+from snapreport.analyse.diagnosis.held_tables import categories_table, sites_table
+from snapreport.analyse.savings import find_peak_savings
+from snapreport.analyse.what_if import Members, find_members, find_what_if
+from snapreport.model.diagnosis import Column, Figure, Finding, Table, View
+from snapreport.model.findings import Amounts, DeviceFindings
+from snapreport.model.history import History
+from snapreport.units import format_bytes, format_count
+
+_ROWS = 12
+
+
+def peak_finding(tables: History, device: DeviceFindings) -> Finding:
+    """Say what held the memory at the allocated peak, and what would lower it.
+
+    Without a history it is about the state when the snapshot was written.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    peak = device.peak
+    size, live = format_bytes(peak.allocated), format_count(peak.live)
+    view = View(step=peak.step, curve="allocated")
+    if not device.recorded:
+        return Finding(
+            "peak",
+            "note",
+            f"{size} allocated when the snapshot was written",
+            f"{live} allocations were live. There is no history, so neither the peak before is"
+            " known, nor whether a request for memory failed.",
+            evidence=_figures(peak),
+            tables=(
+                sites_table(tables, device, peak.step, "Held by call site"),
+                categories_table(device, peak.step, "Held by category"),
+            ),
+            view=view,
+            bytes=peak.allocated,
+        )
+    where = "at the start" if peak.step < 0 else f"at step {format_count(peak.step)}"
+    return Finding(
+        "peak",
+        "note",
+        f"{size} allocated at the peak, {where}",
+        f"{live} allocations were live then, with more bytes than at any other step. No request for"
+        " memory failed on this device in this recording. The tables show how far the peak would fall"
+        " without each part: less than it held where another moment would then be the peak.",
+        evidence=_figures(peak),
+        tables=(
+            _what_if(tables, device, "site", "The peak without a call site"),
+            _what_if(tables, device, "category", "The peak without a category"),
+        ),
+        suggestions=advise_on_peak(find_peak_savings(tables, device)),
+        view=view,
+        bytes=peak.allocated,
+    )
+
+
+def _figures(peak: Amounts) -> tuple[Figure, ...]:
+    most = peak.allocated + peak.allocated_width
+    figures = [
+        Figure("Allocated", peak.allocated, meaning="in use by the program", most=most),
+        Figure("Requested", peak.requested, meaning="what the program asked for"),
+        Figure("Slack", peak.slack, meaning="the part of blocks that nobody asked for"),
+    ]
+    if peak.reserved is not None:
+        figures.append(
+            Figure("Reserved", peak.reserved, meaning="got from the driver by PyTorch's allocator")
+        )
+    if peak.inactive is not None:
+        figures.append(Figure("Inactive", peak.inactive, meaning="reserved by PyTorch, and free"))
+    return tuple(figures)
+
+
+def _what_if(tables: History, device: DeviceFindings, by: str, title: str) -> Table:
+    members = _members(tables, device, by)
+    found = find_what_if(device.history, members, device.curves["allocated"])
+    rows = [each for each in found if each.falls]
+    return Table(
+        title,
+        (
+            Column("held"),
+            Column("lower by"),
+            Column("peak then"),
+            Column("at step", "step"),
+            Column("call site" if by == "site" else by, "text"),
+        ),
+        tuple(
+            (each.held, each.falls, each.peak_bytes, each.peak_step, each.name)
+            for each in rows[:_ROWS]
+        ),
+        max(len(rows) - _ROWS, 0),
+    )
+
+
+def _members(tables: History, device: DeviceFindings, by: str) -> Members:
+    """Put allocations into groups; categories are the device's own, which a user's rules may be."""
+    if by != "category":
+        return find_members(tables, device.history, by)
+    number = device.category.astype(np.int64)
+    return np.arange(len(number)), number, [category.name for category in device.categories]
