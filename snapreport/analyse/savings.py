@@ -7,7 +7,7 @@ away. Where a request failed it is the memory in question that was live then.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +17,12 @@ from snapreport.analyse.categories import category_of_stack, shows_training
 from snapreport.analyse.curves import live_at, sum_live
 from snapreport.analyse.heap import Heap, heap_at
 from snapreport.analyse.request import Request
-from snapreport.analyse.what_if import find_members, find_what_if
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings
 from snapreport.model.history import START, History
 from snapreport.model.savings import Change, Saving
 from snapreport.model.stacks import NO_STACK
 from snapreport.model.verdict import OomVerdict
+from snapreport.model.what_if import WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,16 @@ _MANY_SIZES = 16
 _HALF = 0.5
 
 
-def find_peak_savings(tables: History, device: DeviceFindings) -> tuple[Saving, ...]:
-    """Return what would lower the allocated peak, that which lowers it most first."""
+def find_peak_savings(
+    tables: History, device: DeviceFindings, by_site: Sequence[WhatIf]
+) -> tuple[Saving, ...]:
+    """Return what would lower the allocated peak, that which lowers it most first.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        by_site: the peak without each call site, the lowest first.
+    """
     history, curve = device.history, device.curves["allocated"]
     rows, top = history.allocations, int(curve.max(initial=0))
     step = int(curve.argmax()) - 1
@@ -54,7 +62,11 @@ def find_peak_savings(tables: History, device: DeviceFindings) -> tuple[Saving, 
         )
         return top - int(rest.max()), int(rest.argmax()) - 1
 
-    found = [each for each in _sites(tables, device, curve) if each.frees and each.frees >= worth]
+    known = [each for each in by_site if each.name not in MISSING_REASONS]
+    found = [
+        Saving("site", each.falls, about=each.name, peak=each.peak_bytes, peak_step=each.peak_step)
+        for each in known[:1]
+    ]
     made = np.flatnonzero((rows.alloc_step == step) & (step > START))
     phase = device.categories[int(device.category[made[0]])].name if len(made) else ""
     live = live_at(history, step, "allocated")
@@ -105,18 +117,6 @@ def _bytes(saving: Saving) -> int:
 
 def _in_order(found: Iterable[Saving]) -> tuple[Saving, ...]:
     return tuple(sorted(found, key=lambda each: -_bytes(each)))
-
-
-def _sites(tables: History, device: DeviceFindings, curve: NDArray[np.int64]) -> Iterator[Saving]:
-    """The call site without which the peak is lowest."""
-    history = device.history
-    reasons = set(MISSING_REASONS)
-    for each in find_what_if(history, find_members(tables, history, "site"), curve):
-        if each.name not in reasons:
-            yield Saving(
-                "site", each.falls, about=each.name, peak=each.peak_bytes, peak_step=each.peak_step
-            )
-            return
 
 
 def _of_program(

@@ -115,7 +115,7 @@ def _oom_text(saving: Saving) -> str:
         case "batch":
             return (
                 "Use a smaller batch, and accumulate gradients if its size matters. Half of the"
-                f" activations and inputs that were live is {size}; they grow with it, and so may the"
+                f" activations and inputs that were live is {size}; they grow with it, as may the"
                 " request itself."
             )
         case "gradients":

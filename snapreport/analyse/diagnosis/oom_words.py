@@ -44,8 +44,8 @@ def why(verdict: OomVerdict) -> str:
 def _full(of: OomVerdict) -> str:
     return (
         f"The memory was truly full: {size_text(of.allocated)} of the {size_text(of.reserved)} that"
-        f" PyTorch had reserved were in use. {size_text(of.missing)} were missing, more than was free"
-        " in any form."
+        f" PyTorch had reserved were in use. {size_text(of.missing)} were missing, more than was"
+        " free in any form."
     )
 
 
@@ -65,12 +65,12 @@ def _locked(of: OomVerdict) -> str:
         return (
             "The request was, as far as the recording shows, for a private pool"
             f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured: then the"
-            f" {size_text(of.locked)} that were free in other pools can neither serve it nor go back"
-            f" to the driver. {size_text(of.missing)} were missing."
+            f" {size_text(of.locked)} that were free in other pools can neither serve it nor go"
+            f" back to the driver. {size_text(of.missing)} were missing."
         )
     return (
-        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool), which"
-        f" serve nothing else and keep their memory. {size_text(of.missing)} were missing."
+        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool)"
+        f" which serve nothing else and keep their memory. {size_text(of.missing)} were missing."
     )
 
 
@@ -93,8 +93,8 @@ def _giant(of: OomVerdict) -> str:
     if of.size > of.ceiling:
         return (
             "The request is larger than all that PyTorch could have had here:"
-            f" {size_text(of.ceiling)}, with everything of its own freed. No setting helps; it has to"
-            " ask for less."
+            f" {size_text(of.ceiling)}, with everything of its own freed. No setting helps; it has"
+            " to ask for less."
         )
     return (
         f"One giant request: it asked for over half of the {size_text(of.ceiling)} that PyTorch"
@@ -123,7 +123,8 @@ def _unclear(of: OomVerdict) -> str:
     return (
         f"The recording does not show why: a hole of {size_text(of.hole)} and"
         f" {size_text(of.returnable)} that could go back to the driver would have been enough for"
-        " an ordinary request. It may have been for a private pool, as while a CUDA graph is captured."
+        " an ordinary request. It may have been for a private pool, as while a CUDA graph is"
+        " captured."
     )
 
 
@@ -163,7 +164,8 @@ def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
         )
     if verdict.cause == "limit":
         yield Suggestion(
-            f"Raise the limit of the process: the device had {size_text(verdict.device_free)} free.",
+            "Raise the limit of the process, if it has one: the device had"
+            f" {size_text(verdict.device_free)} free.",
             "torch.cuda.set_per_process_memory_fraction(1.0)",
             verdict.device_free,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from snapreport.analyse.diagnosis.advice import advise_on_peak
@@ -11,6 +13,7 @@ from snapreport.analyse.what_if import Members, find_members, find_what_if
 from snapreport.model.diagnosis import Column, Figure, Finding, Table, View
 from snapreport.model.findings import Amounts, DeviceFindings
 from snapreport.model.history import History
+from snapreport.model.what_if import WhatIf
 from snapreport.units import format_bytes, format_count
 
 _ROWS = 12
@@ -43,20 +46,22 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
             view=view,
             bytes=peak.allocated,
         )
+    curve = device.curves["allocated"]
+    by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
     where = "at the start" if peak.step < 0 else f"at step {format_count(peak.step)}"
     return Finding(
         "peak",
         "note",
         f"{size} allocated at the peak, {where}",
         f"{live} allocations were live then, with more bytes than at any other step. No request for"
-        " memory failed on this device in this recording. The tables show how far the peak would fall"
-        " without each part: less than it held where another moment would then be the peak.",
+        " memory failed on this device in this recording. The tables show how far the peak would"
+        " fall without each part: less than it held where another moment would then be the peak.",
         evidence=_figures(peak),
         tables=(
-            _what_if(tables, device, "site", "The peak without a call site"),
-            _what_if(tables, device, "category", "The peak without a category"),
+            _what_if(by_site, "call site"),
+            _what_if(find_what_if(device.history, _categories(device), curve), "category"),
         ),
-        suggestions=advise_on_peak(find_peak_savings(tables, device)),
+        suggestions=advise_on_peak(find_peak_savings(tables, device, by_site)),
         view=view,
         bytes=peak.allocated,
     )
@@ -78,18 +83,16 @@ def _figures(peak: Amounts) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _what_if(tables: History, device: DeviceFindings, by: str, title: str) -> Table:
-    members = _members(tables, device, by)
-    found = find_what_if(device.history, members, device.curves["allocated"])
+def _what_if(found: Sequence[WhatIf], what: str) -> Table:
     rows = [each for each in found if each.falls]
     return Table(
-        title,
+        f"The peak without a {what}",
         (
             Column("held"),
             Column("lower by"),
             Column("peak then"),
             Column("at step", "step"),
-            Column("call site" if by == "site" else by, "text"),
+            Column(what, "text"),
         ),
         tuple(
             (each.held, each.falls, each.peak_bytes, each.peak_step, each.name)
@@ -99,9 +102,7 @@ def _what_if(tables: History, device: DeviceFindings, by: str, title: str) -> Ta
     )
 
 
-def _members(tables: History, device: DeviceFindings, by: str) -> Members:
-    """Put allocations into groups; categories are the device's own, which a user's rules may be."""
-    if by != "category":
-        return find_members(tables, device.history, by)
+def _categories(device: DeviceFindings) -> Members:
+    """Put allocations into the device's own categories, which a user's rules may have made."""
     number = device.category.astype(np.int64)
     return np.arange(len(number)), number, [category.name for category in device.categories]
