@@ -62,16 +62,19 @@ class Request:
             return (sizes >= self.size) & (sizes < limit)
         return (sizes >= self.size) & (sizes < self.size + _OVERSIZE_ROOM)
 
-    def from_driver(self, heap: Heap, holes: Holes) -> int:
-        """Return the bytes that the driver has to give: a segment, or the pages that are missing.
+    def from_driver(self, heap: Heap, holes: Holes) -> tuple[int, int]:
+        """Return the least and the most that the driver has to give: a segment, or pages.
 
         An expandable segment grows behind its last block, so what is free there already, short of
-        a page, need not be got. Whole pages are taken to have been given back.
+        a page, need not be got. Which of several segments grows depends on the addresses that
+        they have left, which the recording does not show. Whole pages are taken to have been given
+        back.
         """
         if not self.rules.expandable:
             if self.kind == SMALL:
-                return SMALL_GRANULE
-            return LARGE_GRANULE if self.size < _MEDIUM else _up(self.size, _SEGMENT_UNIT)
+                return SMALL_GRANULE, SMALL_GRANULE
+            large = LARGE_GRANULE if self.size < _MEDIUM else _up(self.size, _SEGMENT_UNIT)
+            return large, large
         granule = SMALL_GRANULE if self.kind == SMALL else LARGE_GRANULE
         at_end = (
             self.sources(heap)[holes.segment]
@@ -79,7 +82,8 @@ class Request:
             & (holes.start + holes.size == heap.size[holes.segment])
         )
         rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
-        return _up(max(self.size - int(rest.max(initial=0)), 0), granule)
+        least = _up(max(self.size - int(rest.max(initial=0)), 0), granule)
+        return least, _up(self.size, granule)
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,14 @@ class Room:
     fits: bool
     """Whether one of the holes is one that the allocator would take."""
     needed: int
-    """What the driver would have to give instead."""
+    """What the driver would have to give instead, at least."""
+    needed_most: int
     returnable: int
     """What the allocator could give to the driver before."""
 
     def serves(self, device_free: int) -> bool:
-        """Say whether the request would succeed."""
-        return self.fits or self.needed <= device_free + self.returnable
+        """Say whether the request would succeed for certain."""
+        return self.fits or self.needed_most <= device_free + self.returnable
 
 
 def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = None) -> Room:
@@ -109,11 +114,13 @@ def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = Non
         kept: bool, shape (n_blocks,): the blocks that are there; None for all.
     """
     holes = find_holes(heap, kept)
+    needed, needed_most = request.from_driver(heap, holes)
     own = holes.size[request.sources(heap)[holes.segment]]
     return Room(
         hole=int(own.max(initial=0)),
         fits=bool(request.fitting(own).any()),
-        needed=request.from_driver(heap, holes),
+        needed=needed,
+        needed_most=needed_most,
         # While a graph is captured into a private pool the allocator gives nothing back.
         returnable=int(returnable_bytes(heap, holes).sum()) if request.pool == NO_ID else 0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,10 +49,14 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
     request = Request(oom.size, int(history.other.stream[at]), rules)
     room = find_room(heap, request)
     if room.serves(oom.device_free):
-        pool = _pool_before(device, request.stream, oom.step)
-        if pool != NO_ID and tables.pools[pool] != (0, 0):
-            request = replace(request, pool=pool)
-            room = find_room(heap, request)
+        for pool in _pools_nearby(tables, device, request.stream, oom.step):
+            private = replace(request, pool=pool)
+            instead = find_room(heap, private)
+            if not instead.serves(oom.device_free):
+                request, room = private, instead
+                break
+    # It failed, so no less than this was needed.
+    needed = room.needed if room.needed > oom.device_free else room.needed_most
     own_pool = _pool_name(tables.pools, request.pool)
     pools = find_pools(heap, tables.pools, request)
     step = oom.step + 1
@@ -71,6 +76,7 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
     cause, alone = _find_cause(
         request,
         room,
+        needed,
         oom.device_free,
         ceiling,
         {
@@ -91,8 +97,9 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
         stream=request.stream,
         pool=own_pool,
         device_free=oom.device_free,
-        needed=room.needed,
-        missing=room.needed - oom.device_free,
+        needed=needed,
+        needed_most=room.needed_most,
+        missing=needed - oom.device_free,
         allocated=oom.allocated,
         requested=requested,
         slack=active - requested,
@@ -162,24 +169,32 @@ def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tu
 
 
 def _find_cause(
-    request: Request, room: Room, device_free: int, ceiling: int, shares: dict[Cause, int]
+    request: Request,
+    room: Room,
+    needed: int,
+    device_free: int,
+    ceiling: int,
+    shares: dict[Cause, int],
 ) -> tuple[Cause, bool]:
     """Name the cause, and say whether that alone was enough.
 
     Args:
         request: what was asked for.
         room: what there was for it.
+        needed: bytes that the driver would have had to give.
         device_free: bytes free on the device.
         ceiling: those, and all that PyTorch had reserved.
         shares: bytes that each cause kept from the request.
     """
-    if room.needed <= device_free:
+    if room.fits:
+        return "unclear", False
+    if needed <= device_free:
         return "limit", True
     if room.serves(device_free):
         return "unclear", False
     if request.size > ceiling + shares["foreign"]:
         return "giant", True
-    missing = room.needed - device_free
+    missing = needed - device_free
     most = max(shares, key=lambda cause: shares[cause])
     if shares[most] >= missing:
         return most, True
@@ -192,13 +207,24 @@ def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
     return "default" if pool == NO_ID else f"private {pools[pool][0]},{pools[pool][1]}"
 
 
-def _pool_before(device: DeviceFindings, stream: int, step: int) -> int:
-    """Return the pool of the last allocation on a stream before a step, NO_ID if unknown."""
+def _pools_nearby(
+    tables: History, device: DeviceFindings, stream: int, step: int
+) -> Iterator[int]:
+    """Yield the private pools that are in use around a step, the likeliest first.
+
+    Those of the allocation before on the stream, of that before on any, and of the next.
+    """
     rows = device.history.allocations
-    before = np.flatnonzero((rows.alloc_step < step) & (rows.stream == stream))
-    if not len(before):
-        return NO_ID
-    return int(rows.pool[before[rows.alloc_step[before].argmax()]])
+    born = rows.alloc_step
+    found = []
+    for before in ((born < step) & (rows.stream == stream), born < step):
+        places = np.flatnonzero(before)
+        found += [int(rows.pool[places[born[places].argmax()]])] if len(places) else []
+    after = np.flatnonzero(born > step)
+    found += [int(rows.pool[after[born[after].argmin()]])] if len(after) else []
+    for pool in dict.fromkeys(found):
+        if pool != NO_ID and tables.pools[pool] != (0, 0):
+            yield pool
 
 
 def _best_ceiling(device: DeviceFindings, oom: OomEvent) -> int:

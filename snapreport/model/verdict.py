@@ -73,6 +73,8 @@ class OomVerdict:
     """Free on the device, as the driver told."""
     needed: int
     """What the driver would have had to give: whole segments or pages."""
+    needed_most: int
+    """The upper bound of that: which expandable segment would have grown is not recorded."""
     missing: int
     """needed - device_free; not above 0 where the device had room."""
     allocated: int

@@ -101,6 +101,7 @@ def _figures(of: OomVerdict) -> Iterator[Figure]:
         yield Figure(
             "Missing",
             of.missing,
+            most=of.missing + of.needed_most - of.needed,
             meaning=f"of the {format_bytes(of.needed)} that the device would have had to give",
         )
     yield Figure("Allocated", of.allocated, meaning="in use by the program")
