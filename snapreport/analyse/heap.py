@@ -9,7 +9,7 @@ import numpy as np
 
 from snapreport.analyse.segment_replay import segments_at
 from snapreport.model.history import DeviceHistory
-from snapreport.model.segment_lives import LARGE, SegmentLives
+from snapreport.model.segment_lives import SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Heap:
     @property
     def granule(self) -> NDArray[np.int64]:
         """The unit in which each segment's memory goes back to the driver; (n_segments,)."""
-        page = np.where(self.kind == LARGE, LARGE_GRANULE, SMALL_GRANULE)
+        # Where nothing tells the kind, the larger: what is said to go back does so for certain.
+        page = np.where(self.kind == SMALL, SMALL_GRANULE, LARGE_GRANULE)
         return np.where(self.expandable, page, self.size)
 
 

@@ -207,9 +207,7 @@ def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
     return "default" if pool == NO_ID else f"private {pools[pool][0]},{pools[pool][1]}"
 
 
-def _pools_nearby(
-    tables: History, device: DeviceFindings, stream: int, step: int
-) -> Iterator[int]:
+def _pools_nearby(tables: History, device: DeviceFindings, stream: int, step: int) -> Iterator[int]:
     """Yield the private pools that are in use around a step, the likeliest first.
 
     Those of the allocation before on the stream, of that before on any, and of the next.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from snapreport.analyse.callsites import find_site_frames, site_text
 from snapreport.analyse.diagnosis.advice import advise_on_oom
 from snapreport.analyse.diagnosis.held_tables import categories_table, sites_table
-from snapreport.analyse.diagnosis.oom_words import oom_title, outside, remedies, why
+from snapreport.analyse.diagnosis.oom_words import make_room, oom_title, outside, remedies, why
 from snapreport.analyse.savings import find_oom_savings
 from snapreport.analyse.verdict import judge
 from snapreport.model.diagnosis import Column, Figure, Finding, Table, View
@@ -81,12 +81,13 @@ def _finding(
         "oom",
         "warning" if verdict.recovered else "critical",
         oom_title(verdict),
-        f"{why(verdict)}{asked}",
+        f"{why(verdict)}{asked} {outside(verdict)}",
         subject=subject,
         evidence=tuple(_figures(verdict)),
         tables=(*_removals(verdict), *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
+            *make_room(verdict),
             *advise_on_oom(find_oom_savings(tables, device, verdict, oom.stack)),
         ),
         view=view,
@@ -115,11 +116,11 @@ def _figures(of: OomVerdict) -> Iterator[Figure]:
     )
     yield Figure("Could go back", of.returnable, meaning="wholly free segments or pages")
     yield Figure("Reserved", of.reserved, meaning="got from the device by PyTorch's allocator")
-    yield Figure(
-        "Taken by others meanwhile" if of.foreign else "Outside PyTorch",
-        of.foreign or None,
-        meaning=("at least. " if of.foreign else "") + outside(of),
-    )
+    yield Figure("Reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
+    if of.foreign:
+        yield Figure("Taken by others", of.foreign, meaning="at least, since the recording began")
+    else:
+        yield Figure("Held by others", None, meaning="not recorded")
 
 
 def _removals(verdict: OomVerdict) -> Iterator[Table]:

@@ -42,10 +42,11 @@ def why(verdict: OomVerdict) -> str:
 
 
 def _full(of: OomVerdict) -> str:
+    used, reserved = size_text(of.allocated), size_text(of.reserved)
+    part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
     return (
-        f"The memory was truly full: {size_text(of.allocated)} of the {size_text(of.reserved)} that"
-        f" PyTorch had reserved were in use. {size_text(of.missing)} were missing, more than was"
-        " free in any form."
+        f"The memory was truly full: {part} that PyTorch had reserved were in use."
+        f" {size_text(of.missing)} were missing, more than was free in any form."
     )
 
 
@@ -144,14 +145,27 @@ _CAUSES = {
 def outside(verdict: OomVerdict) -> str:
     """Say what lies outside of PyTorch's allocator, as far as it can be known."""
     text = (
-        "How large the device is, and what other processes hold, is not recorded; PyTorch's memory"
-        f" and what is free add up to {size_text(verdict.ceiling)}"
+        "How large the device is and what others hold of it is not recorded; what PyTorch had"
+        f" reserved and what was free make {size_text(verdict.ceiling)}"
     )
     for card in _CARDS:
         if _NEAR * (card << 30) <= verdict.ceiling <= card << 30:
             rest = size_text((card << 30) - verdict.ceiling)
-            return f"{text}. If this is a card of {card} GiB, {rest} of it lie outside of PyTorch."
+            return (
+                f"{text}. On a card of {card} GiB, {rest} would be held by others and the driver."
+            )
     return f"{text}."
+
+
+def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
+    """Yield the least that the program could have done without."""
+    for least in verdict.removals[:1]:
+        which = " and ".join(least.sites)
+        yield Suggestion(
+            f"Let {which} hold less: {size_text(least.bytes)} were live from there. Without them,"
+            " and with all else in its place, the request would have been served.",
+            frees=least.bytes,
+        )
 
 
 def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:

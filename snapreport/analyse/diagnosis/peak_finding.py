@@ -38,7 +38,7 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
             f"{size} allocated when the snapshot was written",
             f"{live} allocations were live. There is no history, so neither the peak before is"
             " known, nor whether a request for memory failed.",
-            evidence=_figures(peak),
+            evidence=_figures(peak, peak.allocated_width),
             tables=(
                 sites_table(tables, device, peak.step, "Held by call site"),
                 categories_table(device, peak.step, "Held by category"),
@@ -56,7 +56,7 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
         f"{live} allocations were live then, with more bytes than at any other step. No request for"
         " memory failed on this device in this recording. The tables show how far the peak would"
         " fall without each part: less than it held where another moment would then be the peak.",
-        evidence=_figures(peak),
+        evidence=_figures(peak, device.peaks["allocated"].width),
         tables=(
             _what_if(by_site, "call site"),
             _what_if(find_what_if(device.history, _categories(device), curve), "category"),
@@ -67,8 +67,8 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
     )
 
 
-def _figures(peak: Amounts) -> tuple[Figure, ...]:
-    most = peak.allocated + peak.allocated_width
+def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
+    most = peak.allocated + width
     figures = [
         Figure("Allocated", peak.allocated, meaning="in use by the program", most=most),
         Figure("Requested", peak.requested, meaning="what the program asked for"),
