@@ -96,31 +96,31 @@ def _finding(
 
 
 def _figures(of: OomVerdict) -> Iterator[Figure]:
-    yield Figure("Asked for", of.size, meaning="rounded as the allocator does")
-    yield Figure("Free on the device", of.device_free, meaning="as the driver told then")
+    yield Figure("asked for", of.size, meaning="rounded as the allocator does")
+    yield Figure("free on the device", of.device_free, meaning="as the driver told then")
     if of.missing > 0:
         yield Figure(
-            "Missing",
+            "missing",
             of.missing,
             most=of.missing + of.needed_most - of.needed,
             meaning=f"of the {format_bytes(of.needed)} that the device would have had to give",
         )
-    yield Figure("Allocated", of.allocated, meaning="in use by the program")
-    yield Figure("Slack", of.slack, meaning="the part of blocks that nobody asked for")
-    yield Figure("Awaiting free", of.pending, meaning="freed, but another stream may still use it")
-    yield Figure("Inactive", of.inactive, meaning="reserved by PyTorch, and free")
+    yield Figure("allocated", of.allocated, meaning="in use by the program")
+    yield Figure("slack", of.slack, meaning="the part of blocks that nobody asked for")
+    yield Figure("awaiting free", of.pending, meaning="freed, but another stream may still use it")
+    yield Figure("inactive", of.inactive, meaning="reserved by PyTorch, and free")
     yield Figure(
-        "Largest hole",
+        "largest hole",
         of.hole,
         meaning="in segments that could have served the request",
     )
-    yield Figure("Could go back", of.returnable, meaning="wholly free segments or pages")
-    yield Figure("Reserved", of.reserved, meaning="got from the device by PyTorch's allocator")
-    yield Figure("Reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
+    yield Figure("could go back", of.returnable, meaning="wholly free segments or pages")
+    yield Figure("reserved", of.reserved, meaning="got from the device by PyTorch's allocator")
+    yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
     if of.foreign:
-        yield Figure("Taken by others", of.foreign, meaning="at least, since the recording began")
+        yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
     else:
-        yield Figure("Held by others", None, meaning="not recorded")
+        yield Figure("held by others", None, meaning="not recorded")
 
 
 def _removals(verdict: OomVerdict) -> Iterator[Table]:

@@ -70,16 +70,16 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
 def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
     most = peak.allocated + width
     figures = [
-        Figure("Allocated", peak.allocated, meaning="in use by the program", most=most),
-        Figure("Requested", peak.requested, meaning="what the program asked for"),
-        Figure("Slack", peak.slack, meaning="the part of blocks that nobody asked for"),
+        Figure("allocated", peak.allocated, meaning="in use by the program", most=most),
+        Figure("requested", peak.requested, meaning="what the program asked for"),
+        Figure("slack", peak.slack, meaning="the part of blocks that nobody asked for"),
     ]
     if peak.reserved is not None:
         figures.append(
-            Figure("Reserved", peak.reserved, meaning="got from the driver by PyTorch's allocator")
+            Figure("reserved", peak.reserved, meaning="got from the driver by PyTorch's allocator")
         )
     if peak.inactive is not None:
-        figures.append(Figure("Inactive", peak.inactive, meaning="reserved by PyTorch, and free"))
+        figures.append(Figure("inactive", peak.inactive, meaning="reserved by PyTorch, and free"))
     return tuple(figures)
 
 

@@ -111,7 +111,7 @@ def test_a_limit_lies_between_what_was_reserved_and_what_would_have_been() -> No
     assert found.missing < 0
     (finding,) = findings_of(made)
     assert "between 100.0 MiB and 300.0 MiB" in finding.explanation
-    assert "Missing" not in {each.label for each in finding.evidence}
+    assert "missing" not in {each.label for each in finding.evidence}
 
 
 def test_a_program_that_goes_on_after_a_failed_request_is_warned_about() -> None:
