@@ -155,6 +155,13 @@ def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int6
     return [names[each] for each in number[rows].tolist()]
 
 
+def short_site(text: str) -> str:
+    """Return a call site's name for a sentence: ``function (file:line)``, without the folder."""
+    name, _, place = text.partition("  ")
+    file = re.split(r"[/\\]", place)[-1]
+    return f"{name} ({file})" if file else name
+
+
 def site_text(frames: FrameTable, key: int) -> str:
     """Return a call site's name: of a frame id, or behind these of a reason for having none."""
     if key >= len(frames):

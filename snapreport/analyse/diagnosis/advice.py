@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snapreport.analyse.callsites import short_site
 from snapreport.model.diagnosis import Suggestion
 from snapreport.model.savings import Change, Saving
 from snapreport.units import format_bytes, format_count
@@ -66,7 +67,8 @@ def _peak_text(saving: Saving) -> str:
     match saving.change:
         case "site":
             return (
-                f"Begin with {saving.about}: without it the peak falls more than without any other."
+                f"Begin with {short_site(saving.about)}: without it the peak falls more than"
+                " without any other call site."
             )
         case "checkpointing":
             return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from snapreport.analyse.callsites import find_site_frames, site_text
+from snapreport.analyse.callsites import find_site_frames, short_site, site_text
 from snapreport.analyse.diagnosis.advice import advise_on_oom
 from snapreport.analyse.diagnosis.held_tables import categories_table, sites_table
 from snapreport.analyse.diagnosis.oom_words import make_room, oom_title, outside, remedies, why
@@ -56,7 +56,7 @@ def _finding(
 ) -> Finding:
     oom = ooms[-1]
     verdict = judge(tables, device, oom)
-    asked = f" It was asked for by {where}." if where else ""
+    asked = f" {short_site(where)} asked for it." if where else ""
     if len(ooms) > 1:
         asked += f" {format_count(len(ooms))} requests failed there; this is the last."
     view = View(step=oom.step, curve="allocated", event=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snapreport.analyse.callsites import short_site
 from snapreport.model.diagnosis import Suggestion
 from snapreport.model.verdict import OomVerdict
 from snapreport.units import format_bytes as size_text
@@ -160,7 +161,7 @@ def outside(verdict: OomVerdict) -> str:
 def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
     """Yield the least that the program could have done without."""
     for least in verdict.removals[:1]:
-        which = " and ".join(least.sites)
+        which = " and ".join(map(short_site, least.sites))
         yield Suggestion(
             f"Let {which} hold less: {size_text(least.bytes)} were live from there. Without them,"
             " and with all else in its place, the request would have been served.",

@@ -48,7 +48,7 @@ def test_a_request_that_fails_for_a_known_reason_gets_that_verdict(cause: str) -
     (finding,) = findings_of(made)
     assert (finding.code, finding.severity) == ("oom", "critical")
     assert finding.title.startswith("Out of memory: ")
-    assert "request  train.py:7" in finding.explanation
+    assert "request (train.py:7) asked for it." in finding.explanation
     assert finding.view is not None
     assert (finding.view.step, finding.view.event) == (found.step, True)
     assert all(each.frees or each.most or cause == "giant" for each in finding.suggestions)
@@ -168,6 +168,54 @@ def training(steps: int, **sizes: int) -> Simulator:
     run.build()
     run.train(steps)
     return made
+
+
+def test_rounding_is_offered_where_sizes_vary_and_what_it_costs_is_taken_off() -> None:
+    made = diseases.start()
+    diseases.at(made, "first")
+    for block in [made.malloc(80 * MIB) for _ in range(11)]:
+        made.free(block)
+    gone = []
+    for i in range(11):  # 30 MiB stays as it is, the others up to 31.25 become 32
+        diseases.at(made, "kept")
+        made.malloc(30 * MIB + i * 128 * KIB)
+        diseases.at(made, "freed")
+        gone.append(made.malloc(50 * MIB - i * 128 * KIB))
+    for block in gone:
+        made.free(block)
+    diseases.fail(made, 200 * MIB)
+    kept = [30 * MIB + i * 128 * KIB for i in range(11)]
+    free = 11 * 80 * MIB - sum(kept)
+    cost = sum(32 * MIB - size for size in kept[1:])
+    (finding,) = findings_of(made)
+    offered = [each for each in finding.suggestions if "roundup" in each.change]
+    assert [each.most for each in offered] == [free - cost]
+    (plain,) = findings_of(diseases.fragmented())
+    assert not any("roundup" in each.change for each in plain.suggestions)
+
+
+def test_a_request_while_a_graph_is_captured_cannot_use_what_is_cached() -> None:
+    made = diseases.start()
+    diseases.at(made, "first")
+    for block in [made.malloc(100 * MIB) for _ in range(8)]:
+        made.free(block)
+    made.allocators[0].begin_pool((1, 0))
+    diseases.at(made, "capture")
+    made.malloc(5 * MIB)
+    found = verdict_on(diseases.fail(made, 200 * MIB))
+    assert (found.cause, found.pool, found.locked) == ("locked", "private 1,0", 800 * MIB)
+    (finding,) = findings_of(made)
+    emptied = [each for each in finding.suggestions if "empty_cache" in each.change]
+    assert [each.frees for each in emptied] == [800 * MIB]
+    assert "private pool (1,0)" in finding.explanation
+
+
+def test_a_lone_failed_request_is_judged_by_the_final_state() -> None:
+    made = trace().event("oom", addr=None, size=64 * MIB, device_free=MIB)
+    made.segment("a", 20 * MIB, (5 * MIB, 5 * MIB, "live"))
+    (finding,) = findings_of(made)
+    assert (finding.code, finding.id) == ("oom", "oom")
+    assert {each.label: each.value for each in finding.evidence}["largest hole"] == 15 * MIB
 
 
 def test_the_peak_is_a_note_with_the_peaks_that_would_be_left() -> None:
