@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,26 @@ class Heap:
         # Where nothing tells the kind, the larger: what is said to go back does so for certain.
         page = np.where(self.kind == SMALL, SMALL_GRANULE, LARGE_GRANULE)
         return np.where(self.expandable, page, self.size)
+
+    @cached_property
+    def edges(self) -> tuple[NDArray[np.int64], ...]:
+        """What holes lie between, in address order: blocks, and marks at segments' ends.
+
+        Returns:
+            int64, shape (n_blocks + 2 * n_segments,): the block or -1, its segment, its first
+            address and the one behind it. A mark has no size, so an empty segment is a hole
+            between its own two.
+        """
+        n = len(self.address)
+        marks, none = np.arange(n, dtype=np.int64), np.full(n, -1, np.int64)
+        last = self.address + self.size
+        block = np.concatenate([none, np.arange(len(self.row), dtype=np.int64), none])
+        of = np.concatenate([marks, self.segment, marks])
+        begin = np.concatenate([self.address, self.start, last])
+        end = np.concatenate([self.address, self.start + self.bytes, last])
+        rank = np.repeat([0, 1, 2], [n, len(self.row), n])
+        order = np.lexsort((rank, begin, of))
+        return block[order], of[order], begin[order], end[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,18 +129,11 @@ def find_holes(heap: Heap, kept: NDArray[np.bool_] | None = None) -> Holes:
         heap: the segments and blocks.
         kept: bool, shape (n_blocks,): the blocks that count; None for all.
     """
-    some = slice(None) if kept is None else kept
-    segment, start, size = heap.segment[some], heap.start[some], heap.bytes[some]
-    # Between each block and the next, or its segment's edge. Segments have marks of no size at
-    # both of their ends, so an empty one is a hole between its own two marks.
-    n = len(heap.address)
-    marks = np.arange(n, dtype=np.int64)
-    of = np.concatenate([marks, segment, marks])
-    begin = np.concatenate([heap.address, start, heap.address + heap.size])
-    end = np.concatenate([heap.address, start + size, heap.address + heap.size])
-    rank = np.concatenate([np.zeros(n), np.ones(len(segment)), np.full(n, 2)])
-    order = np.lexsort((rank, begin, of))
-    of, begin, end = of[order], begin[order], end[order]
+    block, of, begin, end = heap.edges
+    if kept is not None:
+        # Marks are no blocks: -1 is the last place, which is always kept.
+        there = np.append(kept, True)[block]
+        of, begin, end = of[there], begin[there], end[there]
     gap = begin[1:] - end[:-1]
     free = np.flatnonzero((of[1:] == of[:-1]) & (gap > 0))
     return Holes(of[free], end[free] - heap.address[of[free]], gap[free])

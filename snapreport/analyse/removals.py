@@ -51,8 +51,9 @@ def find_removals(
     order = [i for i in np.argsort(-held, kind="stable").tolist() if held[i] and removable[i]]
 
     def serves(chosen: tuple[int, ...]) -> bool:
-        kept = ~np.isin(site, chosen)
-        return find_room(heap, request, kept).serves(device_free)
+        gone = np.zeros(len(names), np.bool_)
+        gone[list(chosen)] = True
+        return find_room(heap, request, ~gone[site]).serves(device_free)
 
     def sets(found: Sequence[tuple[int, ...]]) -> tuple[Removal, ...]:
         made = [
@@ -62,10 +63,16 @@ def find_removals(
         return tuple(sorted(made, key=lambda each: each.bytes)[:_SHOWN])
 
     tried = order[:_ALONE]
-    alone = [(i,) for i in tried if serves((i,))]
+    # What is free in any form, and the site's own: if that is too little there is no need to look.
+    free = int(heap.size.sum() - heap.bytes.sum()) + device_free
+    alone = [(i,) for i in tried if held[i] + free >= request.size and serves((i,))]
     if alone:
         return sets(alone), len(tried)
-    pairs = [pair for pair in combinations(order[:_PAIRED], 2) if serves(pair)]
+    pairs = [
+        pair
+        for pair in combinations(order[:_PAIRED], 2)
+        if held[list(pair)].sum() + free >= request.size and serves(pair)
+    ]
     if pairs:
         return sets(pairs), len(tried)
     return sets(_grown(order, serves)), len(tried)

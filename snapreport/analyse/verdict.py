@@ -30,7 +30,9 @@ _KINDS = {SMALL: "small", LARGE: "large"}
 
 
 def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict | None:
-    """Say why a request failed; None on a device without an allocator.
+    """Say why a request failed; None where what the allocator had is not known.
+
+    That is so without an allocator (profiler files), and where segment events are missing.
 
     The recording does not say for which pool a request was. It is taken to have been for the
     default one, unless that could have served it and the allocation before was in a private one.
@@ -40,7 +42,7 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
         device: the device's figures.
         oom: one of its failed requests.
     """
-    if oom.reserved is None:
+    if oom.reserved is None or oom.reserved < int(device.curves["active"][oom.step + 1]):
         return None
     history = device.history
     at = int(np.flatnonzero(history.other.step == oom.step)[0])

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from snapreport.analyse.callsites import find_site_frames, short_site, site_text
 from snapreport.analyse.diagnosis.advice import advise_on_oom
 from snapreport.analyse.diagnosis.held_tables import categories_table, sites_table
-from snapreport.analyse.diagnosis.oom_words import make_room, oom_title, outside, remedies, why
+from snapreport.analyse.diagnosis.oom_words import (
+    make_room,
+    oom_title,
+    out_of_memory,
+    outside,
+    remedies,
+    why,
+)
 from snapreport.analyse.savings import find_oom_savings
 from snapreport.analyse.verdict import judge
 from snapreport.model.diagnosis import Column, Figure, Finding, Table, View
@@ -68,8 +75,9 @@ def _finding(
         return Finding(
             "oom",
             "critical",
-            f"Out of memory: {format_bytes(oom.size)} asked for",
-            f"A request failed at step {format_count(oom.step)}.{asked}",
+            out_of_memory(oom.size, oom.device_free),
+            f"A request for memory failed at step {format_count(oom.step)}.{asked} Why is not"
+            " known: the recording does not show what the allocator had reserved.",
             subject=subject,
             tables=held,
             view=view,

@@ -11,14 +11,24 @@ from snapreport.units import format_bytes as size_text
 
 _CARDS = (6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
 """Memory of common cards in GiB: only to say what would follow from one of these sizes."""
+_THERE = ("fragmented", "locked", "waiting", "other-stream")
+"""Causes by which memory was there, only not for this request."""
+_TIGHT = 0.9
+"""With more than this part in use, a request that is served is soon followed by one that is not."""
 _NEAR = 0.9
 """A card of which PyTorch could have had less is not guessed at."""
 
 
 def oom_title(verdict: OomVerdict) -> str:
     """Say in one line what was asked for, and what there was."""
-    asked, free = size_text(verdict.size), size_text(verdict.device_free)
-    return f"Out of memory: {asked} asked for, {free} free on the device{_TITLES[verdict.cause]}"
+    return f"{out_of_memory(verdict.size, verdict.device_free)}{_TITLES[verdict.cause]}"
+
+
+def out_of_memory(size: int, device_free: int) -> str:
+    """Say in a few words what was asked for, and what the device had."""
+    return (
+        f"Out of memory: {size_text(size)} asked for, {size_text(device_free)} free on the device"
+    )
 
 
 _TITLES = {
@@ -39,6 +49,9 @@ def why(verdict: OomVerdict) -> str:
     text = _CAUSES[verdict.cause](verdict)
     if not verdict.alone and verdict.cause != "unclear":
         text += " That alone was not enough: other free memory that could not be used adds to it."
+    if verdict.cause in _THERE and verdict.allocated >= _TIGHT * verdict.ceiling:
+        share = verdict.allocated / verdict.ceiling
+        text += f" Even so {share:.0%} of all that PyTorch could have had was in use: little room."
     return text
 
 

@@ -210,6 +210,22 @@ def test_a_request_while_a_graph_is_captured_cannot_use_what_is_cached() -> None
     assert "private pool (1,0)" in finding.explanation
 
 
+def test_without_segment_events_no_cause_is_named() -> None:
+    made = trace().alloc("a", 8 * MIB)
+    made.event("oom", addr=None, size=64 * MIB, device_free=MIB).free("a")
+    (finding,) = findings_of(made)
+    assert finding.title == "Out of memory: 64.00 MiB asked for, 1.00 MiB free on the device"
+    assert "Why is not known" in finding.explanation
+    assert finding.suggestions == ()
+
+
+def test_what_an_earlier_failure_left_free_shows_what_others_took_since() -> None:
+    made = diseases.fail(diseases.start(), 1000 * MIB)
+    made.allocators[0].driver.take(300 * MIB)
+    found = verdict_on(diseases.fail(made, 700 * MIB))
+    assert (found.cause, found.foreign, found.missing) == ("foreign", 300 * MIB, 76 * MIB)
+
+
 def test_a_lone_failed_request_is_judged_by_the_final_state() -> None:
     made = trace().event("oom", addr=None, size=64 * MIB, device_free=MIB)
     made.segment("a", 20 * MIB, (5 * MIB, 5 * MIB, "live"))
@@ -274,3 +290,16 @@ def test_inference_mode_is_only_offered_where_nothing_of_a_backward_pass_is() ->
 
 def test_nothing_is_said_of_a_device_that_did_nothing() -> None:
     assert findings_of(trace()) == []
+
+
+def test_a_device_that_is_nearly_full_besides_is_said_to_be() -> None:
+    made = diseases.start()
+    for i in range(46):  # segments of 20 MiB with 1.5 free: 851 of 924 MiB are in use
+        diseases.at(made, f"site_{i % 4}")
+        made.malloc(9 * MIB + 256 * KIB)
+        made.malloc(9 * MIB + 256 * KIB)
+    (finding,) = findings_of(diseases.fail(made, 60 * MIB))
+    assert "in pieces: 69.00 MiB" in finding.explanation
+    assert "Even so 92% of all that PyTorch could have had was in use" in finding.explanation
+    (roomy,) = findings_of(diseases.fragmented())
+    assert "Even so" not in roomy.explanation
