@@ -15,7 +15,7 @@ import numpy as np
 from snapreport.analyse.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
 from snapreport.analyse.categories import category_of_stack, shows_training
 from snapreport.analyse.curves import live_at, sum_live
-from snapreport.analyse.heap import Heap, heap_at
+from snapreport.analyse.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
 from snapreport.analyse.request import Request
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings
 from snapreport.model.history import START, History
@@ -160,7 +160,9 @@ def _of_allocator(tables: History, device: DeviceFindings, verdict: OomVerdict) 
     short = verdict.missing - verdict.returnable
     if verdict.expandable or verdict.pieces < short:
         return
-    yield Saving("expandable", None, verdict.pieces)
+    in_pages = _from_pages(verdict)
+    if in_pages >= short:
+        yield Saving("expandable", None, in_pages)
     rules = split_rules(tables.settings)
     heap = heap_at(device.history, device.allocator.segments, tables.pools, verdict.step)
     request = Request(verdict.size, verdict.stream, rules)
@@ -172,6 +174,24 @@ def _of_allocator(tables: History, device: DeviceFindings, verdict: OomVerdict) 
         most = _from_rounding(device, heap, request, verdict.pieces)
         if most >= short:
             yield Saving("roundup", None, most)
+
+
+def _from_pages(verdict: OomVerdict) -> int:
+    """Return what would be free at the most if blocks lay side by side in pages.
+
+    Of the last page of each kind a part stays unused, and so it does behind the request.
+    """
+    own = [
+        each for each in verdict.pools if (each.pool, each.stream) == (verdict.pool, verdict.stream)
+    ]
+    free = -verdict.returnable
+    for kind, page in (("small", SMALL_GRANULE), ("large", LARGE_GRANULE)):
+        used = sum(each.allocated + each.pending for each in own if each.kind == kind)
+        asked = verdict.size if (verdict.size > SMALL_SIZE) == (kind == "large") else 0
+        pages = -(-(used + asked) // page) * page - asked
+        free += sum(each.reserved for each in own if each.kind == kind) - pages
+    # From here on to the request itself: the driver gives pages, not segments of its size.
+    return min(free + verdict.needed - verdict.size, verdict.pieces)
 
 
 def _best_split(heap: Heap, request: Request) -> tuple[int, int]:

@@ -133,8 +133,8 @@ def _oom_text(saving: Saving) -> str:
             )
         case "expandable":
             return (
-                f"Let segments grow and shrink page by page: {size} were free, but in pieces of"
-                " segments; pages that are wholly free could then serve any request of the stream."
+                f"Let segments grow and shrink page by page: up to {size} of what was free in pieces"
+                " could then have served this request, with the blocks side by side."
             )
         case "max-split":
             return (

@@ -72,7 +72,8 @@ def test_pieces_are_counted_with_the_largest_hole_and_who_splits_them() -> None:
     (finding,) = findings_of(made)
     assert {each.change: (each.frees, each.most) for each in finding.suggestions} == {
         "": (330 * MIB, None),
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True": (None, 550 * MIB),
+        # 330 MiB in use and 200 asked for take 27 pages of 20 MiB: 10 MiB stay unused.
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True": (None, 540 * MIB),
         "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64": (None, 550 * MIB),
     }
 
