@@ -133,8 +133,8 @@ def _oom_text(saving: Saving) -> str:
             )
         case "expandable":
             return (
-                f"Let segments grow and shrink page by page: up to {size} of what was free in pieces"
-                " could then have served this request, with the blocks side by side."
+                f"Let segments grow and shrink page by page: with blocks side by side, up to {size}"
+                " of what was free in pieces could have served this request."
             )
         case "max-split":
             return (

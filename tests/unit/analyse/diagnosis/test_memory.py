@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from simulator.allocator import OutOfMemoryError
@@ -304,3 +306,33 @@ def test_a_device_that_is_nearly_full_besides_is_said_to_be() -> None:
     assert "Even so 92% of all that PyTorch could have had was in use" in finding.explanation
     (roomy,) = findings_of(diseases.fragmented())
     assert "Even so" not in roomy.explanation
+
+
+def test_a_training_that_is_offered_expandable_segments_gets_further_with_them() -> None:
+    model = Transformer(layers=4, batch=6, length=300)
+
+    def train(capacity: int, expandable: bool) -> tuple[Simulator, int]:
+        made = Simulator(
+            AllocatorSettings(expandable_segments=expandable), capacity=capacity, others=100 * MIB
+        )
+        made.start_recording()
+        run = TrainingRun(made, model)
+        with suppress(OutOfMemoryError):
+            run.build()
+            run.train(3)
+        return made, len(made.allocators[0].lives)
+
+    offered = further = 0
+    for capacity in range(700, 2700, 60):
+        made, reached = train(capacity * MIB, expandable=False)
+        file = history_of(made.snapshot())
+        device = find(file).devices[0]
+        changes = [each.change for found in find_memory(file, device) for each in found.suggestions]
+        reached_with = train(capacity * MIB, expandable=True)[1]
+        if any("expandable_segments" in change for change in changes):
+            offered += 1
+            further += reached_with > reached
+        elif device.ooms and verdict_on(made).cause == "full":
+            assert reached_with == reached, "the setting would have helped"
+    assert offered >= 5
+    assert further == offered
