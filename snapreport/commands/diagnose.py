@@ -50,6 +50,7 @@ def diagnose(
         devices = [(each, each.diagnosis) for each in found.devices]
     from snapreport.reporters import diagnosis_text
     from snapreport.reporters.finding_words import diagnosis_as_json, finding_as_json, tally
+    from snapreport.reporters.plain_text import one_line
 
     if as_json:
         print_json(
@@ -64,10 +65,13 @@ def diagnose(
         )
         return
     page = new_page(full)
-    diagnosis_text.findings(page, found.warnings, full=True)
+    if found.warnings:
+        page.say(one_line(found.history.source.name))
+        diagnosis_text.findings(page, found.warnings, full=True)
     for each, diagnosis in devices:
         if each.history.events or len(each.history.allocations) or len(devices) == 1:
-            page.say()
+            if not page.empty:
+                page.say()
             page.say(f"{each.device}: {tally(diagnosis.findings)}")
             diagnosis_text.findings(page, diagnosis.findings, full=full)
             if diagnosis.silenced:

@@ -83,7 +83,7 @@ def _figures(page: Page, figures: Sequence[Figure]) -> None:
 
 def _table(page: Page, table: Table, most: int | None) -> None:
     page.say()
-    page.say(_INDENT + one_line(table.title))
+    _indented(page, one_line(table.title))
     shown = table.rows if most is None else table.rows[:most]
     lines = lay_out_columns(
         [column.title for column in table.columns],

@@ -37,6 +37,11 @@ class Page:
             legacy_windows=False,
         )
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was written yet."""
+        return not self._text.getvalue()
+
     def say(self, text: str = "") -> None:
         """Write a paragraph, broken where it is too long."""
         self._console.print(text)

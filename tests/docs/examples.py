@@ -22,6 +22,7 @@ SAMPLES = ROOT / "sample_snapshots"
 COPIES = {
     "snap.pickle": "training_step.pickle",
     "two_gpus.pickle": "three_devices.pickle",
+    "oom.pickle.gz": "out_of_memory.pickle.gz",
     "ring.pickle": "truncated_ring.pickle",
 }
 """What examples call the samples."""
