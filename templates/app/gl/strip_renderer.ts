@@ -2,13 +2,13 @@
 
 import type { Rgb } from "../lib/colours"
 import type { Raster } from "../lib/raster"
-import type { Window } from "../lib/window"
+import { around, common, type Window, within } from "../lib/window"
 import { makeProgram, makeTexture } from "./program"
-import { EDGE_SHADE, type Highlight, HOVERED, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
+import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 // The overlay is a texture, not a canvas on top: blending two canvases cost software GL a third of each frame.
 // Software GL also pays for every fetch and branch of every pixel, so that rasters are drawn as rectangles of just
-// the right size, and what brings a pinned strip out is a program of its own.
+// the right size, no pixel twice, and what brings a pinned strip out is a program of its own.
 
 // A rectangle of the canvas, in its fractions, and what part of a raster it shows, in texels.
 const VERTEX = `#version 300 es
@@ -42,6 +42,7 @@ const PLAIN = `${HEAD}
 void main() { put(background); }`
 
 // A raster's texel (x, y) is row x of column y: its pixels stand column after column.
+// The palette's first colour is the background's, so that no pixel branches.
 const STRIPS = `${HEAD}
 uniform usampler2D raster;
 uniform sampler2D palette;
@@ -49,13 +50,12 @@ uniform int hovered, pinned;
 void main() {
   ivec2 at = ivec2(inRaster).yx;
   uint pixel = texelFetch(raster, at, 0).r;
-  int id = int(pixel & 0x7fffffffu) - 1;
-  if (id < 0) { put(background); return; }
-  vec3 rgb = texelFetch(palette, ivec2(id & 2047, id >> 11), 0).rgb;
-  if (pixel > 0x7fffffffu) rgb *= ${EDGE_SHADE};
-  if (id == hovered) rgb = mix(rgb, vec3(1.0), ${HOVERED});
+  int place = int(pixel & 0x7fffffffu);
+  vec3 rgb = texelFetch(palette, ivec2(place & 2047, place >> 11), 0).rgb;
+  rgb *= pixel > 0x7fffffffu ? ${EDGE_SHADE} : 1.0;
+  rgb = place == hovered ? mix(rgb, vec3(1.0), ${HOVERED}) : rgb;
 #ifdef PINNED
-  if (id == pinned) {
+  if (place == pinned) {
     bool rim = false;
     for (int k = 0; k < 4; k++) {
       ivec2 beside = at + ivec2(k == 0 ? 1 : k == 1 ? -1 : 0, k == 2 ? 1 : k == 3 ? -1 : 0);
@@ -72,9 +72,6 @@ const ROW = 2048
 const RASTER = 0
 const PALETTE = 1
 const OVERLAY = 2
-
-/** A rectangle: left, bottom, right, top; y grows upwards. */
-type Rectangle = [number, number, number, number]
 
 /** A linked program and where its uniforms are. */
 interface Program {
@@ -152,62 +149,45 @@ export class StripRenderer implements StripPainter {
     this.bind(OVERLAY, "overlay")
     this.bind(PALETTE, "palette")
     const bottom = height - plot.top - plot.height
-    const around: Rectangle[] = [
-      [0, 0, width, bottom], [0, bottom + plot.height, width, height],
-      [0, bottom, plot.left, bottom + plot.height], [plot.left + plot.width, bottom, width, bottom + plot.height],
-    ]
-    const inside: Rectangle = [plot.left, bottom, plot.left + plot.width, bottom + plot.height]
-    for (const rectangle of around) this.plain(rectangle, this.page, overlay)
-    const covers = (raster: Raster | null) => raster && this.part(raster, window, inside).covers
-    if (!covers(this.detail)) {
-      if (!covers(this.base)) this.plain(inside, this.background, overlay)
-      if (this.base) this.strips("base", this.base, window, inside, highlight, overlay)
+    const inside = { x0: plot.left, x1: plot.left + plot.width, y0: bottom, y1: bottom + plot.height }
+    for (const margin of around(inside, { x0: 0, x1: width, y0: 0, y1: height })) this.plain(margin, this.page, overlay)
+    const place = (part: Window) => within(part, window, inside)
+    if (this.detail) this.strips("detail", this.detail, window, place, highlight, overlay)
+    // Each pixel is drawn once: the whole recording only where the detail does not reach.
+    for (const part of this.detail ? around(this.detail.window, window) : [window]) {
+      const { base } = this
+      for (const bare of base ? around(base.window, part) : [part]) this.plain(place(bare), this.background, overlay)
+      if (base) this.strips("base", base, part, place, highlight, overlay)
     }
-    if (this.detail) this.strips("detail", this.detail, window, inside, highlight, overlay)
   }
 
   clear(): void {
     this.base = this.detail = null
   }
 
-  /** The part of the plot that a raster covers, and which of its texels are there. */
-  private part({ window: of, width, height }: Raster, w: Window, [left, bottom, right, top]: Rectangle): { place: Rectangle; texels: Rectangle; covers: boolean } {
-    const [x0, x1] = [Math.max(w.x0, of.x0), Math.min(w.x1, of.x1)]
-    const [y0, y1] = [Math.max(w.y0, of.y0), Math.min(w.y1, of.y1)]
-    const toX = (x: number) => left + ((x - w.x0) / (w.x1 - w.x0)) * (right - left)
-    const toY = (y: number) => bottom + ((y - w.y0) / (w.y1 - w.y0)) * (top - bottom)
-    const texelX = (x: number) => ((x - of.x0) / (of.x1 - of.x0)) * width
-    const texelY = (y: number) => ((y - of.y0) / (of.y1 - of.y0)) * height
-    return {
-      place: [toX(x0), toY(y0), toX(x1), toY(y1)],
-      texels: [texelX(x0), texelY(y0), texelX(x1), texelY(y1)],
-      covers: x0 === w.x0 && x1 === w.x1 && y0 === w.y0 && y1 === w.y1,
-    }
-  }
-
-  private strips(name: "base" | "detail", raster: Raster, w: Window, inside: Rectangle, highlight: Highlight, overlay: boolean): void {
+  /** Draws what a raster shows of a part of the data. */
+  private strips(name: "base" | "detail", { window: of, width, height }: Raster, part: Window, place: (part: Window) => Window, highlight: Highlight, overlay: boolean): void {
     const { gl } = this
-    const { place, texels } = this.part(raster, w, inside)
-    if (place[2] <= place[0] || place[3] <= place[1]) return
+    const shown = common(of, part)
+    if (!shown) return
     const program = this.use(STRIPS, [overlay && "OVERLAY", highlight.pinned >= 0 && "PINNED"])
     this.bind(RASTER, name)
     gl.uniform1i(this.at(program, "raster"), RASTER)
     gl.uniform1i(this.at(program, "palette"), PALETTE)
-    gl.uniform1i(this.at(program, "hovered"), highlight.hovered)
-    gl.uniform1i(this.at(program, "pinned"), highlight.pinned)
-    this.rectangle(program, place, texels, this.background)
+    gl.uniform1i(this.at(program, "hovered"), highlight.hovered < 0 ? -1 : highlight.hovered + 1) // 0 is the background
+    gl.uniform1i(this.at(program, "pinned"), highlight.pinned + 1)
+    this.rectangle(program, place(shown), within(shown, of, { x0: 0, x1: width, y0: 0, y1: height }), this.background)
   }
 
-  private plain(place: Rectangle, colour: Rgb, overlay: boolean): void {
-    this.rectangle(this.use(PLAIN, [overlay && "OVERLAY"]), place, [0, 0, 0, 0], colour)
+  private plain(place: Window, colour: Rgb, overlay: boolean): void {
+    this.rectangle(this.use(PLAIN, [overlay && "OVERLAY"]), place, place, colour)
   }
 
-  private rectangle(program: Program, place: Rectangle, texels: Rectangle, background: Rgb): void {
+  private rectangle(program: Program, place: Window, texels: Window, background: Rgb): void {
     const { gl } = this
     const { width, height } = this.canvas
-    const [left, bottom, right, top] = place
-    gl.uniform4f(this.at(program, "place"), left / width, bottom / height, right / width, top / height)
-    gl.uniform4f(this.at(program, "texels"), ...texels)
+    gl.uniform4f(this.at(program, "place"), place.x0 / width, place.y0 / height, place.x1 / width, place.y1 / height)
+    gl.uniform4f(this.at(program, "texels"), texels.x0, texels.y0, texels.x1, texels.y1)
     gl.uniform3f(this.at(program, "background"), background[0] / 255, background[1] / 255, background[2] / 255)
     gl.uniform1i(this.at(program, "overlay"), OVERLAY)
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
@@ -263,10 +243,10 @@ export class StripRenderer implements StripPainter {
 
   private uploadPalette(): void {
     const { gl } = this
-    const rows = Math.max(Math.ceil(this.palette.length / ROW), 1)
-    const texels = new Uint32Array(rows * ROW)
-    texels.set(this.palette)
+    const texels = new Uint32Array(Math.ceil((this.palette.length + 1) / ROW) * ROW)
+    texels[0] = packed(this.background)
+    texels.set(this.palette, 1)
     gl.bindTexture(gl.TEXTURE_2D, this.textures.palette)
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, ROW, rows, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(texels.buffer))
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, ROW, texels.length / ROW, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(texels.buffer))
   }
 }

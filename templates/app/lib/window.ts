@@ -54,3 +54,32 @@ export function zoomed(w: Window, atX: number, atY: number, factorX: number, fac
 export function sameWindow(a: Window, b: Window): boolean {
   return a.x0 === b.x0 && a.x1 === b.x1 && a.y0 === b.y0 && a.y1 === b.y1
 }
+
+/** What two windows, or rectangles, have in common; null where that is nothing. */
+export function common(a: Window, b: Window): Window | null {
+  const [x0, x1] = [Math.max(a.x0, b.x0), Math.min(a.x1, b.x1)]
+  const [y0, y1] = [Math.max(a.y0, b.y0), Math.min(a.y1, b.y1)]
+  return x0 < x1 && y0 < y1 ? { x0, x1, y0, y1 } : null
+}
+
+/** The parts of a window that another does not cover: at most four, with that one's very edges. */
+export function around(covered: Window, whole: Window): Window[] {
+  const hole = common(covered, whole)
+  if (!hole) return [whole]
+  const { x0, x1, y0, y1 } = whole
+  return [
+    { x0, x1: hole.x0, y0, y1 }, { x0: hole.x1, x1, y0, y1 },
+    { ...hole, y0, y1: hole.y0 }, { ...hole, y0: hole.y1, y1 },
+  ].filter((part) => part.x0 < part.x1 && part.y0 < part.y1)
+}
+
+/** Where a part of a window lies in a rectangle that shows all of it. */
+export function within(part: Window, of: Window, rectangle: Window): Window {
+  const [x, y] = [rectangle.x1 - rectangle.x0, rectangle.y1 - rectangle.y0]
+  return {
+    x0: rectangle.x0 + ((part.x0 - of.x0) / (of.x1 - of.x0)) * x,
+    x1: rectangle.x0 + ((part.x1 - of.x0) / (of.x1 - of.x0)) * x,
+    y0: rectangle.y0 + ((part.y0 - of.y0) / (of.y1 - of.y0)) * y,
+    y1: rectangle.y0 + ((part.y1 - of.y0) / (of.y1 - of.y0)) * y,
+  }
+}
