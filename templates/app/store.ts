@@ -3,6 +3,7 @@
 import type { Curve } from "./lib/curves"
 import type { History } from "./lib/history"
 import type { Axis, Scale } from "./lib/scale"
+import { type StacksView, WHOLE_TREE } from "./lib/tree_model"
 import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/window"
 
 /** Allocations that a panel picked out; the timeline brings them out, too. */
@@ -48,6 +49,8 @@ export interface State {
   /** The open panel, and the text it searches for. */
   tab: string
   search: string
+  /** How the panel of call stacks shows them. */
+  stacks: StacksView
 }
 
 export class Store {
@@ -62,7 +65,7 @@ export class Store {
       window: wholeWindow(history.scale("steps").whole, history.ceiling), axis: "steps", curve,
       cursor: this.opening(curve), colouring, filtered: new Set(),
       hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
-      selection: null, ruler: null, tab: "stacks", search: "",
+      selection: null, ruler: null, tab: "stacks", search: "", stacks: WHOLE_TREE,
     }
   }
 

@@ -5,7 +5,7 @@ import { decodeLink, encodeLink, type Link } from "./link"
 test("a view comes back from its link", () => {
   const link: Link = {
     device: 1, axis: "time", window: [-0.5, 1234.25, 0, 5e9], curve: "requested", cursor: -1, colouring: "stage",
-    filtered: [0, 12], pinned: 3, ruler: [1, 2, 3, 4], tab: "stacks", search: "a=b&c, #ü</script>", selection: "lines:12",
+    filtered: [0, 12], pinned: 3, ruler: [1, 2, 3, 4], tab: "stacks", search: "a=b&c, #ü</script>", stacks: "flame", frames: "all", focus: 12, selection: "lines:12",
   }
   assert.deepEqual(decodeLink(`#${encodeLink(link)}`), link)
 })

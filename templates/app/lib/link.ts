@@ -15,13 +15,17 @@ export interface Link {
   ruler?: [number, number, number, number]
   tab?: string
   search?: string
+  /** How call stacks are shown: their order, which frames, and the node in focus. */
+  stacks?: string
+  frames?: string
+  focus?: number
   /** What is selected in which panel: `stacks:12`. */
   selection?: string
 }
 
 const KEYS: Record<keyof Link, string> = {
   device: "device", axis: "axis", window: "view", curve: "curve", cursor: "step", colouring: "colour", filtered: "without",
-  pinned: "allocation", oom: "oom", ruler: "ruler", tab: "tab", search: "search", selection: "selected",
+  pinned: "allocation", oom: "oom", ruler: "ruler", tab: "tab", search: "search", stacks: "stacks", frames: "frames", focus: "focus", selection: "selected",
 }
 
 /** A fragment without its `#`; `""` for a view of which nothing differs from the page's own. */
@@ -68,6 +72,7 @@ export function decodeLink(fragment: string): Link {
     window: four(KEYS.window), axis: values.get(KEYS.axis), curve: values.get(KEYS.curve), cursor: integer(KEYS.cursor),
     colouring: values.get(KEYS.colouring), filtered: numbers(KEYS.filtered)?.filter(Number.isInteger), pinned: integer(KEYS.pinned),
     oom: integer(KEYS.oom), ruler: four(KEYS.ruler), tab: values.get(KEYS.tab), search: values.get(KEYS.search),
+    stacks: values.get(KEYS.stacks), frames: values.get(KEYS.frames), focus: integer(KEYS.focus),
     selection: values.get(KEYS.selection),
   }
   for (const key of Object.keys(link) as (keyof Link)[]) if (link[key] === undefined) delete link[key]

@@ -2,7 +2,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import { deviceOf, stacksOf } from "./testing"
 import { ROOT } from "./tree"
-import { TreeModel } from "./tree_model"
+import { parseKey, TreeModel } from "./tree_model"
 
 const FILE = "/me/model.py"
 const STACKS = stacksOf([
@@ -95,14 +95,30 @@ test("revealing a node outside of the focus leaves the focus; one that holds not
   assert.ok(!tree.reveal(d))
 })
 
-test("a link's key leads back to its node in either direction", () => {
+test("a key names its tree and its node", () => {
   const tree = model()
   tree.turn("up", false)
   tree.expandAll()
-  const key = tree.keyOf(find(tree, "c"))
+  const named = parseKey(tree.keyOf(find(tree, "c")))!
+  assert.deepEqual([named.direction, named.folded], ["up", false])
+  const other = model().treeOf(named.direction, named.folded)
+  assert.equal(STACKS.strings[STACKS.frameName[other.frame[named.node]]], "c")
+  assert.equal(parseKey(model().keyOf(3))!.folded, true)
+  assert.deepEqual(["sideways-1", "down-", ""].map(parseKey), [null, null, null])
+})
+
+test("a link's focus stands alone, and leads back to everything", () => {
+  const tree = model()
+  tree.expandAll()
+  const top = find(tree, "a")
   const other = model()
-  const node = other.follow(key)
-  assert.equal(name(other, node), "c")
-  assert.deepEqual([other.direction, other.folded, other.rows.includes(node)], ["up", false, true])
-  assert.deepEqual(["down-99", "sideways-1", ""].map((text) => other.follow(text)), [-1, -1, -1])
+  other.adopt({ mode: "flame", folded: true, top })
+  assert.equal(name(other, other.top), "a")
+  assert.ok(other.back())
+  assert.equal(other.top, ROOT)
+  other.adopt({ mode: "up", folded: false, top: ROOT })
+  assert.deepEqual([other.direction, other.folded, other.canGoBack], ["up", false, false])
+  other.adopt({ mode: "down", folded: true, top })
+  other.adopt({ mode: "down", folded: true, top: ROOT })
+  assert.deepEqual([other.top, other.canGoBack], [ROOT, false])
 })

@@ -24,6 +24,32 @@ interface Side {
   chosen: number
 }
 
+export const STACK_MODES = ["down", "up", "flame"] as const
+export type StackMode = (typeof STACK_MODES)[number]
+
+/** What of the panel a link holds. */
+export interface StacksView {
+  mode: StackMode
+  /** Whether library-internal frames are hidden. */
+  folded: boolean
+  /** The node in focus; the root shows everything. */
+  top: number
+}
+
+/** What the panel opens with. */
+export const WHOLE_TREE: StacksView = { mode: "down", folded: true, top: ROOT }
+
+/** Which way the tree of a mode goes. */
+export function directionOf(mode: StackMode): Direction {
+  return mode === "up" ? "up" : "down"
+}
+
+/** The tree and the node that a key names; null for a key of no tree. */
+export function parseKey(key: string): { direction: Direction; folded: boolean; node: number } | null {
+  const named = /^(down|up)-(all-)?(\d+)$/.exec(key)
+  return named && { direction: named[1] as Direction, folded: !named[2], node: Number(named[3]) }
+}
+
 export class TreeModel {
   direction: Direction = "down"
   folded = true
@@ -79,6 +105,14 @@ export class TreeModel {
     this.folded = folded
     this.match = -1
     this.show(this.curve, this.step)
+  }
+
+  /** Shows the tree and the focus of a link. */
+  adopt({ mode, folded, top }: StacksView): void {
+    this.turn(directionOf(mode), folded)
+    if (top === this.top) return
+    this.side.back = top === ROOT ? [] : [ROOT]
+    this.setTop(top)
   }
 
   choose(node: number): void {
@@ -207,10 +241,19 @@ export class TreeModel {
   }
 
   private get side(): Side {
-    const key = `${this.direction}${this.folded}`
+    return this.sideOf(this.direction, this.folded)
+  }
+
+  /** A tree that need not be the one in sight. */
+  treeOf(direction: Direction, folded: boolean): CallTree {
+    return this.sideOf(direction, folded).tree
+  }
+
+  private sideOf(direction: Direction, folded: boolean): Side {
+    const key = `${direction}${folded}`
     let side = this.sides.get(key)
     if (!side) {
-      const tree = new CallTree(this.device, this.stacks, originsOf(this.device, this.stacks), this.direction, this.folded)
+      const tree = new CallTree(this.device, this.stacks, originsOf(this.device, this.stacks), direction, folded)
       side = { tree, open: new Set([ROOT]), touched: false, top: ROOT, back: [], chosen: -1 }
       this.sides.set(key, side)
     }
@@ -220,17 +263,5 @@ export class TreeModel {
   /** What names a node in a link: `down-12`, or `up-all-3` with internal frames. */
   keyOf(node: number): string {
     return `${this.direction}-${this.folded ? "" : "all-"}${node}`
-  }
-
-  /** Turns to the tree that a key names and reveals its node; -1 for a key of no node here. */
-  follow(key: string): number {
-    const named = /^(down|up)-(all-)?(\d+)$/.exec(key)
-    if (!named) return -1
-    this.turn(named[1] as Direction, !named[2])
-    const node = Number(named[3])
-    if (node >= this.tree.size) return -1
-    this.side.chosen = node
-    this.reveal(node)
-    return node
   }
 }

@@ -1,6 +1,9 @@
 /** Keeps the view in the page's address, and takes it from there. */
 
 import { decodeLink, encodeLink, type Link } from "../lib/link"
+import { originsOf } from "../lib/live"
+import { CallTree, ROOT } from "../lib/tree"
+import { directionOf, parseKey, STACK_MODES, type StacksView, WHOLE_TREE } from "../lib/tree_model"
 import { sameWindow } from "../lib/window"
 import type { State, Store } from "../store"
 
@@ -9,6 +12,8 @@ const WAIT_MS = 250
 /** The parts of the view that differ from what the page opens with. */
 export function linkOf(store: Store, device: number | undefined): Link {
   const { state: s, whole } = store
+  const selection = s.selection ? `${s.selection.panel}:${s.selection.key}` : undefined
+  const implied = impliedView(selection)
   return {
     device,
     axis: s.axis === "steps" ? undefined : s.axis,
@@ -22,8 +27,26 @@ export function linkOf(store: Store, device: number | undefined): Link {
     ruler: s.ruler ? [s.ruler.x0, s.ruler.y0, s.ruler.x1, s.ruler.y1] : undefined,
     tab: s.tab === "stacks" ? undefined : s.tab,
     search: s.search,
-    selection: s.selection ? `${s.selection.panel}:${s.selection.key}` : undefined,
+    stacks: s.stacks.mode === implied.mode ? undefined : s.stacks.mode,
+    frames: s.stacks.folded === implied.folded ? undefined : s.stacks.folded ? "folded" : "all",
+    focus: s.stacks.top === ROOT ? undefined : s.stacks.top,
+    selection,
   }
+}
+
+/** A selected call stack says which tree it is in, so that a link need not. */
+function impliedView(selection: string | undefined): StacksView {
+  const key = parseKey(selection?.replace(/^stacks:/, "") ?? "")
+  return key ? { mode: key.direction, folded: key.folded, top: ROOT } : WHOLE_TREE
+}
+
+function stacksView({ device, stacks }: Store["history"], link: Link): StacksView {
+  const implied = impliedView(link.selection)
+  const mode = STACK_MODES.find((each) => each === link.stacks) ?? implied.mode
+  const folded = link.frames === "all" ? false : link.frames === "folded" ? true : implied.folded
+  if (!link.focus || link.focus < 0) return { mode, folded, top: ROOT }
+  const { size } = new CallTree(device, stacks, originsOf(device, stacks), directionOf(mode), folded)
+  return { mode, folded, top: link.focus < size ? link.focus : ROOT }
 }
 
 /** Sets the whole view as a link says; what it leaves out, or does not fit this recording, is as the page opens. */
@@ -41,7 +64,7 @@ export function follow(store: Store, link: Link): void {
     pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
     selection: null,
     ruler: link.ruler ? { x0: link.ruler[0], y0: link.ruler[1], x1: link.ruler[2], y1: link.ruler[3] } : null,
-    tab: link.tab ?? "stacks", search: link.search ?? "",
+    tab: link.tab ?? "stacks", search: link.search ?? "", stacks: stacksView(store.history, link),
   }
   store.set(change)
 }

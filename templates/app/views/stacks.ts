@@ -2,18 +2,16 @@
 
 import { formatCount, formatExact, formatShare, plural } from "../lib/format"
 import { frameText } from "../lib/frames"
-import { ROOT } from "../lib/tree"
-import { TreeModel } from "../lib/tree_model"
-import type { State, Store } from "../store"
+import { type CallTree, ROOT } from "../lib/tree"
+import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } from "../lib/tree_model"
+import type { Selection, State, Store } from "../store"
 import { h, nameText, pathText } from "./dom"
 import { FlameView } from "./flame"
 import { amountText, frameLabel } from "./frames"
 import type { Panel } from "./panels"
 import { TreeList } from "./tree"
 
-type Mode = "down" | "up" | "flame"
-
-const MODES: [mode: Mode, label: string, title: string][] = [
+const MODES: [mode: StackMode, label: string, title: string][] = [
   ["down", "Top-down", "From the outermost function inwards"],
   ["up", "Bottom-up", "From the line that allocated, with its callers below it"],
   ["flame", "Flame", "Top-down as a picture: as wide as the bytes"],
@@ -39,7 +37,7 @@ export class StacksPanel implements Panel {
   private readonly narrow = h("button", {
     type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen),
   }, "Focus")
-  private mode: Mode = "down"
+  private mode: StackMode
   private frame = 0
   /** What is on the screen. */
   private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
@@ -47,7 +45,9 @@ export class StacksPanel implements Panel {
   constructor(private readonly store: Store) {
     const { history, state } = store
     this.model = new TreeModel(history.device, history.stacks)
+    this.mode = state.stacks.mode
     this.model.show(state.curve, state.cursor)
+    this.model.adopt(state.stacks)
     const actions = {
       select: (node: number) => this.pick(node),
       key: (event: KeyboardEvent, node: number) => this.key(event, node),
@@ -58,7 +58,7 @@ export class StacksPanel implements Panel {
     this.flame = new FlameView(history, this.model, actions)
     const group = `stacks-mode-${made++}`
     this.modes = MODES.map(([mode]) => h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }))
-    this.fold = h("input", { type: "checkbox", checked: true, change: () => this.turn(this.mode) })
+    this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.turn(this.mode) })
     this.input = h("input", {
       type: "search", placeholder: "Search functions and files", "aria-label": "Search functions and files", spellcheck: "false",
       title: "Part of a name or path, a glob (*.py) or a /regular expression/",
@@ -86,21 +86,42 @@ export class StacksPanel implements Panel {
     if (!before) return this.refresh()
     const { shown } = this
     if (shown && state.cursor === shown.cursor && state.curve === shown.curve && state.search === shown.search && state.pinned === shown.pinned
-      && state.selection === before.selection) return
+      && state.selection === before.selection && sameView(state.stacks, this.view)) return
     this.frame ||= requestAnimationFrame(() => this.refresh())
   }
 
   /** `key` is that of a selection made here. */
   select(key: string): void {
-    const node = this.model.follow(key)
-    if (node < 0) return
-    if (this.mode !== "flame" || this.model.direction === "up") this.mode = this.model.direction
-    this.place()
-    this.pick(node)
+    const { model } = this
+    const named = parseKey(key)
+    if (!named || named.node === ROOT) return
+    const { direction, folded, node } = named
+    const tree = model.treeOf(direction, folded)
+    if (node >= tree.size) return
+    this.adopt()
+    this.store.set({ selection: this.selectionOf(tree, node, key) })
+    if (direction !== model.direction || folded !== model.folded || !model.isUnder(node, model.top)) return
+    model.choose(node)
+    model.reveal(node)
     this.draw(node)
   }
 
-  private get view(): TreeList | FlameView {
+  /** What of the panel a link holds, as it is on the screen. */
+  private get view(): StacksView {
+    return { mode: this.mode, folded: this.model.folded, top: this.model.top }
+  }
+
+  /** Turns to what a link says; whether that is something else. */
+  private adopt(): boolean {
+    const { stacks } = this.store.state
+    if (sameView(stacks, this.view)) return false
+    this.mode = stacks.mode
+    this.model.adopt(stacks)
+    this.place()
+    return true
+  }
+
+  private get graph(): TreeList | FlameView {
     return this.mode === "flame" ? this.flame : this.tree
   }
 
@@ -110,6 +131,7 @@ export class StacksPanel implements Panel {
     this.frame = 0
     const { store, model, shown } = this
     const { cursor, curve, search, pinned, selection } = store.state
+    const asked = this.adopt() || !shown
     let reveal = -1
     if (!shown || shown.cursor !== cursor || shown.curve !== curve) model.show(curve, cursor)
     if (!shown || shown.search !== search) {
@@ -121,7 +143,8 @@ export class StacksPanel implements Panel {
     this.note.textContent = ""
     if (pinned >= 0) {
       const leaf = model.tree.leafOf(pinned)
-      if (shown?.pinned !== pinned && model.reveal(leaf)) {
+      // A focus that was asked for stays; else the pinned allocation leads out of it.
+      if (shown?.pinned !== pinned && (!asked || model.isUnder(leaf, model.top)) && model.reveal(leaf)) {
         reveal = leaf
         model.choose(leaf)
       }
@@ -140,12 +163,13 @@ export class StacksPanel implements Panel {
   private draw(reveal = -1): void {
     const { model, store } = this
     const { pinned } = store.state
-    this.view.mark(pinned < 0 ? -1 : model.tree.leafOf(pinned))
-    this.view.refresh()
-    if (reveal >= 0) this.view.reveal(reveal)
+    this.graph.mark(pinned < 0 ? -1 : model.tree.leafOf(pinned))
+    this.graph.refresh()
+    if (reveal >= 0) this.graph.reveal(reveal)
     this.say()
     this.tell()
     this.lead()
+    if (!sameView(store.state.stacks, this.view)) store.set({ stacks: this.view })
   }
 
   private say(): void {
@@ -194,18 +218,18 @@ export class StacksPanel implements Panel {
   }
 
   private pick(node: number): void {
-    const { model, store } = this
-    const { tree } = model
-    const selection = node === ROOT ? null : {
-      panel: "stacks", key: model.keyOf(node), label: frameLabel(store.history, tree.frame[node], tree.label(node)), rows: tree.rowsOf(node),
-    }
-    store.set({ selection })
+    const { model } = this
+    this.store.set({ selection: node === ROOT ? null : this.selectionOf(model.tree, node, model.keyOf(node)) })
     this.tell()
   }
 
-  private turn(mode: Mode): void {
+  private selectionOf(tree: CallTree, node: number, key: string): Selection {
+    return { panel: "stacks", key, label: frameLabel(this.store.history, tree.frame[node], tree.label(node)), rows: tree.rowsOf(node) }
+  }
+
+  private turn(mode: StackMode): void {
     this.mode = mode
-    this.model.turn(mode === "up" ? "up" : "down", this.fold.checked)
+    this.model.turn(directionOf(mode), this.fold.checked)
     this.place()
     this.draw(this.model.chosen)
   }
@@ -285,6 +309,10 @@ export class StacksPanel implements Panel {
   }
 }
 
+function sameView(a: StacksView, b: StacksView): boolean {
+  return a.mode === b.mode && a.folded === b.folded && a.top === b.top
+}
+
 function isLive(store: Store, allocation: number): boolean {
   const { device } = store.history
   const { cursor, curve } = store.state
@@ -296,7 +324,7 @@ const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all
 const FLAME_KEYS = [["\u2190 \u2191 \u2193 \u2192", "move"], ["Enter", "or a double click zooms in"], ["b", "goes back"]]
 const SEARCH_KEYS = [["/", "searches"], ["n N", "next, previous match"]]
 
-function hints(mode: Mode): Node[] {
+function hints(mode: StackMode): Node[] {
   return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>
     h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`))
 }

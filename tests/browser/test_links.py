@@ -1,0 +1,88 @@
+"""What a link holds of the panel of call stacks."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.builders import findings, training
+from tests.browser.conftest import Opener
+from tests.browser.listing import fragment
+from tests.browser.test_page import until
+from tests.browser.test_sharing import reopen
+from tests.browser.test_stacks import selected, tree_of
+
+pytestmark = pytest.mark.browser
+
+
+def _top_of_trail(page: Page) -> str:
+    return page.locator(".trail [aria-current]").inner_text()
+
+
+def test_mode_frames_and_focus_of_call_stacks_come_back(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    page.get_by_label("Hide library-internal frames").uncheck()
+    page.get_by_role("button", name="Expand all").click()
+    tree_of(page).locator(".view .row", has_text="layer").nth(2).click()
+    page.keyboard.press("f")
+    top = _top_of_trail(page)
+    page.get_by_text("Flame").click()
+    fragment(page, "stacks=flame")
+    fragment(page, "focus=")
+    again = reopen(opened, page.url)
+    expect(again.get_by_role("tree")).to_be_visible()
+    expect(again.get_by_label("Hide library-internal frames")).not_to_be_checked()
+    expect(again.locator(".trail [aria-current]")).to_have_text(top)
+    until(again, f"location.hash === {page.evaluate('location.hash')!r}")
+    again.get_by_role("button", name="Back", exact=False).first.click()
+    expect(again.locator(".trail")).to_be_hidden()
+    until(again, "!location.hash.includes('focus')")
+
+
+def test_going_back_shows_the_call_stacks_as_they_were(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    page.evaluate("location.hash = '#stacks=up'")
+    expect(page.get_by_label("Bottom-up")).to_be_checked()
+    page.evaluate("location.hash = '#stacks=flame&frames=all&focus=1'")
+    expect(page.get_by_role("radio", name="Flame")).to_be_checked()
+    expect(page.locator(".trail [aria-current]")).to_have_text("<module> train.py:7")
+    page.go_back()
+    expect(page.get_by_label("Bottom-up")).to_be_checked()
+    expect(page.get_by_label("Hide library-internal frames")).to_be_checked()
+    expect(page.locator(".trail")).to_be_hidden()
+    page.go_forward()
+    expect(page.get_by_role("radio", name="Flame")).to_be_checked()
+    page.go_back()
+    page.go_back()
+    expect(page.get_by_label("Top-down")).to_be_checked()
+
+
+def test_a_selection_of_one_order_and_the_sight_of_another_both_come_back(
+    open_page: Opener,
+) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    page.get_by_text("Bottom-up").click()
+    tree_of(page).locator(".view .row", has_text="forward").click()
+    fragment(page, "selected=stacks:up-")
+    assert "stacks=up&" not in page.url  # the selection says so
+    page.get_by_text("Top-down").click()
+    fragment(page, "stacks=down")
+    again = reopen(opened, page.url)
+    expect(again.get_by_label("Top-down")).to_be_checked()
+    until(again, f"location.hash === {page.evaluate('location.hash')!r}")
+    again.get_by_text("Bottom-up").click()
+    until(again, "!location.hash.includes('stacks=down')")
+
+
+def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    tree_of(page).locator(".view .row", has_text="layer").nth(2).click()
+    label = selected(page).locator(".frame").inner_text()
+    page.keyboard.press("f")
+    fragment(page, "focus=")
+    focus = page.url.split("focus=")[1].split("&")[0]
+    again = reopen(opened, f"{opened.path.as_uri()}#allocation=0&focus={focus}")
+    expect(again.locator(".trail [aria-current]")).to_have_text(label)
