@@ -1,11 +1,11 @@
-"""What a link holds of the panel of call stacks."""
+"""What a link holds of the panel of call stacks, and what becomes of links that do not fit."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.builders import findings, training
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import fragment
 from tests.browser.test_page import until
@@ -86,3 +86,38 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
     focus = page.url.split("focus=")[1].split("&")[0]
     again = reopen(opened, f"{opened.path.as_uri()}#allocation=0&focus={focus}")
     expect(again.locator(".trail [aria-current]")).to_have_text(label)
+
+
+@pytest.mark.parametrize(
+    ("typed", "left"),
+    [
+        ("colour=nothing&without=0", ""),
+        ("colour=pool", ""),  # one pool made all: the page offers no such colouring
+        ("colour=size&without=0,77,-1,1", "#colour=size&without=0,1"),
+        ("without=99", ""),
+        ("tab=nothing&search=layer", ""),
+        ("tab=lines&search=layer", "#tab=lines&search=layer"),
+        ("stacks=sideways&frames=some&focus=99999", ""),
+        ("stacks=flame&focus=-3", "#stacks=flame"),
+        ("selected=stacks:down-99999", ""),
+        ("selected=nothing:1", ""),
+        ("step=30&allocation=99&oom=1", "#step=30"),
+    ],
+)
+def test_the_address_shows_what_the_page_does(open_page: Opener, typed: str, left: str) -> None:
+    opened = open_page(findings(training()))
+    page = reopen(opened, f"{opened.path.as_uri()}#{typed}")
+    until(page, f"location.hash === {left!r}")
+
+
+def test_a_tab_that_this_recording_lacks_stays_out_of_the_address(open_page: Opener) -> None:
+    opened = open_page(findings(DeviceSpec([Row(MIB, 2, 50)])))
+    page = reopen(opened, f"{opened.path.as_uri()}#tab=stages")
+    expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
+    until(page, "location.hash === ''")
+
+
+def test_a_link_into_a_snapshot_without_a_history_is_followed(open_page: Opener) -> None:
+    opened = open_page(findings(DeviceSpec([Row(MIB)], events=1)))
+    page = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
+    expect(page.get_by_role("tab", name="Lines")).to_have_attribute("aria-selected", "true")

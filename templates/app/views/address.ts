@@ -1,11 +1,13 @@
 /** Keeps the view in the page's address, and takes it from there. */
 
+import { COLOURINGS, groupBy, whyPlain } from "../lib/grouping"
 import { decodeLink, encodeLink, type Link } from "../lib/link"
 import { originsOf } from "../lib/live"
 import { CallTree, ROOT } from "../lib/tree"
 import { directionOf, parseKey, STACK_MODES, type StacksView, WHOLE_TREE } from "../lib/tree_model"
 import { sameWindow } from "../lib/window"
 import type { State, Store } from "../store"
+import { tabsOf } from "./panels"
 
 const WAIT_MS = 250
 
@@ -34,6 +36,20 @@ export function linkOf(store: Store, device: number | undefined): Link {
   }
 }
 
+/** The colouring and the groups left out; groups of a colouring that the page does not offer mean nothing. */
+function colours({ history, colouring }: Store, link: Link): Pick<State, "colouring" | "filtered"> {
+  const wanted = link.colouring ?? colouring
+  const fits = wanted === colouring || COLOURINGS.some(([name]) => name === wanted && !whyPlain(history, name))
+  if (!fits) return { colouring, filtered: new Set() }
+  const { length } = link.filtered ? groupBy(history, wanted).groups : []
+  return { colouring: wanted, filtered: new Set(link.filtered?.filter((row) => row >= 0 && row < length)) }
+}
+
+/** The search is that of the tab. */
+function tabAndSearch({ history }: Store, { tab = "stacks", search = "" }: Link): Pick<State, "tab" | "search"> {
+  return tabsOf(history).some(({ id }) => id === tab) ? { tab, search } : { tab: "stacks", search: "" }
+}
+
 /** A selected call stack says which tree it is in, so that a link need not. */
 function impliedView(selection: string | undefined): StacksView {
   const key = parseKey(selection?.replace(/^stacks:/, "") ?? "")
@@ -59,12 +75,11 @@ export function follow(store: Store, link: Link): void {
   const change: Partial<State> = {
     window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.whole,
     cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
-    colouring: link.colouring ?? store.colouring,
-    filtered: new Set(link.filtered ?? []),
+    ...colours(store, link),
     pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
     selection: null,
     ruler: link.ruler ? { x0: link.ruler[0], y0: link.ruler[1], x1: link.ruler[2], y1: link.ruler[3] } : null,
-    tab: link.tab ?? "stacks", search: link.search ?? "", stacks: stacksView(store.history, link),
+    ...tabAndSearch(store, link), stacks: stacksView(store.history, link),
   }
   store.set(change)
 }

@@ -18,7 +18,7 @@ import { EventsPanel } from "./events"
 import { LinesPanel } from "./lines"
 import { LivePanel } from "./live"
 import { momentBar } from "./moment_bar"
-import { Panels, type Tab } from "./panels"
+import { Panels, type Tab, tabsOf } from "./panels"
 import { RecordingPanel } from "./recording"
 import { StagesPanel } from "./stages"
 import { StacksPanel } from "./stacks"
@@ -43,13 +43,13 @@ export class DevicePage {
     const { store } = this
     if (fresh) store.on(() => this.onView())
     performance.mark("history")
+    if (link) this.follow(link)
     const slot = this.article.querySelector(".stage-slot")
     if (!slot || store.history.device.count === 0) {
       // Without a history there is one state, and no time to draw it over.
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
-    if (link) this.follow(link)
     this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree before there is something to see.
@@ -121,15 +121,12 @@ export class DevicePage {
       this.showTimeline()
     })
     const sections = [...still.querySelectorAll("section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
-    const tabs: Tab[] = [
-      { id: "stacks", title: "Call stacks", make: () => new StacksPanel(store) },
-      { id: "lines", title: "Lines", make: () => new LinesPanel(store) },
-      { id: "live", title: "Allocations", make: () => new LivePanel(store) },
-    ]
-    if (store.history.device.summary.stages.length) tabs.push({ id: "stages", title: "Stages", make: () => new StagesPanel(store, zoomTo) })
-    tabs.push({ id: "allocator", title: "Allocator", make: () => new AllocatorPanel(store) })
-    if (store.history.device.events) tabs.push({ id: "events", title: "Events", make: () => new EventsPanel(store) })
-    return [...tabs, { id: "recording", title: "Recording", make: () => new RecordingPanel(sections) }]
+    const makers: Record<string, Tab["make"]> = {
+      stacks: () => new StacksPanel(store), lines: () => new LinesPanel(store), live: () => new LivePanel(store),
+      stages: () => new StagesPanel(store, zoomTo), allocator: () => new AllocatorPanel(store), events: () => new EventsPanel(store),
+      recording: () => new RecordingPanel(sections),
+    }
+    return tabsOf(store.history).map((tab) => ({ ...tab, make: makers[tab.id] }))
   }
 
   private asMarkdown(store: Store): string {

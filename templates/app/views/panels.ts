@@ -1,5 +1,6 @@
 /** The tabs below the timeline: one panel in sight at a time, made when it is first opened. */
 
+import type { History } from "../lib/history"
 import type { State, Store } from "../store"
 import { h } from "./dom"
 
@@ -10,6 +11,16 @@ export interface Panel {
   update(state: State, before: State | null): void
   /** Picks again what a link names; `key` is that of a `Selection` of this panel. */
   select?(key: string): void
+}
+
+/** What a recording can be seen as, in order; what it does not hold has no tab. */
+export function tabsOf({ device }: History): { id: string; title: string }[] {
+  const all: [id: string, title: string, there: boolean][] = [
+    ["stacks", "Call stacks", true], ["lines", "Lines", true], ["live", "Allocations", true],
+    ["stages", "Stages", device.summary.stages.length > 0], ["allocator", "Allocator", true],
+    ["events", "Events", device.events > 0], ["recording", "Recording", true],
+  ]
+  return all.filter(([, , there]) => there).map(([id, title]) => ({ id, title }))
 }
 
 /** A tab, and how its panel is made. */
