@@ -3,6 +3,7 @@
 import type { State, Store } from "../store"
 import { clampWindow, panned, sameWindow, zoomed } from "../lib/window"
 import { type Geometry, type Region, regionAt } from "./geometry"
+import { type KeyTarget, listenKeys } from "./keys"
 import type { Grip } from "./minimap"
 import type { Box } from "./overlay"
 
@@ -10,10 +11,9 @@ import type { Box } from "./overlay"
 export type Tool = "move" | "box" | "ruler"
 
 /** What the timeline does for its input; points are CSS pixels of the plot element. */
-export interface InputTarget {
+export interface InputTarget extends KeyTarget {
   geometry(): Geometry
   tool(): Tool
-  setTool(tool: Tool): void
   gripAt(x: number): Grip
   hoverAt(x: number, y: number): void
   clickAt(x: number, y: number): void
@@ -21,13 +21,6 @@ export interface InputTarget {
   showBox(box: Box | null): void
   /** Sets the cursor to the step drawn at a place. */
   scrubTo(x: number): void
-  stepBy(steps: number): void
-  /** Sets the cursor to where the pinned allocation is born, or ends. */
-  toEnd(which: "birth" | "death"): void
-  showPeak(): void
-  toggleRuler(): void
-  escape(): void
-  toggleHelp(): void
 }
 
 type DragKind = Tool | "scrub" | "map-left" | "map-right" | "map"
@@ -36,10 +29,9 @@ type Clicked = Pick<State, "cursor" | "pinned" | "pinnedOom">
 type Drag = { kind: DragKind; fromX: number; fromY: number; x: number; y: number; moved: boolean }
 
 const CLICK_PX = 4
-const PAN_STEP = 0.12
-const ZOOM_STEP = 0.75
 
-export function listen(element: HTMLElement, store: Store, target: InputTarget): void {
+/** `signal` ends it. */
+export function listen(element: HTMLElement, store: Store, target: InputTarget, signal: AbortSignal): void {
   const pointOf = (event: MouseEvent): Point => {
     const box = element.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
@@ -56,7 +48,6 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
   }
   const zoom = (at: Point, factorX: number, factorY: number) =>
     store.set({ window: zoomed(store.state.window, at.x, at.y, factorX, factorY) })
-  const reset = () => store.set({ window: store.whole })
   /** What a pixel of the map is worth on the axis. */
   const perMapPx = () => (store.scale.whole[1] - store.scale.whole[0]) / target.geometry().plotWidth
 
@@ -181,31 +172,7 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget):
 
   /** Keys zoom at the pointer, too; where there is none, at the middle. */
   const pointed = () => (pointer ? fraction(pointer) : { x: 0.5, y: 0.5 })
-  const keys: Record<string, () => void> = {
-    a: () => store.set({ window: panned(store.state.window, -PAN_STEP, 0) }),
-    d: () => store.set({ window: panned(store.state.window, PAN_STEP, 0) }),
-    w: () => store.set({ window: panned(store.state.window, 0, PAN_STEP) }),
-    s: () => store.set({ window: panned(store.state.window, 0, -PAN_STEP) }),
-    "+": () => zoom(pointed(), ZOOM_STEP, ZOOM_STEP),
-    "-": () => zoom(pointed(), 1 / ZOOM_STEP, 1 / ZOOM_STEP),
-    "0": reset,
-    "[": () => target.stepBy(-1),
-    "]": () => target.stepBy(1),
-    "{": () => target.toEnd("birth"),
-    "}": () => target.toEnd("death"),
-    p: () => target.showPeak(),
-    b: () => target.setTool(target.tool() === "box" ? "move" : "box"),
-    r: () => target.toggleRuler(),
-    escape: () => target.escape(),
-    "?": () => target.toggleHelp(),
-  }
-  Object.assign(keys, { arrowleft: keys.a, arrowright: keys.d, arrowup: keys.w, arrowdown: keys.s, "=": keys["+"] })
-  element.addEventListener("keydown", (event) => {
-    const action = keys[event.key.toLowerCase()]
-    if (!action || event.ctrlKey || event.metaKey || (event.altKey && !/[[\]{}?+-]/.test(event.key))) return
-    action()
-    event.preventDefault()
-  })
+  listenKeys(element, store, target, pointed, signal)
 }
 
 function kindOf(region: Region, grip: Grip | null, tool: Tool): DragKind {

@@ -58,7 +58,7 @@ export class StacksPanel implements Panel {
     this.flame = new FlameView(history, this.model, actions)
     const group = `stacks-mode-${made++}`
     this.modes = MODES.map(([mode]) => h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }))
-    this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.turn(this.mode) })
+    this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.hide(this.fold.checked) })
     this.input = h("input", {
       type: "search", placeholder: "Search functions and files", "aria-label": "Search functions and files", spellcheck: "false",
       title: "Part of a name or path, a glob (*.py) or a /regular expression/",
@@ -72,7 +72,7 @@ export class StacksPanel implements Panel {
         h("fieldset", { class: "segmented", "aria-label": "Order of the call stacks" },
           ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label)))),
         h("span", { class: "searching" }, this.input, this.steps, this.found),
-        h("label", { class: "check" }, this.fold, "Hide library-internal frames"),
+        h("label", { class: "check", title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
         h("div", { class: "buttons" },
           h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
           h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
@@ -229,7 +229,13 @@ export class StacksPanel implements Panel {
 
   private turn(mode: StackMode): void {
     this.mode = mode
-    this.model.turn(directionOf(mode), this.fold.checked)
+    this.model.turn(directionOf(mode), this.model.folded)
+    this.place()
+    this.draw(this.model.chosen)
+  }
+
+  private hide(folded: boolean): void {
+    this.model.turn(this.model.direction, folded)
     this.place()
     this.draw(this.model.chosen)
   }
@@ -297,6 +303,7 @@ export class StacksPanel implements Panel {
   private key(event: KeyboardEvent, node: number): boolean {
     const keys: Record<string, () => void> = {
       f: () => this.focus(node), b: () => this.back(), Backspace: () => this.back(),
+      h: () => this.hide(!this.model.folded),
       e: () => this.expandAll(), c: () => this.collapse(),
       n: () => this.next(1), N: () => this.next(-1), "/": () => this.input.focus(),
     }
@@ -322,7 +329,7 @@ function isLive(store: Store, allocation: number): boolean {
 
 const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all"], ["c", "collapses"], ["f", "focuses"], ["b", "goes back"]]
 const FLAME_KEYS = [["\u2190 \u2191 \u2193 \u2192", "move"], ["Enter", "or a double click zooms in"], ["b", "goes back"]]
-const SEARCH_KEYS = [["/", "searches"], ["n N", "next, previous match"]]
+const SEARCH_KEYS = [["h", "hides, shows library frames"], ["/", "searches"], ["n N", "next, previous match"]]
 
 function hints(mode: StackMode): Node[] {
   return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>

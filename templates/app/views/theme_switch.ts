@@ -2,25 +2,17 @@
 
 import { chooseTheme, isDark, onTheme } from "../lib/theme"
 import { h } from "./dom"
+import { keepSetting, keptSetting } from "./settings"
 
 const KEY = "snapreport-theme"
 
-/** The reader's choice is kept where the browser lets a file keep one. */
 export function themeSwitch(): HTMLElement {
-  try {
-    const kept = localStorage.getItem(KEY)
-    if (kept === "light" || kept === "dark") chooseTheme(kept)
-  } catch {
-    // no storage: the system's setting it is
-  }
+  const kept = keptSetting(KEY)
+  if (kept === "light" || kept === "dark") chooseTheme(kept) // else the system's setting
   const button = h("button", { type: "button", class: "theme", click: () => {
     const theme = isDark() ? "light" : "dark"
     chooseTheme(theme)
-    try {
-      localStorage.setItem(KEY, theme)
-    } catch {
-      // as above
-    }
+    keepSetting(KEY, theme)
   } })
   const say = () => {
     button.textContent = isDark() ? "\u2600" : "\u263e"

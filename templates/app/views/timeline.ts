@@ -14,7 +14,7 @@ import type { RasterClient } from "../worker/client"
 import { details, oomDetails } from "./details"
 import { h } from "./dom"
 import { type Geometry, layOut, plotPx, regionAt } from "./geometry"
-import { helpDialog } from "./help"
+import { Help } from "./help"
 import { listen, type Tool } from "./input"
 import { Legend } from "./legend"
 import { Minimap } from "./minimap"
@@ -36,7 +36,7 @@ export class Timeline {
   /** Where the strips are, for tests and pointers; the canvas reaches further. */
   private readonly strips = h("div", { class: "strips" })
   private readonly live = h("p", { class: "hidden", "aria-live": "polite" })
-  private readonly help = helpDialog()
+  private readonly help: Help
   private readonly tooltip = new Tooltip()
   private readonly toolbar: Toolbar
   private readonly legend: Legend
@@ -46,6 +46,7 @@ export class Timeline {
   private readonly map: Minimap
   private readonly resizing = new ResizeObserver(() => this.resize())
   private readonly stopTheme: () => void
+  private readonly listening = new AbortController()
   private theme!: Theme
   private grouping!: Grouping
   private colours: Uint8Array = new Uint8Array(0)
@@ -71,19 +72,20 @@ export class Timeline {
     private readonly onFirstPicture: () => void,
   ) {
     const { history } = store
+    this.help = new Help(history)
     this.plot = h("div", {
       class: "plot", tabindex: 0, role: "application", "aria-roledescription": "memory timeline",
       "aria-label": `Timeline of ${history.device.id}. Arrow keys move, plus and minus zoom, brackets step the cursor, P goes to the peak, question mark lists the keys.`,
     }, surface.canvas, this.strips, this.tooltip.element)
     this.side = h("aside", { class: "side", "aria-label": "Selection" })
     this.toolbar = new Toolbar(store, {
-      showPeak: () => this.showPeak(), showHelp: () => this.toggleHelp(), setTool: (tool) => this.setTool(tool),
+      showPeak: () => this.showPeak(), showHelp: () => this.help.toggle(), setTool: (tool) => this.setTool(tool),
       save: (kind) => this.save(kind),
     })
     this.element = h("div", { class: "live" },
       this.toolbar.element,
       surface.note && h("p", { class: "note" }, surface.note),
-      h("div", { class: "panes" }, this.plot, this.side), this.live, this.help)
+      h("div", { class: "panes" }, this.plot, this.side), this.live, this.help.element)
     // Without a graphics card, plain painting is twice as fast as emulating one.
     this.pen = this.lines.getContext("2d", { willReadFrequently: surface.painter.software })!
     this.overlay = new Overlay(history)
@@ -111,6 +113,7 @@ export class Timeline {
     this.freed = true
     this.resizing.disconnect()
     this.stopTheme()
+    this.listening.abort()
     cancelAnimationFrame(this.frame)
     this.element.remove()
   }
@@ -173,7 +176,7 @@ export class Timeline {
     listen(this.plot, store, {
       geometry: () => this.geometry,
       tool: () => this.tool,
-      setTool: (tool) => this.setTool(tool),
+      toggleBox: () => this.setTool(this.tool === "box" ? "move" : "box"),
       gripAt: (x) => this.map.gripAt(this.geometry, store.scale, store.state.window, x),
       hoverAt: (x, y) => this.hoverAt(x, y),
       clickAt: (x, y) => this.clickAt(x, y),
@@ -198,8 +201,8 @@ export class Timeline {
         this.rulerFollows = false
         store.set({ pinned: -1, pinnedOom: -1, chosenGroup: -1, hovered: -1, hoveredGroup: -1, ruler: null, selection: null })
       },
-      toggleHelp: () => this.toggleHelp(),
-    })
+      toggleHelp: () => this.help.toggle(),
+    }, this.listening.signal)
   }
 
   private setTool(tool: Tool): void {
@@ -442,11 +445,6 @@ export class Timeline {
     const peak = history.at(state.curve, cursor)
     const { y0, y1 } = peak > w.y0 && peak < w.y1 ? w : whole
     this.store.set({ cursor, window: { y0, y1, x0: middle - half, x1: middle + half } })
-  }
-
-  private toggleHelp(): void {
-    if (this.help.open) this.help.close()
-    else this.help.showModal()
   }
 
   private save(kind: "png" | "svg"): void {

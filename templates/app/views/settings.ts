@@ -1,0 +1,17 @@
+/** The reader's choices, kept where the browser lets a file keep some. */
+
+export function keptSetting(key: string): string | null {
+  try {
+    return localStorage.getItem(key)
+  } catch {
+    return null // no storage: as the page opens
+  }
+}
+
+export function keepSetting(key: string, value: string): void {
+  try {
+    localStorage.setItem(key, value)
+  } catch {
+    // as above
+  }
+}

@@ -1,0 +1,144 @@
+"""The timeline's keys without its focus, where they must stay silent, and the list of all keys."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
+from tests.browser.conftest import Opener
+from tests.browser.listing import frames
+from tests.browser.test_sharing import violations
+from tests.browser.test_stacks import tree_of
+from tests.browser.timeline_tools import view, window
+
+pytestmark = pytest.mark.browser
+
+
+def _focused(page: Page) -> str:
+    name: str = page.evaluate("document.activeElement.tagName")
+    return name
+
+
+def test_the_timelines_keys_work_while_nothing_has_the_focus(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    assert _focused(page) == "BODY"
+    whole = window(page)
+    page.keyboard.press("+")
+    closer = window(page)
+    assert closer["x1"] - closer["x0"] < whole["x1"] - whole["x0"]
+    page.keyboard.press("d")
+    assert window(page)["x0"] > closer["x0"]
+    page.keyboard.press("0")
+    assert window(page) == whole
+    step = int(page.get_by_label("Step", exact=True).input_value())
+    page.keyboard.press("[")
+    assert view(page)["step"] == str(step - 1)
+    page.locator(".answer").click()  # a click beside all controls focuses the main part
+    assert _focused(page) == "MAIN"
+    page.keyboard.press("]")
+    assert "step" not in view(page)  # the peak again
+    page.keyboard.press("?")
+    expect(page.locator("dialog.help")).to_be_visible()
+
+
+def test_without_the_focus_up_and_down_scroll_the_page(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    page.keyboard.press("+")
+    before = window(page)
+    page.keyboard.press("ArrowDown")
+    frames(page)
+    assert window(page) == before
+    page.locator(".plot").focus()
+    page.keyboard.press("ArrowUp")
+    assert window(page) != before
+
+
+def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
+    open_page: Opener,
+) -> None:
+    page = open_page(findings(training())).page
+    before = view(page), window(page)
+    box = page.get_by_role("searchbox")
+    box.fill("")
+    box.press_sequentially("wasd+0p[]")
+    assert page.locator("dialog.help").is_hidden()
+    box.fill("")
+    tree_of(page).focus()
+    for key in "wasd+0p[]":
+        page.keyboard.press(key)
+    page.get_by_role("tab", name="Call stacks").focus()
+    page.keyboard.press("d")
+    assert (view(page), window(page)) == before
+
+
+def test_a_hidden_devices_timeline_hears_no_keys(open_page: Opener) -> None:
+    other = DeviceSpec([Row(MIB, 2, 50), Row(2 * MIB, 60, 70)], ordinal=1)
+    page = open_page(findings(training(), other)).page
+    page.locator(".switch a").nth(1).click()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("]")
+    assert view(page) == {"device": "1", "step": "61"}
+    page.locator(".switch a").nth(0).click()
+    page.evaluate("document.activeElement.blur()")
+    assert "step" not in view(page)
+    page.keyboard.press("]")
+    assert view(page) == {"step": "51"}
+
+
+def test_the_keys_without_focus_can_be_turned_off_for_good(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    page.keyboard.press("?")
+    page.get_by_label("without the focus", exact=False).uncheck()
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    for again in (False, True):
+        if again:
+            page.reload()
+            page.wait_for_selector("html[data-complete]")
+        before = window(page)
+        page.keyboard.press("+")
+        assert window(page) == before
+        page.locator(".plot").focus()
+        page.keyboard.press("+")
+        assert window(page) != before
+
+
+def test_the_list_of_keys_names_those_of_each_panel_there_is(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    tree_of(page).focus()
+    page.keyboard.press("?")
+    titles = page.locator("dialog.help h3")
+    stages = [title for title in titles.all_inner_texts() if title == "In stages"]
+    assert stages == ["In stages"]
+    stacks = page.locator("dialog.help section", has_text="In call stacks")
+    for key in ("E and C", "F and B", "H", "/", "N and Shift N"):
+        expect(stacks.locator("dt", has_text=key).first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog.help")).to_be_hidden()
+    plain = open_page(findings(DeviceSpec([Row(MIB, 2, 50)], allocator=False))).page
+    plain.keyboard.press("?")
+    shown = plain.locator("dialog.help h3").all_inner_texts()
+    assert "In call stacks" in shown
+    assert not {"In stages", "In the allocator"} & set(shown)
+
+
+def test_h_hides_and_shows_library_frames_in_the_tree_and_the_flame_graph(
+    open_page: Opener,
+) -> None:
+    page = open_page(findings(training())).page
+    box = page.get_by_label("Hide library-internal frames")
+    tree_of(page).focus()
+    page.keyboard.press("h")
+    expect(box).not_to_be_checked()
+    page.get_by_text("Flame").click()
+    page.get_by_role("tree").get_by_role("treeitem").first.focus()
+    page.keyboard.press("h")
+    expect(box).to_be_checked()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_list_of_keys_keeps_nobody_out(open_page: Opener, scheme: str) -> None:
+    page = open_page(findings(training()), color_scheme=scheme).page
+    page.keyboard.press("?")
+    assert violations(page, "dialog.help") == []
