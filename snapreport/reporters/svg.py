@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.findings import DeviceFindings
+from snapreport.reporters.svg_marks import Band, Mark, point_marks, stage_bands, step_ticks
 from snapreport.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ WIDTH, HEIGHT = 1000, 260
 
 _COLUMNS = 500
 _TICKS = 4
+_ROOM = 1.2
+"""Of the highest value: room for a label above it."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ class CurvePicture:
     requested: str
     reserved: str
     """Empty where no allocator reserves memory."""
-    peak_x: float
-    peak_y: float
     ticks: tuple[tuple[float, str], ...]
     """Height in the picture and label of each line across it."""
     last_step: str
+    steps: tuple[tuple[float, str, str], ...]
+    """Place in percent, label and anchor of each mark along it."""
+    bands: tuple[Band, ...]
+    all_stages: bool
+    """Whether ``bands`` has every level of stages."""
+    marks: tuple[Mark, ...]
 
 
 def draw_curves(device: DeviceFindings) -> CurvePicture:
@@ -42,13 +49,11 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
     allocated, requested = device.curves["allocated"], device.curves["requested"]
     reserved = device.curves.get("reserved")
     highest = max(int(c.max()) for c in device.curves.values()) or 1
-    top = highest * 1.06
+    top = highest * _ROOM
+    bands, all_stages = stage_bands(device.stages, events)
 
     def y(value: int) -> float:
         return round(HEIGHT * (1 - value / top), 1)
-
-    def x(step: int) -> float:
-        return round(WIDTH * (step + 1.5) / (events + 1), 1)
 
     def line(curve: NDArray[np.int64]) -> str:
         width = WIDTH / len(maxima(curve))
@@ -61,10 +66,12 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         allocated=f"{line(allocated)}V{HEIGHT}H0Z",
         requested=line(requested),
         reserved="" if reserved is None else line(reserved),
-        peak_x=x(device.peak.step),
-        peak_y=y(device.peak.allocated),
         ticks=tuple((y(value), format_bytes(value)) for value in round_values(highest)),
         last_step=format_count(max(events - 1, 0)),
+        steps=step_ticks(events),
+        bands=bands,
+        all_stages=all_stages,
+        marks=point_marks(device, top),
     )
 
 

@@ -138,7 +138,15 @@ def test_the_switch_turns_the_colours_and_is_remembered(open_page: Opener) -> No
 def test_paper_has_the_summary_the_picture_and_the_tables(open_page: Opener) -> None:
     page = open_page(findings(training()), color_scheme="dark").page
     page.emulate_media(media="print")
-    for part in (".headline", ".static svg", "section.sites", "section.stages", "section.facts"):
+    for part in (
+        ".headline",
+        ".still-curves",
+        ".static .bands",
+        ".still-marks text.peak",
+        "section.sites",
+        "section.stages",
+        "section.facts",
+    ):
         expect(page.locator(part).first).to_be_visible()
     for part in (".live", ".panels", ".moment", ".theme"):
         expect(page.locator(part).first).to_be_hidden()

@@ -15,7 +15,6 @@ import pytest
 from snapreport.model.findings import Findings
 from snapreport.reporters.html import HtmlReporter
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.svg import draw_curves
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
@@ -135,11 +134,3 @@ def test_a_device_without_a_trace_renders(spec: DeviceSpec) -> None:
 
 def test_equal_findings_give_equal_pages() -> None:
     assert render(findings(training())) == render(findings(training()))
-
-
-def test_the_still_picture_keeps_a_one_step_peak() -> None:
-    rows = [Row(MIB), Row(9 * MIB, 4000, 4001)]
-    picture = draw_curves(findings(DeviceSpec(rows, events=10_000)).devices[0])
-    heights = [float(y) for y in re.findall(r"V([\d.]+)", picture.requested)]
-    assert min(heights) == picture.peak_y
-    assert picture.peak_x == pytest.approx(400.1, abs=0.2)
