@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
+from snapreport.reporters.composition import Part, reserved_parts
 from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
 from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
@@ -41,8 +42,8 @@ class DevicePage:
     findings: DeviceFindings
     figures: tuple[Figure, ...]
     """The headline first."""
-    bar: tuple[tuple[str, float, str], ...]
-    """Parts of reserved memory at the peak: kind, percent, label."""
+    bar: tuple[Part, ...]
+    """Parts of reserved memory at the peak."""
     span: str
     picture: CurvePicture
     moment: str
@@ -149,7 +150,7 @@ def _device_page(place: int, device: DeviceFindings) -> DevicePage:
     return DevicePage(
         findings=device,
         figures=_figures(peak, device.peaks["allocated"].width, device.recorded, moment),
-        bar=_bar(peak),
+        bar=reserved_parts(device),
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
@@ -223,21 +224,6 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
             if peak.active > peak.allocated
             else ()
         ),
-    )
-
-
-def _bar(peak: Amounts) -> tuple[tuple[str, float, str], ...]:
-    if not peak.reserved or peak.inactive is None or peak.fragmentation is None:
-        return ()
-    parts = (
-        ("requested", peak.requested, "requested"),
-        ("slack", peak.slack, "slack"),
-        ("fragmentation", peak.fragmentation, "inactive, fragmented"),
-        ("returnable", peak.inactive - peak.fragmentation, "inactive, returnable"),
-    )
-    return tuple(
-        (kind, round(100 * max(size, 0) / peak.reserved, 3), f"{label} {format_bytes(size)}")
-        for kind, size, label in parts
     )
 
 
