@@ -154,6 +154,35 @@ def test_paper_has_the_summary_the_picture_and_the_tables(open_page: Opener) -> 
     assert colour == "rgb(255, 255, 255)"
 
 
+def test_paper_has_every_devices_summary_each_on_a_page_of_its_own(open_page: Opener) -> None:
+    small = DeviceSpec([Row(MIB, 2, 50, ((HOSTILE, "/me/a.py", 1),))], ordinal=1)
+    found = findings(training(), small, DeviceSpec([Row(2 * MIB, 1, 9)], ordinal=2))
+    page = open_page(found).page
+    page.locator(".switch a").nth(1).click()
+    names = page.locator(".device-name")
+    expect(names.first).to_be_hidden()
+    page.emulate_media(media="print")
+    expect(names).to_have_text([str(device.device) for device in found.devices])
+    for place, device in enumerate(found.devices):
+        article = page.locator(f"#device-{place}")
+        expect(article.locator(".headline")).to_contain_text(format_bytes(device.peak.allocated))
+        for part in (
+            ".device-name",
+            ".composition",
+            ".still-curves",
+            ".still-marks circle",
+            ".sites",
+        ):
+            expect(article.locator(part).first).to_be_visible()
+        expect(article.locator(".sites tbody tr")).to_have_count(len(device.sites))
+        expect(article.locator(".facts").first).to_be_visible(visible=place == 1)  # the open one
+        expect(article.locator(".live:visible, .panels:visible")).to_have_count(0)
+    assert page.pdf().count(b"/Type /Page\n") >= 3
+    page.emulate_media(media="screen")
+    for place in range(3):
+        expect(page.locator(f"#device-{place}")).to_be_visible(visible=place == 1)
+
+
 def test_stages_are_grouped_and_lead_into_the_timeline(open_page: Opener) -> None:
     found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
     stages = found.devices[0].stages
