@@ -41,8 +41,14 @@ const FLAME: Key[] = [
   ["Home", "to the top"],
   ["F, B, H, / and N", "as in call stacks"],
 ]
-const SEARCHED: Key[] = [["/", "search"], ["Esc", "clear the selection"]]
-const STAGES: Key[] = [["\u2192 and \u2190", "open and close repeated stages"], ["Enter, double-click", "the same"]]
+const SEARCHED: Key[] = [
+  ["/", "search"],
+  ["Esc", "clear the selection"],
+]
+const STAGES: Key[] = [
+  ["\u2192 and \u2190", "open and close repeated stages"],
+  ["Enter, double-click", "the same"],
+]
 const ALLOCATOR: Key[] = [
   ["\u2190 and \u2192", "in the map: the block before or after"],
   ["\u2191 and \u2193", "in the map: the segment before or after"],
@@ -50,7 +56,10 @@ const ALLOCATOR: Key[] = [
   ["Enter", "pin the block's allocation"],
   ["Arrows, Page Up, Page Down", "in the chart of fragmentation: move the cursor"],
 ]
-const TABS: Key[] = [["\u2190 and \u2192", "the tab before or after"], ["Home, End", "the first, the last tab"]]
+const TABS: Key[] = [
+  ["\u2190 and \u2192", "the tab before or after"],
+  ["Home, End", "the first, the last tab"],
+]
 
 export class Help {
   readonly element = h("dialog", { class: "help", "aria-labelledby": "help-title" })
