@@ -5,7 +5,7 @@ import { clampWindow, panned, sameWindow, zoomed } from "../lib/window"
 import { type Geometry, type Region, regionAt } from "./geometry"
 import { type KeyTarget, listenKeys } from "./keys"
 import type { Grip } from "./minimap"
-import type { Box } from "./overlay"
+import type { Box } from "./scene"
 
 /** What dragging the plot does. */
 export type Tool = "move" | "box" | "ruler"

@@ -5,7 +5,7 @@ import { outline } from "../lib/outline"
 import type { Scale } from "../lib/scale"
 import type { Window } from "../lib/window"
 import type { Geometry } from "./geometry"
-import { type Scene, traceLine } from "./overlay"
+import { type Scene, traceLine } from "./scene"
 import { type Pen, penOf } from "./pen"
 
 /** What of the box a point holds. */

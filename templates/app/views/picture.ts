@@ -7,9 +7,10 @@ import type { Raster } from "../lib/raster"
 import { stripPaths } from "../lib/runs"
 import { h } from "./dom"
 import type { Geometry } from "./geometry"
-import type { Overlay, Scene } from "./overlay"
+import type { Overlay } from "./overlay"
 import { type Pen, penOf } from "./pen"
 import { drawLegend, legendHeight, type PictureLegend } from "./picture_legend"
+import type { Scene } from "./scene"
 import { SvgPen } from "./svg_pen"
 
 export interface PictureParts {
