@@ -18,6 +18,7 @@ import { EventsPanel } from "./events"
 import { LinesPanel } from "./lines"
 import { LivePanel } from "./live"
 import { momentBar } from "./moment_bar"
+import { zoomToStage } from "./moves"
 import { Panels, type Tab, tabsOf } from "./panels"
 import { RecordingPanel } from "./recording"
 import { StagesPanel } from "./stages"
@@ -117,7 +118,7 @@ export class DevicePage {
 
   private tabs(store: Store, still: Element): Tab[] {
     const zoomTo = this.timeline && ((stage: number) => {
-      this.timeline?.zoomToStage(stage)
+      zoomToStage(store, stage)
       this.showTimeline()
     })
     const sections = [...still.querySelectorAll("section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)

@@ -1,47 +1,43 @@
-/** The timeline: strips, overlay, tooltip and side panel of one device. */
+/** The timeline of one device: has its strips painted and its overlay drawn, and tells its parts what changed. */
 
-import { packed } from "../gl/strip_painter"
 import type { Surface } from "../gl/surface"
 import { bandRows } from "../lib/bands"
-import { cssColour, groupColours, type Rgb } from "../lib/colours"
+import { groupColours } from "../lib/colours"
 import { stripsOf } from "../lib/curves"
 import { groupBy, type Grouping } from "../lib/grouping"
-import { ID, NO_STEP, type Raster } from "../lib/raster"
+import type { Raster } from "../lib/raster"
 import { onTheme, readTheme, type Theme } from "../lib/theme"
 import { sameWindow } from "../lib/window"
 import type { State, Store } from "../store"
 import type { RasterClient } from "../worker/client"
-import { details, oomDetails } from "./details"
 import { h } from "./dom"
-import { type Geometry, layOut, plotPx, regionAt } from "./geometry"
+import { type Geometry, layOut, plotPx } from "./geometry"
 import { Help } from "./help"
 import { listen, type Tool } from "./input"
-import { Legend } from "./legend"
 import { Minimap } from "./minimap"
+import { showPeak } from "./moves"
 import { Overlay } from "./overlay"
+import { palette } from "./palette"
 import { penOf } from "./pen"
 import { savePicture } from "./picture"
 import { pictureLegend } from "./picture_legend"
+import { Pointing } from "./pointing"
 import { rulerText } from "./ruler"
 import type { Box, Scene } from "./scene"
+import { Side } from "./side"
 import { Toolbar } from "./toolbar"
-import { allocationTip, markTip, oomTip, stageTip, Tooltip } from "./tooltip"
-
-/** How much of their colour strips keep that are not brought out. */
-const DIMMED = 0.2
 
 /** Works in CSS pixels; rasters and canvases in device pixels, names ending in Px. */
 export class Timeline {
   readonly element: HTMLElement
   private readonly plot: HTMLElement
-  private readonly side: HTMLElement
+  private readonly side: Side
+  private readonly pointing: Pointing
   /** Where the strips are, for tests and pointers; the canvas reaches further. */
   private readonly strips = h("div", { class: "strips" })
   private readonly live = h("p", { class: "hidden", "aria-live": "polite" })
   private readonly help: Help
-  private readonly tooltip = new Tooltip()
   private readonly toolbar: Toolbar
-  private readonly legend: Legend
   private readonly lines = document.createElement("canvas")
   private readonly pen: CanvasRenderingContext2D
   private readonly overlay: Overlay
@@ -78,21 +74,24 @@ export class Timeline {
     this.plot = h("div", {
       class: "plot", tabindex: 0, role: "application", "aria-roledescription": "memory timeline",
       "aria-label": `Timeline of ${history.device.id}. Arrow keys move, plus and minus zoom, brackets step the cursor, P goes to the peak, question mark lists the keys.`,
-    }, surface.canvas, this.strips, this.tooltip.element)
-    this.side = h("aside", { class: "side", "aria-label": "Selection" })
+    }, surface.canvas, this.strips)
+    this.side = new Side(store, (text) => (this.live.textContent = text), () => this.plot.focus({ preventScroll: true }))
     this.toolbar = new Toolbar(store, {
-      showPeak: () => this.showPeak(), showHelp: () => this.help.toggle(), setTool: (tool) => this.setTool(tool),
+      showPeak: () => showPeak(store), showHelp: () => this.help.toggle(), setTool: (tool) => this.setTool(tool),
       save: (kind) => this.save(kind),
     })
     this.element = h("div", { class: "live" },
       this.toolbar.element,
       surface.note && h("p", { class: "note" }, surface.note),
-      h("div", { class: "panes" }, this.plot, this.side), this.live, this.help.element)
+      h("div", { class: "panes" }, this.plot, this.side.element), this.live, this.help.element)
     // Without a graphics card, plain painting is twice as fast as emulating one.
     this.pen = this.lines.getContext("2d", { willReadFrequently: surface.painter.software })!
     this.overlay = new Overlay(history)
     this.map = new Minimap(history)
-    this.legend = new Legend(store)
+    this.pointing = new Pointing(store, this.plot, this.overlay, this.map, () => {
+      const { geometry, raster, grouping, colours } = this
+      return { geometry, raster, grouping, colours }
+    })
     surface.painter.clear()
     surface.painter.onRestored = () => this.redraw()
     client.onRaster = (raster) => this.receive(raster)
@@ -138,41 +137,6 @@ export class Timeline {
     return copy.getImageData(0, 0, width, height)
   }
 
-  /** The allocation under a point, or -1; looks into the last raster, whatever window that was for. */
-  pick(x: number, y: number): number {
-    const { geometry: g, raster } = this
-    const w = this.store.state.window
-    const inY = 1 - (y - g.top) / g.plotHeight
-    if (!raster || inY < 0 || inY >= 1) return -1
-    const of = raster.window
-    const column = this.columnAt(x)
-    const row = Math.floor(((w.y0 + inY * (w.y1 - w.y0) - of.y0) / (of.y1 - of.y0)) * raster.height)
-    if (column < 0 || row < 0 || row >= raster.height) return -1
-    return (raster.ids[column * raster.height + row] & ID) - 1
-  }
-
-  /** The last raster's column under a place, or -1. */
-  private columnAt(x: number): number {
-    const { geometry: g, raster } = this
-    const inX = (x - g.left) / g.plotWidth
-    if (!raster || inX < 0 || inX >= 1) return -1
-    const w = this.store.state.window
-    const of = raster.window
-    const column = Math.floor(((w.x0 + inX * (w.x1 - w.x0) - of.x0) / (of.x1 - of.x0)) * raster.width)
-    return column < raster.width ? column : -1
-  }
-
-  /** The step that is drawn at a place: that of the most bytes in its pixel column. */
-  private stepAt(x: number): number {
-    const { geometry: g } = this
-    const column = this.columnAt(x)
-    const drawn = column < 0 ? NO_STEP : this.raster!.steps[column]
-    if (drawn !== NO_STEP) return drawn
-    const w = this.store.state.window
-    const inX = Math.min(Math.max((x - g.left) / g.plotWidth, 0), 1)
-    return this.store.scale.stepAt(w.x0 + inX * (w.x1 - w.x0))
-  }
-
   private listen(): void {
     const { store } = this
     listen(this.plot, store, {
@@ -180,23 +144,23 @@ export class Timeline {
       tool: () => this.tool,
       toggleBox: () => this.setTool(this.tool === "box" ? "move" : "box"),
       gripAt: (x) => this.map.gripAt(this.geometry, store.scale, store.state.window, x),
-      hoverAt: (x, y) => this.hoverAt(x, y),
-      clickAt: (x, y) => this.clickAt(x, y),
-      leave: () => this.hover(-1),
+      hoverAt: (x, y) => this.pointing.hoverAt(x, y),
+      clickAt: (x, y) => this.pointing.clickAt(x, y),
+      leave: () => this.pointing.leave(),
       showBox: (box) => {
         if (box === this.box) return
         this.box = box
         if (!box && this.tool === "box") this.setTool("move")
         this.redrawOverlay()
       },
-      scrubTo: (x) => store.set({ cursor: this.stepAt(x) }),
+      scrubTo: (x) => store.set({ cursor: this.pointing.stepAt(x) }),
       stepBy: (steps) => store.goTo(store.state.cursor + steps),
       toEnd: (which) => {
         const { device } = store.history
         const { pinned } = store.state
         if (pinned >= 0) store.goTo(which === "birth" ? device.allocStep[pinned] : device.freeRequestedStep[pinned])
       },
-      showPeak: () => this.showPeak(),
+      showPeak: () => showPeak(store),
       toggleRuler: () => this.toggleRuler(),
       escape: () => {
         this.setTool("move")
@@ -264,7 +228,7 @@ export class Timeline {
   private changed(state: State, before: State): void {
     if (this.freed || state === before) return
     const differs = (...names: (keyof State)[]) => names.some((name) => state[name] !== before[name])
-    if (differs("colouring", "curve", "axis", "window")) this.tooltip.hide() // what lies under the pointer has changed
+    if (differs("colouring", "curve", "axis", "window")) this.pointing.hideTip() // what lies under the pointer has changed
     if (differs("colouring")) this.regroup()
     if (this.rulerFollows && differs("cursor") && state.ruler) return this.stretchRuler(state)
     if (differs("curve", "axis", "filtered")) {
@@ -365,88 +329,13 @@ export class Timeline {
     }
     // The list beside it can wait for the first picture.
     const side = this.stale.side && this.raster !== null
-    if (side) this.showSide()
+    if (side) this.side.show(this.grouping, this.colours, this.theme.dark)
     this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
     painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
   }
 
-  /** The colour of each allocation, pale where it is not among what is brought out. */
   private palette(): Uint32Array {
-    const { state } = this.store
-    const { ofAllocation, groups } = this.grouping
-    const group = state.hoveredGroup >= 0 ? state.hoveredGroup : state.chosenGroup
-    const rows = state.hoveredGroup < 0 ? state.selection?.rows : undefined
-    const [bright, dim] = [new Uint32Array(groups.length), new Uint32Array(groups.length)]
-    groups.forEach((_, row) => {
-      const rgb = [...this.colours.subarray(row * 4, row * 4 + 3)] as Rgb
-      bright[row] = packed(rgb)
-      dim[row] = packed(rgb.map((channel, c) => this.theme.background[c] + (channel - this.theme.background[c]) * DIMMED) as Rgb)
-    })
-    const out = new Uint32Array(ofAllocation.length)
-    for (let i = 0; i < out.length; i++) {
-      const row = ofAllocation[i]
-      out[i] = (group < 0 || row === group) && (!rows || rows[i]) ? bright[row] : dim[row]
-    }
-    return out
-  }
-
-  private hoverAt(x: number, y: number): void {
-    const { geometry: g, overlay } = this
-    const { history, state, scale } = this.store
-    const region = regionAt(g, x, y)
-    const oom = region === "plot" ? overlay.oomAt(x, y) : -1
-    const stage = region === "bands" ? overlay.stageAt(g, x, y) : -1
-    const mark = region === "rug" ? overlay.markAt(g, x) : null
-    const grip = region === "map" ? this.map.gripAt(g, scale, state.window, x) : ""
-    this.plot.dataset.over = oom >= 0 || stage >= 0 ? "target" : grip || region
-    this.hover(region === "plot" && oom < 0 ? this.pick(x, y) : -1)
-    const { hovered } = this.store.state
-    if (oom >= 0) this.tooltip.show(oomTip(history, oom), x, y, g)
-    else if (stage >= 0) this.tooltip.show(stageTip(history.device.summary.stages, stage), x, y, g)
-    else if (mark) this.tooltip.show(markTip(history.device, mark), x, y, g)
-    else if (hovered >= 0) {
-      const row = this.grouping.ofAllocation[hovered]
-      const group = this.grouping.colouring === "site" ? "" : this.grouping.groups[row].label
-      this.tooltip.show(allocationTip(history, hovered, cssColour(this.colours, row), group), x, y, g)
-    }
-  }
-
-  private hover(allocation: number): void {
-    this.tooltip.hide()
-    if (allocation !== this.store.state.hovered) this.store.set({ hovered: allocation })
-  }
-
-  private clickAt(x: number, y: number): void {
-    const { store, geometry: g } = this
-    const region = regionAt(g, x, y)
-    const stage = region === "bands" ? this.overlay.stageAt(g, x, y) : -1
-    const oom = region === "plot" ? this.overlay.oomAt(x, y) : -1
-    const mark = region === "rug" ? this.overlay.markAt(g, x) : null
-    if (oom >= 0) store.pinOom(oom)
-    else if (stage >= 0) this.zoomToStage(stage)
-    else if (mark) store.set({ cursor: store.history.device.eventStep[mark.first] })
-    else if (region === "plot") store.set({ cursor: this.stepAt(x), pinned: this.pick(x, y), pinnedOom: -1 })
-  }
-
-  /** Shows the steps of a stage with a little on each side. */
-  zoomToStage(stage: number): void {
-    const { start_step, end_step } = this.store.history.device.summary.stages[stage]
-    const { scale, whole } = this.store
-    const [from, to] = [scale.xOf(start_step), scale.xOf(Math.max(end_step, start_step))]
-    const margin = Math.max((to - from) * 0.04, 2)
-    this.store.set({ window: { ...whole, x0: from - margin, x1: to + margin } })
-  }
-
-  /** Brings the cursor to the peak, and the peak to the middle, at a tenth of the recording or closer. */
-  private showPeak(): void {
-    const { whole, history, state, scale } = this.store
-    const cursor = history.peakStep[state.curve]
-    const w = state.window
-    const half = Math.min(w.x1 - w.x0, (whole.x1 - whole.x0) / 10) / 2
-    const middle = (scale.xOf(cursor) + scale.endOf(cursor)) / 2
-    const peak = history.at(state.curve, cursor)
-    const { y0, y1 } = peak > w.y0 && peak < w.y1 ? w : whole
-    this.store.set({ cursor, window: { y0, y1, x0: middle - half, x1: middle + half } })
+    return palette(this.store.state, this.grouping, this.colours, this.theme.background)
   }
 
   private save(kind: "png" | "svg"): void {
@@ -455,29 +344,5 @@ export class Timeline {
       title: this.title, scene: this.scene(), overlay: new Overlay(this.store.history),
       raster: this.raster, palette: this.palette(), legend: pictureLegend(this.store, this.grouping, this.colours),
     })
-  }
-
-  private showSide(): void {
-    const { history, state } = this.store
-    const unpin = () => {
-      this.store.pin(-1)
-      this.plot.focus({ preventScroll: true })
-    }
-    const key = state.pinnedOom >= 0 ? `oom ${state.pinnedOom}` : state.pinned >= 0 ? `${this.grouping.colouring} ${state.pinned} ${this.theme.dark}` : ""
-    if (key && key === this.side.dataset.shows) return
-    const fresh = key !== this.side.dataset.shows
-    this.side.dataset.shows = key
-    if (state.pinnedOom >= 0) {
-      this.side.replaceChildren(oomDetails(history, state.pinnedOom, (oom) => this.store.pinOom(oom), unpin))
-      this.live.textContent = oomTip(history, state.pinnedOom).textContent
-    } else if (state.pinned < 0) {
-      this.legend.update(this.grouping, this.colours)
-      if (this.side.firstChild !== this.legend.element) this.side.replaceChildren(this.legend.element)
-    } else {
-      const colour = cssColour(this.colours, this.grouping.ofAllocation[state.pinned])
-      this.side.replaceChildren(details(history, state.pinned, colour, unpin))
-      this.live.textContent = allocationTip(history, state.pinned, "", "").textContent
-    }
-    if (fresh) this.side.scrollTop = 0
   }
 }
