@@ -233,9 +233,7 @@ def convert_and_warn(
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
     with collector_off():
         history = load(source, progress=progress).history
-        warnings = [
-            {"code": each.code, "text": each.explanation} for each in find_warnings(history)
-        ]
+        warnings = [{"code": each.code, "text": each.paragraph} for each in find_warnings(history)]
         with write_atomically(target, force) as out:
             write_bundle(history, out, warnings, progress)
     return target, [each["text"] for each in warnings]

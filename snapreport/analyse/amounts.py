@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.curves import Curves, live_at, time_at
-from snapreport.analyse.segment_replay import segments_at
+from snapreport.analyse.reserved_parts import fill_segments
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
 from snapreport.model.segment_lives import SegmentLives
@@ -60,14 +60,5 @@ def find_fragmentation(history: DeviceHistory, lives: SegmentLives, step: int) -
     ``empty_cache()`` can give back segments without one; of these only whole free pages of
     expandable ones.
     """
-    rows = segments_at(lives, step)
-    if not len(rows):
-        return 0
-    address, size = lives.address[rows], lives.size[rows]
-    live = live_at(history, step, "active")
-    blocks = history.allocations.addr[live]
-    row = np.searchsorted(address, blocks, side="right") - 1
-    inside = (row >= 0) & (blocks < address[row] + size[row])
-    used = np.zeros(len(address), np.int64)
-    np.add.at(used, row[inside], history.allocations.block_size[live][inside])
+    size, used = fill_segments(history, lives, step)
     return int((size - used)[used > 0].sum())

@@ -62,11 +62,16 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
     return kinds
 
 
+def is_native_file(filename: str) -> bool:
+    """Say whether frames of a file are C++; generated code such as ``<string>`` is Python."""
+    return _NATIVE_FILE.search(filename) is not None and not filename.startswith("<")
+
+
 def _classify_file(filename: str) -> int:
     # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open.
-    if _NATIVE_FILE.search(filename):
-        return LIBRARY if filename.startswith("<") else NATIVE
-    return LIBRARY if _LIBRARY_FILE.search(filename) else OUTSIDE
+    if is_native_file(filename):
+        return NATIVE
+    return LIBRARY if filename.startswith("<") or _LIBRARY_FILE.search(filename) else OUTSIDE
 
 
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.answer import write_answer
 from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
 from snapreport.analyse.calltree import find_call_tree
+from snapreport.analyse.capture import recorded
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.diagnosis import diagnose
@@ -20,7 +21,7 @@ from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.statistics import allocation_statistics, curve_statistics
-from snapreport.analyse.warnings import device_warnings, file_warnings, recorded
+from snapreport.analyse.warnings import device_warnings, file_warnings
 from snapreport.model.diagnosis import silence
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History

@@ -31,8 +31,8 @@ def find_warnings(history: History) -> list[Finding]:
         for warning in device_warnings(device, history, curves, ooms, closing, peaks["allocated"]):
             if warning.code == "nothing-allocated" and len(history.devices) > 1:
                 continue
-            text = f"{device.device}: {warning.explanation}" if several else warning.explanation
-            found.append(replace(warning, explanation=text))
+            title = f"{device.device}: {warning.title}" if several else warning.title
+            found.append(replace(warning, title=title))
     return found
 
 

@@ -163,6 +163,11 @@ class Finding:
             return self.code
         return f"{self.code}/{blake2b(self.subject.encode(), digest_size=3).hexdigest()}"
 
+    @property
+    def paragraph(self) -> str:
+        """Title and explanation in one, for a list of plain texts."""
+        return f"{self.title}. {self.explanation}"
+
     def is_named_by(self, name: str) -> bool:
         """Say whether an id, a code or a topic names this finding."""
         return name in (self.id, self.code, self.topic)

@@ -34,7 +34,7 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "layout": history.layout,
         "settings": findings.settings,
         "warnings": [
-            {"code": warning.code, "text": warning.explanation} for warning in findings.warnings
+            {"code": warning.code, "text": warning.paragraph} for warning in findings.warnings
         ],
         "default": findings.default,
         "devices": [_device(device) for device in findings.devices],
@@ -67,7 +67,7 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "sizes": asdict(device.sizes),
         "answer": device.answer,
         "warnings": [
-            {"code": warning.code, "text": warning.explanation} for warning in device.warnings
+            {"code": warning.code, "text": warning.paragraph} for warning in device.warnings
         ],
         "diagnosis": diagnosis_as_json(device.diagnosis),
         "sites": [

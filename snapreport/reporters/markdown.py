@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.diagnosis_markdown import diagnosis_lines
+from snapreport.reporters.diagnosis_markdown import diagnosis_lines, finding_lines
 from snapreport.reporters.figures import (
     AMOUNT_HEADINGS,
     amount,
@@ -79,9 +79,7 @@ def _notes(notes: str, room: int) -> bytes:
 def _report(findings: Findings, room: _Room) -> Iterator[str]:
     yield f"## GPU memory: {escaped(findings.title)}"
     yield ""
-    for warning in findings.warnings:
-        yield f"> ⚠️ {escaped(warning.explanation)}"
-        yield ""
+    yield from finding_lines(findings.warnings)
     default = findings.devices[findings.default] if findings.devices else None
     if len(findings.devices) > 1:
         yield from _devices_table(findings.devices)

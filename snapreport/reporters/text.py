@@ -54,7 +54,7 @@ class TextReporter:
         )
         console.print(one_line(findings.title))
         for warning in findings.warnings:
-            console.print(f"! {one_line(warning.explanation)}")
+            console.print(f"! {one_line(warning.paragraph)}")
         shown = [
             device
             for device in findings.devices

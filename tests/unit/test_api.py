@@ -107,11 +107,11 @@ def test_a_manifest_has_every_warning_of_the_findings(
         manifest = orjson.loads(archive.read("manifest.json"))
     findings = snapreport.load(samples / name).findings()
     several = sum(bool(device.history.events) for device in findings.devices) > 1
-    expected = [(warning.code, warning.explanation) for warning in findings.warnings]
+    expected = [(warning.code, warning.paragraph) for warning in findings.warnings]
     for device in findings.devices:
         before = f"{device.device}: " if several else ""
         expected += [
-            (warning.code, before + warning.explanation)
+            (warning.code, before + warning.paragraph)
             for warning in device.warnings
             if warning.code != "nothing-allocated" or len(findings.devices) == 1
         ]

@@ -9,11 +9,11 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 
 
-def find_trust(tables: History, device: DeviceFindings) -> Iterator[Finding]:
-    """Yield the findings.
+def find_trust(_tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield the findings: those that a bundle's manifest has, too.
 
     Args:
-        tables: the file.
+        _tables: the file.
         device: the device's figures.
     """
     # A failed request has a verdict of its own.

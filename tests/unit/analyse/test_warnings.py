@@ -73,17 +73,17 @@ def test_a_ring_of_one_event_is_no_history() -> None:
 def test_an_out_of_memory_error_is_told_with_its_figures() -> None:
     builder = sound().event("oom", addr=None, size=MIB, device_free=3 * MIB)
     (warning,) = find(builder.file()).devices[0].warnings
-    assert "step 5" in warning.explanation
-    assert "1.00 MiB" in warning.explanation
-    assert "3.00 MiB" in warning.explanation
-    assert "4.00 MiB" in warning.explanation
+    assert "step 5" in warning.paragraph
+    assert "1.00 MiB" in warning.paragraph
+    assert "3.00 MiB" in warning.paragraph
+    assert "4.00 MiB" in warning.paragraph
 
 
 def test_missing_stacks_are_told_with_their_share() -> None:
     builder = sound().alloc(BASE + 8 * MIB, 2 * MIB).free(BASE + 8 * MIB)
     (warning,) = find(builder.file()).devices[0].warnings
     assert warning.code == "missing-stacks"
-    assert "25%" in warning.explanation  # 2 of 4 + 2 + 2 MiB
+    assert "25%" in warning.paragraph  # 2 of 4 + 2 + 2 MiB
 
 
 def test_events_without_times_are_told() -> None:
@@ -98,7 +98,7 @@ def test_unknown_keys_are_named() -> None:
     snapshot = sound().snapshot() | {"brand_new": 1}
     (warning,) = find(history_of(snapshot)).warnings
     assert warning.code == "unknown-keys"
-    assert "brand_new" in warning.explanation
+    assert "brand_new" in warning.paragraph
 
 
 def test_an_overflowed_ring_is_told() -> None:
@@ -114,7 +114,7 @@ def test_an_empty_snapshot_says_how_to_record() -> None:
     findings = find(history_of({"segments": [], "device_traces": [[], []]}))
     (warning,) = findings.warnings
     assert warning.code == "nothing-allocated"
-    assert "_record_memory_history" in warning.explanation
+    assert "_record_memory_history" in warning.suggestions[0].change
 
 
 def test_the_closing_difference_is_told_to_the_byte() -> None:

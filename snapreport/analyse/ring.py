@@ -1,0 +1,148 @@
+"""Whether the oldest events were lost: a recording is a ring that keeps the newest ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from snapreport.analyse.missing_stacks import HAS_FRAMES
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.snapshot import NO_TIME
+from snapreport.model.trust import Loss
+from snapreport.units import format_count
+
+# Below this a round number of events is too likely by chance, and nobody asks for such a ring.
+_SMALLEST_RING = 500
+# People type 100000 or 1 << 16; of the numbers that a recording may stop at few are like that.
+_ROUND_TO = 50_000
+# What tells one step of the program from the next, the best first.
+_STEP_NAMES = ("ProfilerStep", "Optimizer.step")
+_NUMBER = re.compile(r"#\d+$")
+
+
+def find_loss(
+    history: DeviceHistory, tables: History, reason: np.ndarray[Any, Any], start_reserved: int
+) -> Loss:
+    """Judge whether events from before the first one are missing.
+
+    What is called lost is proven: the file says so, or it holds blocks that were allocated while
+    recording was on, but not the events that made them.
+
+    Args:
+        history: the device.
+        tables: the file that it is from.
+        reason: int8, shape (n_allocations,), as from ``missing_reason``.
+        start_reserved: bytes reserved before the first event.
+    """
+    rows, events = history.allocations, history.events
+    baseline = rows.alloc_step == START
+    made = int((baseline & (rows.free_step == events) & (reason == HAS_FRAMES)).sum())
+    unmatched = int((baseline & (rows.free_step < events)).sum())
+    entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
+    most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
+    said = _said(history, tables)
+    reached = most is not None and events >= most
+    # A recording from before the first segment has lost nothing, however round its length is.
+    full = said is not False and (reached or (_is_round(events) and start_reserved > 0))
+    full = full or said is True
+    twins = unmatched > 0 and events >= _SMALLEST_RING and _is_shared(history, tables)
+    signs = []
+    if said is True:
+        signs.append("the file says that the ring overflowed")
+    if made:
+        signs.append(
+            f"{_blocks(made)} a call stack though the event that made"
+            f" {'it' if made == 1 else 'them'} is not there"
+        )
+    if full:
+        holds = "as many as the ring holds" if reached else "a round number as of a full ring"
+        signs.append(f"there are {format_count(events)} events, {holds}")
+    if twins:
+        signs.append(f"another device has exactly {format_count(events)} events too")
+    proven, suspected = said is True or made > 0, full or twins
+    if proven or suspected:
+        signs += _supporting(history, unmatched)
+    none = said is False or (start_reserved == 0 and not baseline.any())
+    state = "lost" if proven else "suspected" if suspected else "none" if none else "not known"
+    steps, name = events_per_step(history) if proven or suspected else (None, "")
+    return Loss(state, tuple(signs), most, full, steps, name)  # type: ignore[arg-type]
+
+
+def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
+    """Return the events from one step of the program to the next, and the stage that tells.
+
+    It is the median over whole steps in the recording, and None without annotations that tell.
+    """
+    starts: dict[str, list[int]] = {}
+    for name, step in zip(history.stages.name, history.stages.start_step.tolist(), strict=True):
+        if step >= 0 and name.startswith(_STEP_NAMES):
+            starts.setdefault(_NUMBER.sub("", name), []).append(step)
+    for wanted in _STEP_NAMES:
+        for name, found in starts.items():
+            lengths = np.diff(found)
+            lengths = lengths[lengths > 0]
+            if name.startswith(wanted) and len(lengths):
+                return int(np.median(lengths)), name
+    return None, ""
+
+
+def _said(history: DeviceHistory, tables: History) -> bool | None:
+    """What the file says of the device's ring; None where it says nothing."""
+    value = tables.settings.get("trace_alloc_overflowed")
+    if value is None or history.device.kind != "cuda":
+        return None
+    if isinstance(value, list):
+        found = _of_device(history, value)
+        return None if found is None else bool(found)
+    # One flag for all: the rings are of one size, so one that has fewer events is not full.
+    return bool(value) and history.events == max(each.events for each in tables.devices)
+
+
+def _of_device(history: DeviceHistory, value: Any) -> Any:
+    """One value for all devices, or the device's out of a list."""
+    if not isinstance(value, list):
+        return value
+    ordinal = history.device.ordinal
+    return value[ordinal] if history.device.kind == "cuda" and ordinal < len(value) else None
+
+
+def _is_round(events: int) -> bool:
+    """Whether a program might say this number: 5000, 100000, 65536."""
+    if events < _SMALLEST_RING:
+        return False
+    digits = str(events).rstrip("0")
+    power_of_two = events >= 1024 and events & (events - 1) == 0
+    return len(digits) == 1 or power_of_two or events % _ROUND_TO == 0
+
+
+def _is_shared(history: DeviceHistory, tables: History) -> bool:
+    return sum(each.events == history.events for each in tables.devices) > 1
+
+
+def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
+    """What goes with lost events, and with a late start as well."""
+    stages = history.stages
+    ended = int(((stages.end_step == START) & (stages.start_time_us != NO_TIME)).sum())
+    headless = int((stages.start_time_us == NO_TIME).sum())
+    signs = []
+    if unmatched:
+        signs.append(f"{_frees(unmatched)} memory that no event of the recording made")
+    if headless:
+        signs.append(f"{_stages(headless)} an end but no start")
+    if ended:
+        signs.append(f"{_stages(ended)} ended before the first event")
+    return signs
+
+
+def _blocks(count: int) -> str:
+    return "1 block has" if count == 1 else f"{format_count(count)} blocks have"
+
+
+def _frees(count: int) -> str:
+    return "1 free is of" if count == 1 else f"{format_count(count)} frees are of"
+
+
+def _stages(count: int) -> str:
+    return "1 stage has" if count == 1 else f"{format_count(count)} stages have"
