@@ -50,6 +50,7 @@ from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.what_if import PeakWithout, WhatIf
+from snapreport.model.trust import Trust
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,6 +108,11 @@ class Device:
     def diagnosis(self) -> Diagnosis:
         """What went wrong, whether the recording can be trusted, and what to do."""
         return self.findings.diagnosis
+
+    @property
+    def trust(self) -> Trust:
+        """What the recording covers, lost, and knows exactly; can its figures be trusted."""
+        return self.findings.trust
 
     @property
     def times(self) -> NDArray[np.int64]:

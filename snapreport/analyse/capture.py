@@ -32,13 +32,12 @@ _ALL_STACKS = (
 )
 _AT_FAILURE = Suggestion(
     "Let PyTorch write the file at the moment of the failure, before anything is freed.",
-    "torch.cuda.memory._record_memory_history()  # before the model is built\n"
-    "torch._C._cuda_attach_out_of_memory_observer("
-    'lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle"))',
+    'save = lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle")\n'
+    "torch._C._cuda_attach_out_of_memory_observer(save)  # beside _record_memory_history()",
 )
 _RECORDING = View(tab="recording")
 # From here on, what was there before recording is a visible part of the answer.
-_LATE = 0.2
+LATE = 0.2
 _MISSING = 0.05
 # The peak is the last thing that happened: within this part of the events from the end.
 _LAST = 0.02
@@ -127,7 +126,7 @@ def baseline_faults(
     start, most = int(curves.allocated[0]), peak.bytes
     live = live_at(history, peak.step, "allocated") & (rows.alloc_step == START)
     unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
-    if most and start > _LATE * most:
+    if most and start > LATE * most:
         figures = [
             Figure("Allocated before the first event", start),
             Figure("Part of the peak", start / most, "share"),
@@ -140,7 +139,7 @@ def baseline_faults(
         amount = f"{format_bytes(start)}, {start / most:.0%} of the peak,"
         yield Finding(
             "started-late",
-            "warning" if unknown > _LATE * most and not lost else "note",
+            "warning" if unknown > LATE * most and not lost else "note",
             f"{amount} was allocated before the oldest event that is left"
             if lost
             else f"Recording started late: {amount} was already allocated",
@@ -330,6 +329,11 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
 
 def _larger_ring(loss: Loss) -> Suggestion:
     text = "Leave max_entries out, and PyTorch keeps every event."
+    if not loss.full:
+        text = (
+            "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
+            " event."
+        )
     if loss.events_per_step is None:
         return Suggestion(text, RECORD.change)
     entries = _round_up(loss.events_per_step * _STEPS)

@@ -21,6 +21,7 @@ from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.statistics import allocation_statistics, curve_statistics
+from snapreport.analyse.trust import judge_recording
 from snapreport.analyse.warnings import device_warnings, file_warnings
 from snapreport.model.diagnosis import silence
 from snapreport.model.findings import DeviceFindings, Findings
@@ -119,4 +120,5 @@ def _find_device(
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
         diagnose=partial(diagnose, tables, ignore),
+        judge=partial(judge_recording, tables),
     )

@@ -43,31 +43,37 @@ def find_loss(
     entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
     most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
     said = _said(history, tables)
-    reached = most is not None and events >= most
-    # A recording from before the first segment has lost nothing, however round its length is.
-    full = said is not False and (reached or (_is_round(events) and start_reserved > 0))
-    full = full or said is True
-    twins = unmatched > 0 and events >= _SMALLEST_RING and _is_shared(history, tables)
-    signs = []
-    if said is True:
-        signs.append("the file says that the ring overflowed")
+    if said is False:
+        # Stacks of blocks from before are then of an earlier recording, dropped when it stopped.
+        return Loss("none", ("the file says that the ring did not overflow",), most, False)
+    if said is None and start_reserved == 0 and not baseline.any():
+        # However round its length is: all that could be missing was freed and given back again.
+        nothing = "nothing was allocated or reserved before the first event"
+        return Loss("none", (nothing,), most, False)
+    proofs, signs = [], []
+    if said:
+        proofs.append("the file says that the ring overflowed")
     if made:
-        signs.append(
+        proofs.append(
             f"{_blocks(made)} a call stack though the event that made"
             f" {'it' if made == 1 else 'them'} is not there"
         )
-    if full:
-        holds = "as many as the ring holds" if reached else "a round number as of a full ring"
-        signs.append(f"there are {format_count(events)} events, {holds}")
-    if twins:
+    if most is not None and events >= most:
+        signs.append(f"there are {format_count(events)} events, as many as the ring holds")
+    elif _is_round(events):
+        signs.append(f"there are {format_count(events)} events, a round number as of a full ring")
+    full = bool(said or signs)
+    if unmatched and events >= _SMALLEST_RING and _is_shared(history, tables):
         signs.append(f"another device has exactly {format_count(events)} events too")
-    proven, suspected = said is True or made > 0, full or twins
-    if proven or suspected:
-        signs += _supporting(history, unmatched)
-    none = said is False or (start_reserved == 0 and not baseline.any())
-    state = "lost" if proven else "suspected" if suspected else "none" if none else "not known"
-    steps, name = events_per_step(history) if proven or suspected else (None, "")
-    return Loss(state, tuple(signs), most, full, steps, name)  # type: ignore[arg-type]
+    if not proofs and not signs:
+        return Loss("not known", (), most, False)
+    return Loss(
+        "lost" if proofs else "suspected",
+        (*proofs, *signs, *_supporting(history, unmatched)),
+        most,
+        full,
+        *events_per_step(history),
+    )
 
 
 def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:

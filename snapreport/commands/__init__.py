@@ -7,6 +7,7 @@ import os
 
 import click
 
+from snapreport.commands.check_recording import check_recording
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
 from snapreport.commands.diagnose import diagnose
@@ -42,6 +43,7 @@ def cli() -> None:
 cli.add_command(convert)
 cli.add_command(render)
 cli.add_command(diagnose)
+cli.add_command(check_recording)
 cli.add_command(summary)
 cli.add_command(profile)
 cli.add_command(usage)

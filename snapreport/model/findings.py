@@ -18,6 +18,7 @@ from snapreport.model.recording import OomEvent as OomEvent
 from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
+from snapreport.model.trust import Trust
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,6 +178,8 @@ class DeviceFindings:
     """Works out ``allocator``, which most reporters do without."""
     diagnose: Callable[[DeviceFindings], Diagnosis]
     """Works out ``diagnosis``, likewise."""
+    judge: Callable[[DeviceFindings], Trust]
+    """Works out ``trust``, likewise."""
 
     @cached_property
     def allocator(self) -> AllocatorUse:
@@ -187,6 +190,11 @@ class DeviceFindings:
     def diagnosis(self) -> Diagnosis:
         """What went wrong, whether the recording can be trusted, and what to do."""
         return self.diagnose(self)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """What the recording covers, lost, and knows exactly."""
+        return self.judge(self)
 
     @property
     def device(self) -> DeviceId:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from snapreport.model.diagnosis import Figure, Suggestion
-from snapreport.model.recording import Closing
+from snapreport.model.recording import Closing, CurvePeak
 
 LossState = Literal["lost", "suspected", "not known", "none"]
 """Events are missing for certain; something suggests it; nothing tells; there can be none."""
@@ -49,14 +49,14 @@ class Loss:
 
     state: LossState
     signs: tuple[str, ...]
-    """What it is known or suspected from, a sentence each without a full stop."""
+    """What it is known or suspected from, or why there can be none: clauses, the best first."""
     max_entries: int | None
     """The ring's size, where the file has it."""
     full: bool
     """Whether the ring is as full as it can be, or looks so: a larger one would help."""
-    events_per_step: int | None
+    events_per_step: int | None = None
     """Events from one step of the program to the next, where stages tell."""
-    step_name: str
+    step_name: str = ""
     """The stage that tells, without its number; ``""`` for none."""
 
 
@@ -121,12 +121,9 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
-    """How far the figures of one device can be trusted."""
+class TrustFacts:
+    """What a recording of one device covers, lost, and knows exactly."""
 
-    verdict: Verdict
-    sentence: str
-    """The verdict in words."""
     window: Window
     loss: Loss
     missing: tuple[MissingStacks, ...]
@@ -134,16 +131,29 @@ class Trust:
     stack_kind: StackKind
     inferred_blocks: int
     """Allocations whose block size is known only within a range."""
-    widths: dict[str, int]
-    """By how much the peak of each curve may be higher than shown; 0 where it is exact."""
+    peaks: dict[str, CurvePeak]
+    """Of each curve that is known; one without a width is exact."""
     closing: Closing | None
+    """None where there is no final state to compare with."""
     at_peak: ReservedParts | None
-    """None where no allocator reserves memory, and where segment events are missing."""
+    """None without a history or an allocator, and where segment events are missing."""
     at_end: ReservedParts | None
     unknown_actions: dict[str, int]
     """Events of unknown kinds, with how often."""
     anomalies: dict[str, int]
     """Events that fit nothing, by kind, with how often."""
+    oddities: dict[str, int]
+    """Parts of the file that were left out, with how often."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """How far the figures of one device can be trusted."""
+
+    verdict: Verdict
+    sentence: str
+    """The verdict in words."""
+    facts: TrustFacts
     checks: tuple[Check, ...]
     fixes: tuple[Suggestion, ...]
-    """How to record better next time."""
+    """How to record better the next time."""

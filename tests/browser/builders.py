@@ -27,6 +27,7 @@ from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, FrameTable, StackTable
+from snapreport.model.trust import Check, Loss, Trust, TrustFacts, Window
 
 MIB = 1024 * 1024
 Frame = tuple[str, str, int]
@@ -238,6 +239,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
             lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
         ),
         diagnose=lambda device: Diagnosis(_found(spec, device)),
+        judge=_trust,
     )
 
 
@@ -251,6 +253,17 @@ def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
         else:
             plain.append(Finding("odd-events", "warning", "Odd", text))
     return (*spec.found, *plain)
+
+
+def _trust(device: DeviceFindings) -> Trust:
+    """A recording of which there is little to say."""
+    window = Window(device.history.events, None, None, 0, 0, 0, 0, None, 0, 0)
+    facts = TrustFacts(
+        window, Loss("not known", (), None, False), (), "both", 0, device.peaks, None, None, None,
+        {}, {}, {},
+    )  # fmt: skip
+    checks = (Check("history", "ok", "History", "Some events were recorded."),)
+    return Trust("trusted", "You can trust the figures.", facts, checks, ())
 
 
 def _times(
