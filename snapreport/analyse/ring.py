@@ -136,7 +136,7 @@ def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
     if unmatched:
         signs.append(f"{_frees(unmatched)} memory that no event of the recording made")
     if headless:
-        signs.append(f"{_stages(headless)} an end but no start")
+        signs.append(f"{_stages(headless)} {_has(headless)} an end but no start")
     if ended:
         signs.append(f"{_stages(ended)} ended before the first event")
     return signs
@@ -151,4 +151,8 @@ def _frees(count: int) -> str:
 
 
 def _stages(count: int) -> str:
-    return "1 stage has" if count == 1 else f"{format_count(count)} stages have"
+    return "1 stage" if count == 1 else f"{format_count(count)} stages"
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"

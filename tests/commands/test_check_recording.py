@@ -1,0 +1,80 @@
+"""``check-recording``: the judgement as text and JSON, of snapshots, bundles and every device."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.builders import BASE, trace
+from tests.commands.conftest import MIB, Run
+
+
+def test_the_answer_is_a_sentence_checks_and_what_reserved_memory_consists_of(
+    run: Run, samples: Path
+) -> None:
+    result = run("check-recording", samples / "truncated_ring.pickle", "--full")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    text = result.stdout
+    assert text.startswith("cuda:0: The peak may be earlier than shown: older events are lost")
+    assert "not ok   Lost events" in text
+    assert "ok       Closing law" in text
+    assert "to the byte" in text.partition("What reserved memory consists of")[2]
+    assert "before recording, or lost from the ring" in text
+    assert "torch.cuda.memory._record_memory_history()  # before the model is built" in text
+
+
+def test_the_json_has_every_number(run: Run, samples: Path) -> None:
+    found = orjson.loads(run("check-recording", samples / "truncated_ring.pickle", "--json").stdout)
+    (device,) = found["devices"]
+    assert (device["device"], device["verdict"]) == ("cuda:0", "earlier")
+    assert device["window"]["events"] == 500
+    assert device["loss"]["state"] == "lost"
+    assert device["closing"]["closes"] is True
+    parts = device["at_peak"]
+    assert parts["difference"] == 0
+    names = ("requested", "slack", "awaiting_free", "fragmented", "returnable")
+    assert sum(parts[name] for name in names) == parts["reserved"]
+    assert {check["mark"] for check in device["checks"]} == {"ok", "not ok", "unknown"}
+    assert device["fixes"][0]["change"].count("\n") == 1
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--device", "0")])
+def test_a_bundle_is_judged_as_its_snapshot_is(
+    run: Run, snapshot: Path, bundle: Path, more: tuple[str, ...]
+) -> None:
+    first = run("check-recording", snapshot, *more)
+    assert first.exit_code == 0
+    assert first.stdout == run("check-recording", bundle, *more).stdout
+
+
+def test_each_device_has_an_answer_or_the_one_that_was_asked_for(run: Run, samples: Path) -> None:
+    text = run("check-recording", samples / "three_devices.pickle").stdout
+    assert [f"cuda:{i}: " in text for i in range(3)] == [True] * 3
+    assert "cuda:2: There is nothing to judge" in text
+    alone = run("check-recording", samples / "three_devices.pickle", "--device", "1").stdout
+    assert alone.startswith("cuda:1: You can trust the figures")
+    assert "cuda:0" not in alone
+
+
+def test_the_status_is_0_for_a_bad_recording_and_1_for_no_such_device(
+    run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "off.pickle"
+    made = trace().segment(BASE, 20 * MIB, (MIB, MIB, "live"))
+    path.write_bytes(pickle.dumps(made.snapshot()))
+    assert run("check-recording", path).exit_code == 0
+    assert run("check-recording", path, "--device", "7").exit_code == 1
+
+
+def test_names_from_the_file_stay_on_their_line(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "odd.pickle"
+    made = trace().event("x\ny\x1b[31m").alloc(BASE, MIB)
+    made.segment(BASE, 20 * MIB, (MIB, MIB, "live"))
+    path.write_bytes(pickle.dumps(made.snapshot()))
+    text = run("check-recording", path).stdout
+    assert "\x1b" not in text
+    assert "x\ny" not in text
