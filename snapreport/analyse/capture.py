@@ -186,10 +186,14 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
         f"Older events {'are' if lost else 'may be'} lost: {loss.signs[0]}",
         f"{explained}The figures hold from the first event on; the peak of the whole program may"
         f" have been earlier.{also}",
-        evidence=(
-            Figure("Events", history.events, "count"),
-            Figure("Size of the ring (max_entries)", loss.max_entries, "count"),
-            Figure("Events in one step of the program", loss.events_per_step, "count"),
+        evidence=tuple(
+            Figure(label, value, "count")
+            for label, value in (
+                ("Events", history.events),
+                ("Size of the ring (max_entries)", loss.max_entries),
+                ("Events in one step of the program", loss.events_per_step),
+            )
+            if value is not None
         ),
         suggestions=(_larger_ring(loss),),
         view=_RECORDING,

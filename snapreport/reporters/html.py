@@ -19,6 +19,8 @@ from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.templates import built, built_packed, environment, hash_source
+from snapreport.reporters.trust_cards import TrustCard, lay_out_trust
+from snapreport.reporters.trust_words import exactness
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
 ROWS_WITHOUT_SCRIPT = 25
@@ -49,6 +51,7 @@ class DevicePage:
     moment: str
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
+    trust: TrustCard
 
 
 _LOADER = (
@@ -105,6 +108,7 @@ class HtmlReporter:
                 share=_share,
                 steps=step_range,
                 amount=amount,
+                exactness=exactness,
                 cut_words=CUT_WORDS,
                 place=_place,
             )
@@ -154,6 +158,7 @@ def _device_page(place: int, device: DeviceFindings) -> DevicePage:
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
+        trust=lay_out_trust(device.trust),
         findings_cards=lay_out(
             # What the answer says already need not be said twice.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],
