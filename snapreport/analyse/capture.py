@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,14 @@ _AT_FAILURE = Suggestion(
     "torch._C._cuda_attach_out_of_memory_observer(save)  # beside _record_memory_history()",
 )
 _RECORDING = View(tab="recording")
+GONE = MappingProxyType(
+    {
+        "lost": "Older events are lost",
+        "missing": "Older events are missing",
+        "suspected": "Older events may be lost",
+    }
+)
+"""What is said of events that are gone, by ``Loss.state``."""
 # From here on, what was there before recording is a visible part of the answer. The parameters of
 # a model are a quarter to a fifth of the peak where AdamW trains them, and less with activations.
 LATE = 0.1
@@ -171,19 +180,18 @@ def baseline_faults(
 
 def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
     """Yield what there is to say of events that were lost, or may have been."""
-    if not recorded(history) or loss.state not in ("lost", "suspected"):
+    if not recorded(history) or loss.state not in GONE:
         return
-    lost = loss.state == "lost"
     explained = (
-        "Newer events took their place in the ring, or recording was stopped and started again. "
-        if lost and not loss.full
+        "Recording was stopped and started again, or newer events took their place in the ring. "
+        if loss.state == "missing"
         else "A recording keeps the newest events, as many as max_entries says. "
     )
     also = f" It fits that {_joined(loss.signs[1:])}." if len(loss.signs) > 1 else ""
     yield Finding(
         "ring-overflowed",
-        "warning" if lost or loss.full else "note",
-        f"Older events {'are' if lost else 'may be'} lost: {loss.signs[0]}",
+        "warning" if loss.full else "note",
+        f"{GONE[loss.state]}: {loss.signs[0]}",
         f"{explained}The figures hold from the first event on; the peak of the whole program may"
         f" have been earlier.{also}",
         evidence=tuple(

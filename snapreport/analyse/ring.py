@@ -27,8 +27,9 @@ def find_loss(
 ) -> Loss:
     """Judge whether events from before the first one are missing.
 
-    What is called lost is proven: the file says so, or it holds blocks that were allocated while
-    recording was on, but not the events that made them.
+    What is called lost is proven: the file says so, or the ring looks full and there are blocks
+    that were allocated while recording was on, but not the events that made them. Without a full
+    ring those may have been dropped when recording was stopped.
 
     Args:
         history: the device.
@@ -68,7 +69,7 @@ def find_loss(
     if not proofs and not signs:
         return Loss("not known", (), most, False)
     return Loss(
-        "lost" if proofs else "suspected",
+        ("lost" if full else "missing") if proofs else "suspected",
         (*proofs, *signs, *_supporting(history, unmatched)),
         most,
         full,

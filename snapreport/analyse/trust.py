@@ -113,7 +113,7 @@ def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
         return "doubtful"
     if not device.recorded:
         return "no history"
-    if loss.state == "lost" or (loss.state == "suspected" and loss.full):
+    if loss.state in ("lost", "missing") or (loss.state == "suspected" and loss.full):
         return "earlier"
     if used_more_before(device) or (peak.step == START and peak.bytes):
         return "earlier"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.analyse.capture import LATE
+from snapreport.analyse.capture import GONE, LATE
 from snapreport.model.diagnosis import Figure
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import START, History
@@ -78,9 +78,8 @@ def _doubt(facts: TrustFacts) -> str:
 
 
 def _why_earlier(device: DeviceFindings, facts: TrustFacts) -> str:
-    if facts.loss.state in ("lost", "suspected") and facts.loss.signs:
-        state = "are" if facts.loss.state == "lost" else "may be"
-        return f"older events {state} lost, as {facts.loss.signs[0]}"
+    if facts.loss.state in GONE:
+        return f"{GONE[facts.loss.state].lower()}, as {facts.loss.signs[0]}"
     if device.peaks["allocated"].step == START:
         return "the most was allocated before the first event"
     return (
@@ -178,8 +177,9 @@ def _loss(facts: TrustFacts) -> Check:
     )
     signs = f" {'; '.join(loss.signs)}." if loss.signs else ""
     marks: dict[str, tuple[Mark, str]] = {
-        "lost": ("not ok", f"Older events are lost:{signs}"),
-        "suspected": ("unknown", f"Older events may be lost:{signs}"),
+        "lost": ("not ok", f"{GONE['lost']}:{signs}"),
+        "missing": ("not ok", f"{GONE['missing']}:{signs}"),
+        "suspected": ("unknown", f"{GONE['suspected']}:{signs}"),
         "not known": (
             "unknown",
             "Nothing suggests that older events were overwritten, but the file does not say.",

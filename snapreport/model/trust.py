@@ -8,8 +8,9 @@ from typing import Literal
 from snapreport.model.diagnosis import Figure, Suggestion
 from snapreport.model.recording import Closing, CurvePeak
 
-LossState = Literal["lost", "suspected", "not known", "none"]
-"""Events are missing for certain; something suggests it; nothing tells; there can be none."""
+LossState = Literal["lost", "missing", "suspected", "not known", "none"]
+"""Older events were overwritten in the ring; were recorded but are not in the file, as after
+recording was stopped and started again; may be lost; nothing tells; there can be none."""
 
 Mark = Literal["ok", "not ok", "unknown"]
 
@@ -45,7 +46,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Loss:
-    """Whether events from before the first one are missing."""
+    """Whether events from before the first one are gone."""
 
     state: LossState
     signs: tuple[str, ...]

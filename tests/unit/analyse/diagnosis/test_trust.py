@@ -92,6 +92,23 @@ def test_a_ring_that_is_too_small_for_a_training_is_proven_by_stacks_without_eve
     assert one(device, "started-late").suggestions == ()
 
 
+def test_events_that_went_when_recording_was_stopped_are_missing_but_not_called_lost() -> None:
+    simulator = Simulator(seed=4)
+    run = TrainingRun(simulator, Transformer(layers=2, batch=1, length=128))
+    simulator.start_recording()
+    run.build()
+    simulator.stop_recording()
+    simulator.start_recording()
+    run.train(2)
+    device = find(history_of(simulator.snapshot())).devices[0]
+    assert device.trust.facts.loss.state == "missing"
+    finding = one(device, "ring-overflowed")
+    assert finding.severity == "note"
+    assert finding.title.startswith("Older events are missing: ")
+    # Who made the parameters is known all the same: they kept their call stacks.
+    assert one(device, "started-late").severity == "note"
+
+
 def test_the_ring_that_would_do_is_worked_out_from_the_events_of_a_step() -> None:
     whole = trained(steps=6)
     starts = [each.start_step for each in whole.stages if each.name.startswith("ProfilerStep")]
