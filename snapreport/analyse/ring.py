@@ -64,8 +64,9 @@ def find_loss(
     elif _is_round(events):
         signs.append(f"there are {format_count(events)} events, a round number as of a full ring")
     full = bool(said or signs)
-    if unmatched and events >= _SMALLEST_RING and _is_shared(history, tables):
+    if unmatched and _is_shared(history, tables) and (made or events >= _SMALLEST_RING):
         signs.append(f"another device has exactly {format_count(events)} events too")
+        full = full or bool(made)
     if not proofs and not signs:
         return Loss("not known", (), most, False)
     return Loss(

@@ -194,6 +194,18 @@ def test_equal_numbers_of_events_on_two_devices_with_frees_of_older_memory_are_a
         assert not each.trust.facts.loss.full
 
 
+def test_equal_numbers_of_events_beside_stacks_without_events_are_a_full_ring() -> None:
+    simulator = Simulator(devices=2, seed=4)
+    simulator.start_recording(max_entries=333)
+    for ordinal in range(2):
+        run = TrainingRun(simulator, Transformer(layers=2, batch=1, length=128), ordinal)
+        run.build()
+        run.train(1 + ordinal)
+    for device in find(history_of(simulator.snapshot())).devices:
+        assert device.history.events == 333
+        assert device.trust.facts.loss.state == "lost"
+
+
 def test_an_idle_device_beside_recorded_ones_is_no_mistake() -> None:
     busy, idle = sound(), trace(1).segment(BASE, 20 * MIB, (2 * MIB, 2 * MIB, "live"))
     snapshot = {
