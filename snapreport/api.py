@@ -225,7 +225,10 @@ def convert_and_warn(
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[Path, list[str]]:
-    """Do as ``convert()``, and return also the warnings that the manifest holds."""
+    """Do as ``convert()``, and return also what to warn of, a line each.
+
+    The manifest holds more: what is merely good to know, and the explanations.
+    """
     source = Path(path)
     target = output_path(source, None if output is None else Path(output), ".zip")
     check_output(target, force)
@@ -233,10 +236,11 @@ def convert_and_warn(
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
     with collector_off():
         history = load(source, progress=progress).history
-        warnings = [{"code": each.code, "text": each.paragraph} for each in find_warnings(history)]
+        found = find_warnings(history)
+        warnings = [{"code": each.code, "text": each.paragraph} for each in found]
         with write_atomically(target, force) as out:
             write_bundle(history, out, warnings, progress)
-    return target, [each["text"] for each in warnings]
+    return target, [each.title for each in found if each.severity != "note"]
 
 
 def render(

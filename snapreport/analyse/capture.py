@@ -269,6 +269,7 @@ def end_faults(
     if is_early(history, tables, curves):
         peak, end = int(curves.allocated.max()), int(curves.allocated[-1])
         earlier = int(curves.allocated[_three_quarters(history.events)])
+        open_stages = int((history.stages.end_time_us == NO_TIME).sum())
         yield Finding(
             "dumped-early",
             "note",
@@ -279,6 +280,7 @@ def end_faults(
                 Figure("Peak", peak),
                 Figure("Allocated at the end", end),
                 Figure("A quarter of the events before", earlier),
+                Figure("Stages that were still open", open_stages, "count"),
             ),
             suggestions=(
                 Suggestion(

@@ -42,6 +42,8 @@ def convert(source: Path, output: Path | None, force: bool, quiet: bool) -> None
     if path.is_file() and not quiet:  # not so where it was written to a pipe
         _say_size(source, path)
         say_warnings(warnings)
+        if warnings:
+            say(f"snapreport diagnose {path.name} explains, and says what to do.")
     print_path(path)
 
 
