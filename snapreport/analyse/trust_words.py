@@ -28,6 +28,13 @@ def verdict_sentence(verdict: Verdict, device: DeviceFindings, facts: TrustFacts
     )
     if verdict == "nothing":
         return "There is nothing to judge: nothing was allocated on this device."
+    if verdict == "no history" and any(
+        each.code == "no-history" and each.severity == "note" for each in device.warnings
+    ):
+        return (
+            "You can trust the final state, to the byte: next to nothing was allocated or freed"
+            " here while other devices were recorded."
+        )
     if verdict == "no history":
         return (
             "You can trust the final state, to the byte; but no history was recorded, so the peak"
@@ -44,9 +51,9 @@ def verdict_sentence(verdict: Verdict, device: DeviceFindings, facts: TrustFacts
         )
     if verdict == "window":
         return (
-            f"You can trust the figures from the first event on: {sound}. Before it,"
-            f" {format_bytes(device.start.allocated)} had been allocated; how, is not known."
-            f"{_width(facts)}"
+            f"You can trust the figures from the first event on: {sound}."
+            f" {format_bytes(device.start.allocated)} was allocated before it: that is counted, but"
+            f" what happened before was not recorded.{_width(facts)}"
         )
     before, peak = device.start.allocated, device.peaks["allocated"].bytes
     began = (

@@ -134,8 +134,11 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line}" for line in lines), ""]
         yield from folded("Call tree at the peak, without PyTorch's own frames", block)
-    yield f"Closing law: {closing_text(device)}."
+    yield escaped(device.trust.sentence)
     yield ""
+    if device.closing is None or not device.closing.closes:  # else the sentence says so
+        yield f"Closing law: {closing_text(device)}."
+        yield ""
 
 
 def _sites(device: DeviceFindings, most: int) -> Iterator[str]:

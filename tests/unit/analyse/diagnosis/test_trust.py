@@ -216,6 +216,7 @@ def test_an_idle_device_beside_recorded_ones_is_no_mistake() -> None:
     finding = one(device, "no-history")
     assert finding.severity == "note"
     assert finding.suggestions == ()
+    assert "while other devices were recorded" in device.trust.sentence
 
 
 STATES: dict[str, tuple[Callable[[], TraceBuilder], str]] = {
