@@ -49,8 +49,8 @@ from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindin
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.rules import Category, Rule
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.model.trust import Trust
+from snapreport.model.what_if import PeakWithout, WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

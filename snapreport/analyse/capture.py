@@ -101,10 +101,10 @@ def history_faults(
         title,
         text,
         evidence=(
-            Figure("Allocated when it was written", held),
-            Figure("Live allocations", len(history.allocations), "count"),
-            Figure("Of those with a call stack", stacks, "count"),
-            Figure("Events", history.events, "count"),
+            Figure("allocated when it was written", held),
+            Figure("live allocations", len(history.allocations), "count"),
+            Figure("of those with a call stack", stacks, "count"),
+            Figure("events", history.events, "count"),
         ),
         suggestions=() if others else (RECORD,),
         view=_RECORDING,
@@ -138,12 +138,12 @@ def baseline_faults(
     unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
     if most and start > LATE * most:
         figures = [
-            Figure("Allocated before the first event", start),
-            Figure("Part of the peak", start / most, "share"),
-            Figure("Live at the peak without a call stack, from before", unknown),
+            Figure("allocated before the first event", start),
+            Figure("part of the peak", start / most, "share"),
+            Figure("live at the peak without a call stack, from before", unknown),
         ]
         if curves.reserved is not None:
-            figures.append(Figure("Reserved before the first event", int(curves.reserved[0])))
+            figures.append(Figure("reserved before the first event", int(curves.reserved[0])))
         # With lost events the recording may have begun in time: then that is the thing to mend.
         lost = loss.state == "lost"
         amount = f"{format_bytes(start)}, {start / most:.0%} of the peak,"
@@ -172,7 +172,7 @@ def baseline_faults(
             "The recording frees memory whose allocation it does not hold: that was before it"
             " began, or is lost. The memory is counted as live from the start; its call stacks are"
             " not known.",
-            evidence=(Figure("Frees", count, "count"), Figure("Requested bytes freed", size)),
+            evidence=(Figure("frees", count, "count"), Figure("requested bytes freed", size)),
             view=View(tab="live", step=START),
             bytes=size,
         )
@@ -197,9 +197,9 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
         evidence=tuple(
             Figure(label, value, "count")
             for label, value in (
-                ("Events", history.events),
-                ("Size of the ring (max_entries)", loss.max_entries),
-                ("Events in one step of the program", loss.events_per_step),
+                ("events", history.events),
+                ("size of the ring (max_entries)", loss.max_entries),
+                ("events in one step of the program", loss.events_per_step),
             )
             if value is not None
         ),
@@ -225,8 +225,8 @@ def stack_faults(
             f" {format_count(count)} {'allocation carries' if count == 1 else 'allocations carry'}"
             " no call stack. Recording was set up to keep none, or not for all events.",
             evidence=(
-                Figure("Allocations without a call stack", count, "count"),
-                Figure("Their bytes", missing),
+                Figure("allocations without a call stack", count, "count"),
+                Figure("their bytes", missing),
             ),
             suggestions=(Suggestion("Record the call stacks, too.", _ALL_STACKS),),
             view=_RECORDING,
@@ -253,8 +253,8 @@ def stack_faults(
             "Threads that run no Python, such as that of backward, leave an empty call stack when"
             f" C++ frames are not recorded: {format_count(count)} allocations have one.",
             evidence=(
-                Figure("Allocations with an empty call stack", count, "count"),
-                Figure("Their bytes", empty, meaning=MISSING_REASONS[EMPTY]),
+                Figure("allocations with an empty call stack", count, "count"),
+                Figure("their bytes", empty, meaning=MISSING_REASONS[EMPTY]),
             ),
             suggestions=(Suggestion("Record C++ frames, too: stacks='all'.", _ALL_STACKS),),
             view=_RECORDING,
@@ -277,10 +277,10 @@ def end_faults(
             "The peak is at the end of the recording and memory grew towards it. If the program"
             " went on, its peak may be higher than the one shown.",
             evidence=(
-                Figure("Peak", peak),
-                Figure("Allocated at the end", end),
-                Figure("A quarter of the events before", earlier),
-                Figure("Stages that were still open", open_stages, "count"),
+                Figure("peak", peak),
+                Figure("allocated at the end", end),
+                Figure("a quarter of the events before", earlier),
+                Figure("stages that were still open", open_stages, "count"),
             ),
             suggestions=(
                 Suggestion(
@@ -327,11 +327,11 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
         "The final segments and blocks are not those of the failure. What was live then is in the"
         f" recording all the same, at step {format_count(oom.step)}.",
         evidence=(
-            Figure("Allocated at the failure", oom.allocated),
-            Figure("Allocated at the end", end),
-            Figure("Events after the failure", after, "count"),
+            Figure("allocated at the failure", oom.allocated),
+            Figure("allocated at the end", end),
+            Figure("events after the failure", after, "count"),
             Figure(
-                "Time after the failure",
+                "time after the failure",
                 int(times[-1]) - (oom.time_us or 0) if known else None,
                 "time_us",
             ),

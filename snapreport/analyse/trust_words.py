@@ -129,13 +129,13 @@ def _history(device: DeviceFindings, facts: TrustFacts) -> Check:
     first, last = window.first_time_us, window.last_time_us
     figures = []
     if first is not None and last is not None and last > first:
-        figures.append(Figure("Time covered", last - first, "time_us"))
+        figures.append(Figure("time covered", last - first, "time_us"))
     if window.stages:
-        figures.append(Figure("Stages", window.stages, "count"))
+        figures.append(Figure("stages", window.stages, "count"))
     if window.cut_at_start:
-        figures.append(Figure("Cut off at the start", window.cut_at_start, "count"))
+        figures.append(Figure("cut off at the start", window.cut_at_start, "count"))
     if window.cut_at_end:
-        figures.append(Figure("Cut off at the end", window.cut_at_end, "count"))
+        figures.append(Figure("cut off at the end", window.cut_at_end, "count"))
     text = f"{_plural(window.events, 'event was', 'events were')} recorded."
     if not device.recorded:
         text += " That is no history: the file shows a final state."
@@ -146,7 +146,7 @@ def _beginning(device: DeviceFindings) -> Check:
     start, peak = device.start.allocated, device.peaks["allocated"].bytes
     figures = []
     if device.start.reserved:
-        figures.append(Figure("Reserved before the first event", device.start.reserved))
+        figures.append(Figure("reserved before the first event", device.start.reserved))
     if not start:
         text = "Nothing was allocated before the first event."
     else:
@@ -177,8 +177,8 @@ def _loss(facts: TrustFacts) -> Check:
     figures = tuple(
         Figure(label, value, "count")
         for label, value in (
-            ("Size of the ring (max_entries)", loss.max_entries),
-            ("Events in one step of the program", loss.events_per_step),
+            ("size of the ring (max_entries)", loss.max_entries),
+            ("events in one step of the program", loss.events_per_step),
         )
         if value is not None
     )
@@ -232,11 +232,7 @@ def _stacks(device: DeviceFindings, facts: TrustFacts) -> Check:
         _mark(missing <= _FEW_MISSING * total),
         "Call stacks",
         text,
-        tuple(
-            Figure(each.reason.capitalize(), each.peak_bytes)
-            for each in facts.missing
-            if each.peak_bytes
-        ),
+        tuple(Figure(each.reason, each.peak_bytes) for each in facts.missing if each.peak_bytes),
     )
 
 
@@ -268,9 +264,9 @@ def _closing(facts: TrustFacts) -> Check:
     figures = tuple(
         Figure(f"{name} off by", by)
         for name, by in (
-            ("Requested", closing.requested),
-            ("Allocated", closing.allocated),
-            ("Active", closing.active),
+            ("requested", closing.requested),
+            ("allocated", closing.allocated),
+            ("active", closing.active),
         )
     )
     text = "Replayed to their end, the events differ from the file's own segments."

@@ -116,8 +116,8 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
         "These blocks are from before the recording and were freed in it, so the file has only the"
         f" bytes requested, not those of the block. The lower bound is used; {effect}.",
         evidence=(
-            Figure("Blocks", count, "count"),
-            Figure("Allocated peak", peak.bytes, most=peak.bytes + peak.width),
+            Figure("blocks", count, "count"),
+            Figure("allocated peak", peak.bytes, most=peak.bytes + peak.width),
         ),
         view=_RECORDING,
         bytes=peak.width,
@@ -146,7 +146,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             f"{format_count(count)} {'event' if count == 1 else 'events'} of unknown kinds",
             f"They were kept and count as no bytes: {names}. This snapshot may be from a newer"
             " PyTorch.",
-            evidence=(Figure("Events", count, "count"),),
+            evidence=(Figure("events", count, "count"),),
             view=View(tab="events"),
         )
     if history.anomalies:
@@ -195,9 +195,7 @@ def _of_closing(closing: Closing | None) -> Iterator[Finding]:
         f"The events miss the final state by {format_bytes(abs(worst))}",
         f"The events do not add up to the final state: {', '.join(parts)}. Events are missing from"
         " the recording, or the state changed while it was written.",
-        evidence=tuple(
-            Figure(f"{name.capitalize()}: events minus final state", by) for name, by in differences
-        ),
+        evidence=tuple(Figure(f"{name}: events minus final state", by) for name, by in differences),
         view=_RECORDING,
         bytes=abs(worst),
     )
@@ -223,7 +221,7 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
             "At some steps more is active than reserved, which cannot be: segment events are"
             " missing from the recording, so the reserved curve is too low there.",
-            evidence=(Figure("More active than reserved, at the most", missing),),
+            evidence=(Figure("more active than reserved, at the most", missing),),
             suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,

@@ -122,8 +122,8 @@ def test_what_was_live_before_a_failure_is_found_though_the_file_came_late(corpu
     device = devices_of(corpus, "three_gpus_expandable_oom.pickle")[1]
     (late,) = [each for each in device.diagnosis.findings if each.code == "dumped-late"]
     values = {each.label: each.value for each in late.evidence}
-    assert values["Events after the failure"] == 596 - 1 - 421
-    assert values["Allocated at the failure"] == 84063358976
+    assert values["events after the failure"] == 596 - 1 - 421
+    assert values["allocated at the failure"] == 84063358976
     assert late.view is not None
     assert late.view.step == 421
     assert late.suggestions[0].change.count("\n") == 1
