@@ -94,17 +94,24 @@ def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
     return sites
 
 
+def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int64]:
+    """Return a number for the call site of each allocation; int64, shape (n_allocations,).
+
+    It is a frame id; behind those come the sites without frames, one for each reason.
+    """
+    reason = missing_reason(history, stacks)
+    framed = reason == HAS_FRAMES
+    key = len(stacks.frames) + reason.astype(np.int64)
+    if framed.any():
+        key[framed] = find_site_frames(stacks)[history.allocations.stack[framed]]
+    return key
+
+
 def find_sites(history: DeviceHistory, stacks: StackTable, step: int) -> tuple[CallSite, ...]:
     """Return every call site with memory in the allocated curve after a step, largest first."""
     rows = history.allocations
     live = live_at(history, step, "allocated")
-    reason = missing_reason(history, stacks)[live]
-    framed = reason == HAS_FRAMES
-    # Sites without frames come behind the frames' ids, one for each reason.
-    n_frames = len(stacks.frames)
-    key = n_frames + reason.astype(np.int64)
-    if framed.any():
-        key[framed] = find_site_frames(stacks)[rows.stack[live][framed]]
+    key = find_site_keys(history, stacks)[live]
     keys, group, counts = np.unique(key, return_inverse=True, return_counts=True)
     block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     np.add.at(block_bytes, group, rows.block_size[live])

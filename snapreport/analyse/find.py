@@ -16,6 +16,7 @@ from snapreport.analyse.capture import recorded
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.diagnosis import diagnose
+from snapreport.analyse.iterations import find_iterations
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
@@ -119,6 +120,7 @@ def _find_device(
         answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
+        find_iterations=partial(find_iterations, tables, history, curves.allocated),
         diagnose=partial(diagnose, tables, ignore),
         judge=partial(judge_recording, tables),
     )

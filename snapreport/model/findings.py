@@ -12,6 +12,7 @@ import numpy as np
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.diagnosis import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.iterations import Iterations
 from snapreport.model.recording import Closing as Closing
 from snapreport.model.recording import CurvePeak as CurvePeak
 from snapreport.model.recording import OomEvent as OomEvent
@@ -176,6 +177,8 @@ class DeviceFindings:
     warnings: tuple[Finding, ...]
     find_allocator_use: Callable[[], AllocatorUse]
     """Works out ``allocator``, which most reporters do without."""
+    find_iterations: Callable[[], Iterations | None]
+    """Works out ``iterations``, likewise."""
     diagnose: Callable[[DeviceFindings], Diagnosis]
     """Works out ``diagnosis``, likewise."""
     judge: Callable[[DeviceFindings], Trust]
@@ -185,6 +188,11 @@ class DeviceFindings:
     def allocator(self) -> AllocatorUse:
         """Its segments over time, and the fragmentation after every step."""
         return self.find_allocator_use()
+
+    @cached_property
+    def iterations(self) -> Iterations | None:
+        """The turns of the program's outer loop; None where nothing shows one."""
+        return self.find_iterations()
 
     @cached_property
     def diagnosis(self) -> Diagnosis:

@@ -240,6 +240,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         ),
         diagnose=lambda device: Diagnosis(_found(spec, device)),
         judge=_trust,
+        find_iterations=lambda: None,
     )
 
 

@@ -1,0 +1,255 @@
+"""Growth from turn to turn: what each call site has live between the turns of the outer loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse.callsites import find_site_keys
+from snapreport.analyse.curves import sum_live
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.growth import GrowthKind, HeldOver, SiteGrowth, StepGrowth
+from snapreport.model.history import START, History
+from snapreport.model.iterations import Iterations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WARM_UP = 2
+"""Turns that are not judged: in the first, optimizer state and caches are made, and by the second
+the last results of the first are still held."""
+FEWEST, FEWEST_EVEN = 4, 3
+"""So many turns must grow after those; fewer are enough where each adds the very same bytes."""
+_DENSE = 0.8
+"""A leak grows in at least this part of the turns, from its beginning to the last. Not in all: at
+equal times what one turn makes last may be counted to the next."""
+_SPARSE = 5
+"""Or, where it comes now and then (every tenth step, say), this often and at even distances."""
+_EVEN = 1.5
+"""... no longer than this times the usual one."""
+_UNDONE = 0.1
+"""What grows in turns and shrinks by more than this part of it is in use, not lost."""
+_SURVIVES = 0.9
+"""The part of what was added that has to be there at the end of the recording to be kept for good."""
+_REPLACES = 0.5
+"""Growth is no growth if at least this part of the added allocations came as others of their size,
+from before the recording, went: a buffer of the last results, whose old ones have no stack."""
+_SETTLED = 0.25
+"""Growth has stopped when nothing came in this last part of the turns, at least ``FEWEST_EVEN``."""
+_MOST_BOUNDS = 512
+"""Of more turns than this, evenly spaced ones are looked at."""
+_SOON = 2
+"""Memory that is freed within so many turns after its own is held over, not kept."""
+_OWN = ("parameter", "optimizer state", "optimizer", "gradient")
+"""Categories that are meant to outlive a step."""
+
+
+def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations) -> StepGrowth:
+    """Sort what outlives the turns by whether it grows.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        turns: of its program.
+    """
+    bounds, stride = _thinned(turns.bounds)
+    rows = device.history.allocations
+    enter = np.searchsorted(bounds, rows.alloc_step, side="right")
+    leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
+    crossing = np.flatnonzero(leave > enter)
+    key = find_site_keys(device.history, tables.stacks)[crossing]
+    live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
+    sites = []
+    if len(bounds) > WARM_UP + FEWEST_EVEN:
+        for site in _that_grew(live, key):
+            found = _judge(live, crossing[key == site])
+            if found is not None:
+                sites.append(found)
+    sites.sort(key=lambda site: -site.per_step)
+    return StepGrowth(tuple(sites), _held_over(device, turns.bounds))
+
+
+@dataclass(frozen=True, eq=False)
+class _Live:
+    """The allocations that are live at some bound, from which to which."""
+
+    device: DeviceFindings
+    bounds: NDArray[np.int64]
+    stride: int
+    """Turns from bound to bound."""
+    rows: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    """The first bound at which each is live."""
+    leave: NDArray[np.int64]
+    """The first at which it no longer is; ``len(bounds)`` for none."""
+
+    def series(
+        self, chosen: NDArray[np.bool_] | None, weight: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Add up what is live at each bound; int64, shape (n_bounds,)."""
+        rows = slice(None) if chosen is None else chosen
+        return sum_live(
+            weight[self.rows[rows]],
+            self.enter[rows] - 1,
+            self.leave[rows] - 1,
+            len(self.bounds) - 1,
+        )
+
+
+def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Take every so manieth bound, the last among them."""
+    stride = -(-len(bounds) // _MOST_BOUNDS)
+    kept: NDArray[np.int64] = bounds[(len(bounds) - 1) % stride :: stride]
+    return kept, stride
+
+
+def _that_grew(live: _Live, key: NDArray[np.int64]) -> list[int]:
+    """Return the sites that have more live at the last bound than after the first turn."""
+    sites, place = np.unique(key, return_inverse=True)
+    size = live.device.history.allocations.block_size[live.rows]
+    last = len(live.bounds) - 1
+    growth = np.zeros(len(sites), np.int64)
+    for bound, sign in ((1, -1), (last, 1)):
+        there = (live.enter <= bound) & (bound < live.leave)
+        np.add.at(growth, place[there], sign * size[there])
+    grew: list[int] = sites[growth > 0].tolist()
+    return grew
+
+
+def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
+    """Say whether and how one site grows, from its allocations that cross a bound."""
+    rows = live.device.history.allocations
+    chosen = np.isin(live.rows, of_site, assume_unique=True)
+    held = live.series(chosen, rows.block_size)
+    change = np.diff(held)
+    since = _grows_since(change)
+    kind: GrowthKind = "leak"
+    if since is None:
+        since = _settled_since(change)
+        kind = "settled"
+    if since is None:
+        return None
+    n = len(change) - since
+    first, last = int(held[since]), int(held[-1])
+    added = live.rows[chosen & (live.enter > since) & (live.leave == len(live.bounds))]
+    count = live.series(chosen, np.ones(len(rows), np.int64))
+    requested = live.series(chosen, rows.size)
+    more = int(count[-1] - count[since])
+    growing = int((change[since:] > 0).sum())
+    if kind == "leak":
+        if 2 * more < growing:
+            kind = "buffer"
+        else:
+            size = rows.block_size[added]
+            kept = rows.free_requested_step[added] == live.device.history.events
+            if int(size[kept].sum()) < _SURVIVES * int(size.sum()):
+                kind = "freed-later"
+            elif _is_replaced(live, added, since):
+                return None
+    return SiteGrowth(
+        kind=kind,
+        row=int(added[0]) if len(added) else int(of_site[-1]),
+        rows=added,
+        since=since * live.stride,
+        turns=n * live.stride,
+        growing=growing * live.stride,
+        first=first,
+        last=last,
+        per_step=_rate(held[since:]) // live.stride,
+        requested_per_step=_rate(requested[since:]) // live.stride,
+        count_per_step=more / n / live.stride,
+    )
+
+
+def _grows_since(change: NDArray[np.int64]) -> int | None:
+    """Return the turn from which on a site grows to the end, None if it does not."""
+    grows = np.flatnonzero(change[WARM_UP:] > 0) + WARM_UP
+    if len(grows) < FEWEST_EVEN:
+        return None
+    n = len(change)
+    # From each growing turn on: how many grow, and how many turns there are.
+    left = np.arange(len(grows), 0, -1)
+    span = n - grows
+    tail = n - int(grows[-1])
+    dense = np.flatnonzero(left >= _DENSE * span)
+    if len(dense) and tail <= _SOON:
+        since = int(grows[dense[0]])
+        alike = bool((change[since:] == change[since]).all())
+        enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)
+    else:
+        distance = np.diff(grows)
+        since = int(grows[0])
+        enough = len(grows) >= _SPARSE and max(int(distance.max()), tail) <= _EVEN * float(
+            np.median(distance)
+        )
+    rest = change[since:]
+    undone = -int(rest[rest < 0].sum()) > _UNDONE * int(rest[rest > 0].sum())
+    return since if enough and not undone else None
+
+
+def _settled_since(change: NDArray[np.int64]) -> int | None:
+    """Return the first turn after the first in which a site grew that no longer does."""
+    quiet = max(int(_SETTLED * len(change)), FEWEST_EVEN)
+    if len(change) <= quiet + 1:
+        return None
+    before, after = change[1:-quiet], change[-quiet:]
+    grows = np.flatnonzero(before > 0)
+    if not len(grows) or after.any():
+        return None
+    grown = int(before[before > 0].sum())
+    return None if -int(before[before < 0].sum()) > _UNDONE * grown else int(grows[0]) + 1
+
+
+def _rate(held: NDArray[np.int64]) -> int:
+    """Return the growth from bound to bound.
+
+    It is the mean; but the median where half of the turns agree on it, as the ends of the series
+    may be off by one turn's, or where a single jump makes most of the growth.
+    """
+    change = np.diff(held)
+    total = int(held[-1] - held[0])
+    middle = int(np.median(change))
+    agreed = 2 * int((change == middle).sum()) >= len(change)
+    if middle > 0 and (agreed or 2 * int(change.max()) > total):
+        return middle
+    return total // len(change)
+
+
+def _is_replaced(live: _Live, added: NDArray[np.int64], since: int) -> bool:
+    """Whether as many allocations of these sizes from before the recording were freed meanwhile."""
+    rows = live.device.history.allocations
+    freed = (rows.alloc_step == START) & (rows.free_requested_step >= live.bounds[since])
+    freed &= rows.free_requested_step < live.bounds[-1]
+    sizes, need = np.unique(rows.size[added], return_counts=True)
+    gone = np.searchsorted(np.sort(rows.size[freed]), [sizes, sizes + 1])
+    return int(np.minimum(gone[1] - gone[0], need).sum()) >= _REPLACES * len(added)
+
+
+def _held_over(device: DeviceFindings, bounds: NDArray[np.int64]) -> HeldOver:
+    """Find what was made in a turn and is freed soon after it."""
+    history = device.history
+    rows = history.allocations
+    enter = np.searchsorted(bounds, rows.alloc_step, side="right")
+    leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
+    own = np.array([category.name in _OWN for category in device.categories], np.bool_)
+    soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
+    # An end at the last bound alone shows no free: there it is just not known yet.
+    soon &= rows.free_requested_step < history.events
+    if len(own):
+        soon &= ~own[device.category]
+    chosen = np.flatnonzero(soon)
+    held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
+    allocated = device.curves["allocated"]
+    over = sum_live(
+        rows.block_size[chosen],
+        bounds[enter[chosen]] - 1,
+        rows.free_requested_step[chosen],
+        history.events,
+    )
+    # Of all turns but the first: nothing is held over into that.
+    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
+    falls = int(allocated[later].max()) - int((allocated - over)[later].max())
+    typical = int(np.median(held[2:])) if len(held) > 2 else 0
+    return HeldOver(chosen, typical, falls)
