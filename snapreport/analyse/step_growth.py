@@ -31,6 +31,9 @@ _EVEN = 1.5
 """... no longer than this times the usual one."""
 _UNDONE = 0.1
 """What grows in turns and shrinks by more than this part of it is in use, not lost."""
+_LIKE = 2
+"""Growth in the first turns belongs to it unless it is larger than this times what follows: the
+site may have made other things then."""
 _SURVIVES = 0.9
 """The part of what was added that has to be there at the end of the recording to be kept for good."""
 _REPLACES = 0.5
@@ -131,6 +134,8 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
         kind = "settled"
     if since is None:
         return None
+    while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
+        since -= 1  # it grew so in the turns that are not judged, too
     n = len(change) - since
     first, last = int(held[since]), int(held[-1])
     added = live.rows[chosen & (live.enter > since) & (live.leave == len(live.bounds))]
