@@ -137,11 +137,12 @@ def find_pending(device: DeviceFindings) -> Pending:
         history.events,
     )
     most = int(curve.argmax())
+    active = device.curves["active"]
     return Pending(
         rows=waited,
         most=int(curve[most]),
         step=most - 1,
-        at_peak=int(curve[int(device.curves["active"].argmax())]),
+        peak_falls=int(active.max()) - int((active - curve).max()),
         byte_steps=rows.block_size[waited] * steps,
         longest=int(steps.max(initial=0)),
     )

@@ -63,8 +63,8 @@ class Pending:
     """Block bytes that waited at once, at most."""
     step: int
     """When that was first."""
-    at_peak: int
-    """Block bytes that waited at the peak of what is active."""
+    peak_falls: int
+    """How far the peak of what is active falls had nothing waited."""
     byte_steps: NDArray[np.int64]
     """Of each of ``rows``: its block bytes times the steps that it waited; int64."""
     longest: int

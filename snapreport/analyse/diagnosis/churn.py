@@ -24,8 +24,8 @@ _HELD, _HELD_COSTS = 0.05, 0.1
 """What is held through an optimizer's step is mentioned from this part of the peak on; it is worth
 a warning if the peak would fall by the second part of it."""
 _PENDING, _PENDING_COSTS = 0.02, 0.25
-"""Likewise what waits for another stream: of the most that is active; and for a warning the part
-that waits just then. Some waiting is the price of working on two streams at once."""
+"""Likewise what waits for another stream: of the most that is active, and the part that this would
+fall by. Some waiting is the price of working on two streams at once."""
 
 
 def find_churn(tables: History, device: DeviceFindings) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         return
     yield Finding(
         "pending-free",
-        "warning" if found.at_peak >= max(_PENDING_COSTS * active, MIB) else "note",
+        "warning" if found.peak_falls >= max(_PENDING_COSTS * active, MIB) else "note",
         f"Up to {format_bytes(found.most)} of freed memory waited for another stream",
         "Memory that was used on another stream (record_stream()) cannot be used again until that"
         " stream has got there. Until then it counts as active although the program has freed it."
@@ -157,7 +157,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         evidence=(
             Figure("waiting at most", found.most),
             Figure("at", found.step, "step"),
-            Figure("waiting at the active peak", found.at_peak),
+            Figure("active peak falls by", found.peak_falls, meaning="Had nothing waited."),
             Figure("allocations that waited", len(found.rows), "count"),
             Figure("longest wait", found.longest, "count", "Events from the request to the end."),
         ),
@@ -169,13 +169,13 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Suggestion(
                 "Let the stream that made the memory wait for the other one"
                 " (stream.wait_stream(other)) before the tensors are dropped, instead of"
-                " record_stream(): then they are free at once. At the active peak"
-                f" {format_bytes(found.at_peak)} waited.",
+                " record_stream(): then they are free at once. The most that is active falls by"
+                f" {format_bytes(found.peak_falls)}: it was added up again without what waits.",
                 "torch.cuda.current_stream().wait_stream(other)",
-                frees=found.at_peak,
+                frees=found.peak_falls,
             ),
         )
-        if found.at_peak
+        if found.peak_falls
         else (),
         view=View("live", step=found.step, curve="active"),
         bytes=found.most,
