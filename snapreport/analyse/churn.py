@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse.callsites import find_site_keys
+from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import live_at, sum_live
 from snapreport.model.churn import HeldThrough, Pending, Remade, Transients
 from snapreport.model.findings import DeviceFindings
@@ -40,7 +40,7 @@ def find_remade(tables: History, device: DeviceFindings) -> Remade:
     """
     rows = device.history.allocations
     made = np.flatnonzero(rows.alloc_step >= 0)
-    key = find_site_keys(device.history, tables.stacks)[made]
+    key = label_sites(device.history, tables.stacks)[0][made]
     order = np.lexsort((rows.alloc_step[made], rows.size[made], key))
     made, key = made[order], key[order]
     earlier, later = made[:-1], made[1:]
@@ -66,7 +66,7 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
     short = (rows.alloc_step >= 0) & (life <= longest)
     short &= rows.free_requested_step < history.events
     live = np.flatnonzero(short & live_at(history, device.peak.step, "allocated"))
-    key = find_site_keys(history, tables.stacks)
+    key = label_sites(history, tables.stacks)[0]
     same = np.flatnonzero(short & np.isin(key, np.unique(key[live])))
     allocated = device.curves["allocated"]
     curve = sum_live(

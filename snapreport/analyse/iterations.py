@@ -70,7 +70,7 @@ def find_iterations(
 
 def _from_profiler(stages: Stages, events: int) -> Iterations | None:
     rows = [i for i, name in enumerate(stages.name) if _PROFILER_STEP.match(name)]
-    return _spans(stages, rows, events, "profiler", 1.0, "from the stages ProfilerStep#N")
+    return _spans(stages, rows, events, "profiler", 1.0, "by the stages ProfilerStep#N")
 
 
 def _from_names(stages: Stages, events: int) -> Iterations | None:
@@ -83,7 +83,7 @@ def _from_names(stages: Stages, events: int) -> Iterations | None:
         first = max(int(start.min()), 0)
         filled = int(np.maximum(end - np.maximum(start, 0), 0).sum())
         if len(same) >= _FEWEST_OF_A_NAME and filled >= _COVERS * (events - first):
-            how = f"from the stages {name}"
+            how = f"by the stages {name}"
             return _spans(stages, same, events, "stages", _BY_NAME, how)
     return None
 
@@ -123,7 +123,7 @@ def _from_optimizer(stages: Stages, events: int, allocated: NDArray[np.int64]) -
     bounds = _settle(_apart(np.unique(np.array(ends, np.int64))), events, allocated)
     # What precedes the first is a turn too: with it comes the optimizer's state.
     starts = np.concatenate([np.zeros(1, np.int64), bounds[:-1]])
-    how = f"a step ends with the stage {name}"
+    how = f"by the stage {name}, which ends each"
     return _iterations("optimizer", _BY_OPTIMIZER, starts, int(bounds[-1]), None, how)
 
 
@@ -147,7 +147,7 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
         if len(rows) > _FEWEST:
             bounds = _settle(np.unique(stages.start_step[rows]), events, allocated)
             name = stages.name[rows[0]]
-            how = f"a step begins with the stage {name}"
+            how = f"by the stage {name}, which begins each"
             found = _iterations("stages", _BY_MARKER, bounds[:-1], int(bounds[-1]), None, how)
             if found is not None:
                 return found
@@ -206,5 +206,5 @@ def _iterations(
     if len(starts) < _FEWEST:
         return None
     if names is None:
-        names = [f"turn {i + 1}" for i in range(len(starts))]
+        names = [f"iteration {i + 1}" for i in range(len(starts))]
     return Iterations(source, confidence, starts.astype(np.int64), end, tuple(names), how)

@@ -91,8 +91,8 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
         ):
             continue
         how = (
-            f"from the pattern of the allocations: one mark comes {len(places)} times at even"
-            f" distances, which hold {share:.0%} of the allocations from its first coming on"
+            f"by the pattern of the allocations: one of them comes {len(places)} times at even"
+            f" distances, in which {share:.0%} of the allocations from there on lie"
         )
         return Period(rows.alloc_step[made[places]], share * sure, how)
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse.callsites import find_site_keys
+from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import sum_live
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, HeldOver, SiteGrowth, StepGrowth
@@ -62,7 +62,7 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     enter = np.searchsorted(bounds, rows.alloc_step, side="right")
     leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
     crossing = np.flatnonzero(leave > enter)
-    key = find_site_keys(device.history, tables.stacks)[crossing]
+    key = label_sites(device.history, tables.stacks)[0][crossing]
     live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
     sites = []
     if len(bounds) > WARM_UP + FEWEST_EVEN:

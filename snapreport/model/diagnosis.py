@@ -46,10 +46,13 @@ CODES = MappingProxyType(
         "no-allocator": ("recording", "A profile: tensor sizes, no blocks."),
         "reserved-too-low": ("recording", "Segment events are missing."),
         # growth: from step to step of the program
-        "leak": ("growth", "A call site keeps more memory with every step."),
-        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every step."),
-        "freed-later": ("growth", "Memory that grew with every step and was freed in the end."),
-        "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
+        "leak": ("growth", "A call site keeps more memory with every iteration."),
+        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every iteration."),
+        "freed-later": (
+            "growth",
+            "Memory that grew with every iteration and was freed in the end.",
+        ),
+        "outlives-step": ("growth", "Memory made in an iteration that lives beyond it."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed

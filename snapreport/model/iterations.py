@@ -27,9 +27,9 @@ class Iterations:
     end: int
     """The first event after the last complete turn."""
     names: tuple[str, ...]
-    """``ProfilerStep#3`` where the file says so, else ``turn 3``, counted from 1."""
+    """``ProfilerStep#3`` where the file says so, else ``iteration 3``, counted from 1."""
     how: str
-    """How they were found, as a half-sentence: ``from the stages ProfilerStep#N``."""
+    """How they were found, as a half-sentence: ``by the stages ProfilerStep#N``."""
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -82,8 +82,8 @@ def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Findin
         "optimizer-state",
         "note",
         f"{format_bytes(held)} of optimizer state was made in the recording and is kept: no leak",
-        "An optimizer such as Adam makes its state in its first step, and keeps it for the rest of"
-        " the run. So memory rises once, in the first step of the program, and stays higher.",
+        "An optimizer such as Adam makes its state when it is first used, and keeps it for the rest"
+        " of the run. So memory rises once, in the first iteration, and stays higher.",
         evidence=(
             Figure("optimizer state kept", held),
             Figure("allocations", len(chosen), "count"),
@@ -132,24 +132,28 @@ class _Words:
         grown = sum(site.grown for site in sites)
         name = self.name(top)
         who = name if len(sites) == 1 else f"{len(sites)} call sites, most of it by {name},"
-        every = "with every step" if top.growing >= top.turns - 1 else "from step to step"
+        every = (
+            "with every iteration"
+            if top.growing >= top.turns - 1
+            else "from iteration to iteration"
+        )
         title = f"{format_bytes(per_step)} more {every} kept by {who}".rstrip(",")
         return Finding(
             "leak",
             self._severity(sites, per_step),
             title,
-            f"Between the steps of the program, what is live from here grew in"
-            f" {format_count(top.growing)} of the last {format_count(top.turns)} steps, and none"
+            f"Between the iterations of the program, what is live from here grew in"
+            f" {format_count(top.growing)} of the last {format_count(top.turns)}, and none"
             " or hardly any of it was freed by the end of the recording."
-            f" At this rate {format_count(MANY)} more steps would need"
-            f" {format_bytes(per_step * MANY)}. The steps are known {self.turns.how}.",
+            f" At this rate {format_count(MANY)} more iterations would need"
+            f" {format_bytes(per_step * MANY)}. The iterations are known {self.turns.how}.",
             subject=name,
             evidence=self._evidence(sites, per_step, grown),
             tables=(self._table(sites),),
             suggestions=(
                 Suggestion(
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
-                    " to which each step adds, and del it when it is no longer needed. Of what is"
+                    " to which each iteration adds, and del it when it is no longer needed. Of what is"
                     " logged keep numbers (.item()) or detached copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} is what was added in this recording.",
@@ -173,33 +177,35 @@ class _Words:
         top = max(sites, key=lambda site: site.per_step)
         start = int(self.turns.starts[min(top.since, len(self.turns) - 1)])
         return (
-            Figure("growth per step", per_step, meaning="Bytes of blocks added in a step."),
             Figure(
-                "requested per step",
+                "growth per iteration", per_step, meaning="Bytes of blocks added in an iteration."
+            ),
+            Figure(
+                "requested per iteration",
                 sum(site.requested_per_step for site in sites),
                 meaning="Bytes that the program asked for, before rounding up to blocks.",
             ),
             Figure(
-                "allocations per step",
+                "allocations per iteration",
                 round(sum(site.count_per_step for site in sites), 2),
                 "count",
             ),
             Figure("grown in the recording", grown),
-            Figure("steps watched", top.turns, "count"),
-            Figure("steps that grew", top.growing, "count"),
+            Figure("iterations watched", top.turns, "count"),
+            Figure("iterations that grew", top.growing, "count"),
             Figure("grows since", start, "step"),
-            Figure(f"after {format_count(MANY)} more steps", per_step * MANY),
+            Figure(f"after {format_count(MANY)} more iterations", per_step * MANY),
             *self._steps(),
         )
 
     def _steps(self) -> tuple[Figure, ...]:
         return (
-            Figure("steps of the program", len(self.turns), "count", self.turns.how),
+            Figure("iterations of the program", len(self.turns), "count", self.turns.how),
             Figure(
-                "confidence in the steps",
+                "confidence in the iterations",
                 round(self.turns.confidence, 2),
                 "share",
-                "1 where the file names the steps; less where they were inferred.",
+                "1 where the file names the iterations; less where they were inferred.",
             ),
         )
 
@@ -213,8 +219,8 @@ class _Words:
             Column("call site", "text"),
             Column("at first"),
             Column("at last"),
-            Column("per step"),
-            Column("allocations per step", "count"),
+            Column("per iteration"),
+            Column("allocations per iteration", "count"),
         )
         return Table("What grew", columns, tuple(rows), left_out=len(sites) - len(shown))
 
@@ -231,7 +237,7 @@ class _Words:
         return Finding(
             "growing-buffer",
             "note",
-            f"{format_bytes(site.per_step)} more with every step in what seems to be a key-value"
+            f"{format_bytes(site.per_step)} more with every iteration in what seems to be a key-value"
             " cache",
             f"A language model keeps the keys and values of all that it has written; {name} made"
             f" {format_bytes(site.grown)} of them here. That is no leak if they are freed with the"
@@ -274,14 +280,14 @@ class _Words:
             return
         costs = held.peak_falls >= _COSTS * peak
         effect = (
-            " Freed in time, the most that is allocated in these steps would be"
+            " Freed in time, the most that is allocated in these iterations would be"
             f" {format_bytes(held.peak_falls)} lower."
             if held.peak_falls
-            else " It does not raise the most that is allocated in these steps."
+            else " It does not raise the most that is allocated in these iterations."
         )
         suggestion = Suggestion(
-            "del the variables that hold results of the last step (outputs, loss, the batch)"
-            " before the next step begins, or make them in a function: a name in a loop keeps its"
+            "del the variables that hold results of the last iteration (outputs, loss, the batch)"
+            " before the next one begins, or make them in a function: a name in a loop keeps its"
             f" tensor until it is given another. The most allocated would fall by"
             f" {format_bytes(held.peak_falls)}: it was added up again without them.",
             "del outputs, loss",
@@ -290,11 +296,11 @@ class _Words:
         yield Finding(
             "outlives-step",
             "warning" if costs else "note",
-            f"{format_bytes(held.typical)} made in one step is still live in the next",
-            "Between the steps of the program this much is live that was made in the step before"
-            f" and is freed in one of the next.{effect} The steps are known {self.turns.how}.",
+            f"{format_bytes(held.typical)} made in one iteration is still live in the next",
+            "Between the iterations of the program this much is live that was made in the one before"
+            f" and is freed in one of the next.{effect} The iterations are known {self.turns.how}.",
             evidence=(
-                Figure("live between steps", held.typical, meaning="The median over the steps."),
+                Figure("live between iterations", held.typical, meaning="The median over them."),
                 Figure("peak falls by", held.peak_falls),
                 Figure("allocations", len(held.rows), "count"),
                 *self._steps(),
@@ -304,7 +310,7 @@ class _Words:
                     self.tables,
                     self.device.history,
                     held.rows,
-                    "What outlived its step, over all steps",
+                    "What outlived its iteration, over all of them",
                 ),
             ),
             suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
@@ -316,22 +322,22 @@ class _Words:
 _NO_LEAK = {
     "buffer": (
         "growing-buffer",
-        "Buffers that are made anew with every step grew by {}",
+        "Buffers that are made anew with every iteration grew by {}",
         "Of these there are no more than before, but each new one is larger than the one that it"
         " replaces: a tensor that is appended to (torch.cat), or input that gets longer. That"
         " needs the old and the new one at once, and grows for as long as something is added.",
     ),
     "freed-later": (
         "freed-later",
-        "{} grew from step to step and was freed in the end: no leak",
-        "What is live from here grew with nearly every step, and was freed after the last one that"
+        "{} grew from iteration to iteration and was freed in the end: no leak",
+        "What is live from here grew with nearly every iteration, and was freed after the last one that"
         " the recording shows. Results that are collected, and the keys and values of a language"
         " model, grow like this. How long it goes on decides how much is needed.",
     ),
     "settled": (
         "settling-cache",
-        "{} grew in the first steps and then stayed: no leak so far",
-        "What is live from here grew after the first step, and no longer did towards the end of"
+        "{} grew in the first iterations and then stayed: no leak so far",
+        "What is live from here grew after the first iteration, and no longer did towards the end of"
         " the recording. Caches and buffers that are made when first needed grow like this.",
     ),
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse.callsites import find_site_keys, name_sites
+from snapreport.analyse.callsites import label_sites
 from snapreport.model.diagnosis import Column, Table
 from snapreport.model.history import DeviceHistory, History
 
@@ -35,17 +35,14 @@ def site_table(
         weight: int64, shape (n,), bytes to add up for each; its block if None.
         heading: of the column of bytes.
     """
-    key = find_site_keys(history, tables.stacks)[rows]
-    sites, first, place, counts = np.unique(
-        key, return_index=True, return_inverse=True, return_counts=True
-    )
+    number, names = label_sites(history, tables.stacks)
+    sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
     held = np.zeros(len(sites), np.int64)
     np.add.at(held, place, history.allocations.block_size[rows] if weight is None else weight)
     order = np.argsort(-held, kind="stable")[:TOP]
-    names = name_sites(history, tables.stacks, rows[first[order]])
     return Table(
         title,
         (Column("call site", "text"), Column(heading), Column("allocations", "count")),
-        tuple((name, int(held[i]), int(counts[i])) for name, i in zip(names, order, strict=True)),
+        tuple((names[int(sites[i])], int(held[i]), int(counts[i])) for i in order),
         left_out=max(len(sites) - TOP, 0),
     )
