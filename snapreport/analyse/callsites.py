@@ -9,12 +9,13 @@ that is not machinery.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.analyse.curves import live_at
-from snapreport.analyse.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.analyse.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
 from snapreport.model.findings import (
     LIBRARY,
     MACHINERY,
@@ -181,3 +182,16 @@ def site_text(frames: FrameTable, key: int) -> str:
     name, filename, line = short_name(frames.names[key]), frames.filenames[key], frames.lines[key]
     known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
     return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"
+
+
+def name_stacks(stacks: StackTable, chosen: Sequence[int]) -> list[str]:
+    """Return ``function  file:line`` of the call site of some stacks.
+
+    Args:
+        stacks: the tables of the file.
+        chosen: stack ids; NO_STACK for none.
+    """
+    sites = find_site_frames(stacks)
+    frames = [int(sites[stack]) if stack >= 0 else -1 for stack in chosen]
+    none = MISSING_REASONS[NOT_RECORDED]
+    return [_site_name(stacks.frames, frame) if frame >= 0 else none for frame in frames]

@@ -35,10 +35,10 @@ _LIKE = 2
 """Growth in the first turns belongs to it unless it is larger than this times what follows: the
 site may have made other things then."""
 _SURVIVES = 0.9
-"""The part of what was added that has to be there at the end of the recording to be kept for good."""
+"""The part of what was added that has to be there at the end of the recording to be kept."""
 _REPLACES = 0.5
-"""Growth is no growth if at least this part of the added allocations came as others of their size,
-from before the recording, went: a buffer of the last results, whose old ones have no stack."""
+"""It is no growth if at least this part of the added allocations came as others of their size, from
+before the recording, went: a buffer of the last results, whose old ones have no stack."""
 _SETTLED = 0.25
 """Growth has stopped when nothing came in this last part of the turns, at least ``FEWEST_EVEN``."""
 _MOST_BOUNDS = 512

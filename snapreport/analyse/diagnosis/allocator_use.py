@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from snapreport.model.diagnosis import Finding
+import numpy as np
+
+from snapreport.analyse.allocator_faults import (
+    find_bursts,
+    find_private_pools,
+    find_slack,
+    find_tightest,
+)
+from snapreport.analyse.callsites import name_stacks
+from snapreport.analyse.diagnosis.sites import TOP
+from snapreport.model.allocator_faults import Burst, Tightest
+from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
+from snapreport.units import format_bytes, format_count
+
+MIB = 1 << 20
+_LEAST = 32 * MIB
+"""Below this nothing is gained: the allocator gets memory 2 to 20 MiB at a time, and a program of
+a few hundred MiB always has some of that free."""
+_LOST, _LOST_MUCH = 0.05, 0.2
+"""The part of reserved memory from which on pieces that serve nothing are mentioned, and from
+which on they are worth a warning. Programs whose tensors vary little stay below the former."""
+_UNUSED = 0.1
+"""The part of reserved memory that nobody uses to be mentioned: some is always kept for later."""
+_ENOUGH = 4
+"""Iterations from which on the second half of them is a fair sample of those to come."""
+_SLACK, _SLACK_MUCH = 0.02, 0.1
+"""Likewise slack, of the allocated peak. Rounding to 512 bytes alone costs far less."""
+_CYCLES = 3
+"""So often must segments be given back and got again to be thrash: once or twice is a program that
+clears up between its parts."""
+_COMES_BACK = 0.25
+"""A burst counts if at least this part of it was got again before the next."""
+_EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[Finding]:
@@ -16,4 +48,382 @@ def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[F
         tables: the file.
         device: the device's figures.
     """
-    yield from ()
+    if "reserved" not in device.curves or not len(device.history.allocations):
+        return
+    tightest = find_tightest(tables, device)
+    if tightest is not None:
+        yield from _fragmentation(tables, device, tightest)
+        yield from _unused(tables, device, tightest)
+    yield from _locked(tables, device)
+    yield from _slack(tables, device)
+    if device.recorded:
+        bursts = find_bursts(tables, device)
+        yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
+        yield from _thrash(
+            tables, device, [each for each in bursts if each.kind in ("emptied", "other")]
+        )
+
+
+def _is_expandable(tables: History, device: DeviceFindings) -> bool:
+    """Whether expandable segments are on already, or are no matter of the device."""
+    set_so = tables.settings.get("expandable_segments") is True
+    return set_so or device.history.device.kind != "cuda"
+
+
+def _fragmentation(
+    tables: History, device: DeviceFindings, tightest: Tightest
+) -> Iterator[Finding]:
+    lost = min(tightest.pieces, tightest.beyond)
+    share = lost / max(tightest.reserved, 1)
+    if share < _LOST or lost < _LEAST:
+        return
+    curve = device.allocator.fragmentation
+    known = curve[curve >= 0]
+    suggestions: tuple[Suggestion, ...] = ()
+    if not _is_expandable(tables, device):
+        suggestions = (
+            Suggestion(
+                "Switch on expandable segments: blocks then lie in one range of addresses, whose"
+                " unused pages go back to the driver, so few pieces are left over. At most"
+                f" {format_bytes(tightest.beyond)}: the most reserved less the most active.",
+                _EXPANDABLE,
+                most=tightest.beyond,
+            ),
+        )
+    if tightest.grew:
+        explanation = (
+            "That was when reserved memory was raised to its most. The allocator asks the driver"
+            " for more only when nothing that it has serves a request; so these free pieces, of"
+            " the same pool and stream, in segments that are partly in use, were all too small."
+            f" Never more than {format_bytes(int(device.curves['active'].max()))} were active at"
+            " once."
+        )
+    else:
+        moment = "at the allocated peak" if device.recorded else "when the snapshot was taken"
+        explanation = (
+            f"That was {moment}. These free pieces lie in segments that are partly in use, so they"
+            " cannot be given back to the driver, and serve only requests that fit into one."
+        )
+    yield Finding(
+        "fragmentation",
+        "warning" if share >= _LOST_MUCH and tightest.grew else "note",
+        f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were in"
+        + (" pieces that did not serve" if tightest.grew else " pieces between live blocks"),
+        explanation,
+        evidence=(
+            Figure("fragmentation", tightest.pieces, meaning="Free, in segments partly in use."),
+            Figure("reserved", tightest.reserved),
+            Figure("active", tightest.active),
+            Figure("unused segments", tightest.whole, meaning="Whole segments that were free."),
+            Figure("free in other pools and streams", tightest.elsewhere),
+            Figure("most reserved less most active", tightest.beyond),
+            Figure("at", tightest.step, "step"),
+            Figure("most fragmentation", int(known.max()), meaning="Over the recording."),
+            Figure("most at", device.allocator.most, "step"),
+            Figure("median fragmentation", int(np.median(known)), meaning="Over the recording."),
+        ),
+        suggestions=suggestions,
+        view=View("allocator", step=tightest.step),
+        bytes=lost,
+    )
+
+
+def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iterator[Finding]:
+    if not device.recorded:
+        return
+    end = device.end
+    reserved = end.reserved or 0
+    half = _active_lately(device)
+    at_end = min((end.inactive or 0) - (end.fragmentation or 0), reserved - half)
+    falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
+    if at_end < max(_UNUSED * reserved, _LEAST) or not falls_off:
+        at_end = 0
+    # Free while more was got: too small for the request.
+    idle = min(tightest.whole, tightest.beyond) if tightest.grew else 0
+    if idle < max(_UNUSED * tightest.reserved, _LEAST):
+        idle = 0
+    if not max(at_end, idle):
+        return
+    suggestions = []
+    if idle and not tables.settings.get("garbage_collection_threshold"):
+        suggestions.append(
+            Suggestion(
+                "Let the allocator give back segments that were not used for long before it asks"
+                f" for more. Of those that nothing used then, at most {format_bytes(idle)} could"
+                " have been spared.",
+                "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
+                most=idle,
+            )
+        )
+    if at_end:
+        suggestions.append(
+            Suggestion(
+                "Call this once when the part that needed so much is over, if another program"
+                f" needs the memory: {format_bytes(at_end)} lie in segments that nothing uses.",
+                "torch.cuda.empty_cache()",
+                frees=at_end,
+            )
+        )
+    yield Finding(
+        "unused-reserved",
+        "note",
+        f"{format_bytes(at_end)} of {format_bytes(reserved)} reserved are no longer used"
+        if at_end
+        else f"{format_bytes(idle)} lay unused while more was reserved",
+        "PyTorch keeps segments that nothing uses any more for later requests. Other programs see"
+        " them as taken; this one can use them again."
+        + (
+            f" In the second half of its iterations at most {format_bytes(half)} were active."
+            if at_end
+            else " These were too small for what was asked for."
+        ),
+        evidence=(
+            Figure("no longer used", at_end, meaning="Whole segments, free at the end."),
+            Figure("reserved at the end", reserved),
+            Figure("most active in later iterations", half),
+            Figure("unused when reserved was raised", idle),
+            Figure("raised at", tightest.step if tightest.grew else None, "step"),
+        ),
+        suggestions=tuple(suggestions),
+        view=View("allocator", step=device.history.events - 1 if at_end else tightest.step),
+        bytes=max(at_end, idle),
+    )
+
+
+def _active_lately(device: DeviceFindings) -> int:
+    """Return the most that was active in the second half of the program's iterations.
+
+    What they do not need, later ones will hardly need either. Without a loop nothing tells that,
+    and it is all that was ever active.
+    """
+    turns, active = device.iterations, device.curves["active"]
+    if turns is None or len(turns) < _ENOUGH:
+        return int(active.max())
+    return int(active[int(turns.starts[len(turns) // 2]) :].max())
+
+
+def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    if not any(pool != (0, 0) for pool in tables.pools):
+        return
+    step = device.peak.step
+    pools = find_private_pools(tables, device, step)
+    locked = sum(pool.inactive for pool in pools)
+    reserved = device.peak.reserved or 0
+    if locked < max(_LOST * reserved, _LEAST):
+        return
+    suggestions: tuple[Suggestion, ...] = ()
+    idle = sorted(pool.inactive for pool in pools)
+    if sum(idle[:-1]) > 0:
+        suggestions = (
+            Suggestion(
+                "Let CUDA graphs that never run at the same time share a pool. At most"
+                f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the largest.",
+                "torch.cuda.graph(graph, pool=first_graph.pool())",
+                most=sum(idle[:-1]),
+            ),
+        )
+    yield Finding(
+        "locked-pool",
+        "note",
+        f"{format_bytes(locked)} are reserved for private pools, and in use by none at the peak",
+        "A private pool belongs to a CUDA graph or a MemPool; nobody else may use what is free in"
+        " it. A graph that is replayed uses its memory without leaving events, so part of this may"
+        " be in use all the same.",
+        evidence=(
+            Figure("inactive in private pools", locked),
+            Figure("reserved", reserved),
+            Figure("private pools", len(pools), "count"),
+            Figure("at", step, "step"),
+        ),
+        tables=(
+            Table(
+                "Private pools",
+                (Column("pool", "text"), Column("reserved"), Column("active"), Column("inactive")),
+                tuple((p.name, p.reserved, p.active, p.inactive) for p in pools[:TOP]),
+                left_out=max(len(pools) - TOP, 0),
+            ),
+        ),
+        suggestions=suggestions,
+        view=View("allocator", step=step),
+        bytes=locked,
+    )
+
+
+def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    found = find_slack(tables, device)
+    peak = device.peak.allocated
+    if found.total < max(_SLACK * peak, _LEAST):
+        return
+    suggestions = []
+    if found.unsplit >= _SLACK * peak and not _is_expandable(tables, device):
+        suggestions.append(
+            Suggestion(
+                "Switch on expandable segments: they split every block, so none is handed out"
+                f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak are of"
+                " that kind.",
+                _EXPANDABLE,
+                frees=found.unsplit,
+            )
+        )
+    if found.divided >= _SLACK * peak:
+        suggestions.append(
+            Suggestion(
+                "Round less: leave roundup_power2_divisions out, or give it a larger number."
+                f" {format_bytes(found.divided)} at the peak are what it adds to blocks beyond the"
+                " usual rounding to 512 bytes.",
+                "roundup_power2_divisions",
+                frees=found.divided,
+            )
+        )
+    order = np.argsort(-found.slack, kind="stable")[:TOP]
+    at_least = "at least " if device.peak.allocated_width else ""
+    yield Finding(
+        "slack",
+        "warning" if found.total >= _SLACK_MUCH * peak else "note",
+        f"Blocks at the peak are {at_least}{format_bytes(found.total)} larger than was asked for",
+        "The allocator rounds sizes up, and hands out a free block whole when what would be left"
+        " of it is small (at most 1 MiB). Tensors hold this memory without using it.",
+        evidence=(
+            Figure("slack at the peak", found.total),
+            Figure("share of the peak", round(found.total / peak, 4), "share"),
+            Figure("blocks handed out whole", found.unsplit, meaning="The part of it from these."),
+            Figure("by roundup_power2_divisions", found.divided, meaning="The part it added."),
+            Figure("at", device.peak.step, "step"),
+        ),
+        tables=(
+            Table(
+                "By the size that was asked for",
+                (
+                    Column("from", "bytes"),
+                    Column("below", "bytes"),
+                    Column("allocations", "count"),
+                    Column("requested"),
+                    Column("slack"),
+                ),
+                tuple(
+                    (
+                        int(found.lower[i]),
+                        2 * int(found.lower[i]),
+                        int(found.count[i]),
+                        int(found.requested[i]),
+                        int(found.slack[i]),
+                    )
+                    for i in order
+                ),
+                left_out=max(len(found.slack) - TOP, 0),
+            ),
+        ),
+        suggestions=tuple(suggestions),
+        view=View("allocator", step=device.peak.step),
+        bytes=found.total,
+    )
+
+
+def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    if not bursts:
+        return
+    given = sum(burst.bytes for burst in bursts)
+    curve = device.allocator.fragmentation
+    # In use no more, and yet not to be given back, when the allocator was short of memory.
+    pieces = max(int(curve[burst.last_step + 1]) for burst in bursts)
+    suggestions: tuple[Suggestion, ...] = ()
+    if pieces >= _LEAST and not _is_expandable(tables, device):
+        suggestions = (
+            Suggestion(
+                "Switch on expandable segments, whose unused pages can be given back one by one."
+                f" Up to {format_bytes(pieces)} were free in segments partly in use when this"
+                " happened.",
+                _EXPANDABLE,
+                most=pieces,
+            ),
+        )
+    times = "once" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
+    yield Finding(
+        "allocator-retries",
+        "warning",
+        f"The device was full: {times} cached memory was given back to serve a request",
+        "The driver had no memory left for a request, so the allocator gave back what it cached,"
+        " and asked again; that worked. It is slow, as it waits for the GPU, and little more"
+        " would have been out of memory. It is told by the order and the call stacks of the"
+        " events.",
+        evidence=(
+            Figure("retries", len(bursts), "count"),
+            Figure("segments given back", sum(burst.count for burst in bursts), "count"),
+            Figure("bytes given back", given),
+            Figure("first at", bursts[0].first_step, "step"),
+            Figure("last at", bursts[-1].last_step, "step"),
+        ),
+        tables=(_burst_table(tables, bursts, "Requests that made room"),),
+        suggestions=suggestions,
+        view=View("allocator", step=bursts[0].last_step),
+        bytes=max(burst.bytes for burst in bursts),
+    )
+
+
+def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
+    if len(back) < _CYCLES:
+        return
+    again = sum(burst.got_again for burst in back)
+    most = max(burst.got_again for burst in back)
+    emptied = sum(burst.kind == "emptied" for burst in back)
+    suggestions: tuple[Suggestion, ...] = ()
+    if emptied:
+        suggestions = (
+            Suggestion(
+                "Leave out torch.cuda.empty_cache() in the loop. It frees nothing for PyTorch,"
+                f" which got {format_bytes(again)} again afterwards; each call waits for the GPU,"
+                f" and so did the {format_count(sum(burst.count for burst in back))} returned"
+                " segments. It saves time, and no memory.",
+                frees=0,
+            ),
+        )
+    large = most >= _COMES_BACK * int(device.curves["reserved"].max())
+    yield Finding(
+        "segment-thrash",
+        "warning" if large else "note",
+        f"{format_count(len(back))} times memory was given back to the driver, and"
+        f" {format_bytes(again)} of it got again",
+        "Getting memory from the driver and giving it back is slow: the allocator exists to avoid"
+        " it."
+        + (
+            f" {format_count(emptied)} times that was torch.cuda.empty_cache()."
+            if emptied
+            else " The recording does not show what made it give memory back."
+        ),
+        evidence=(
+            Figure("times given back and got again", len(back), "count"),
+            Figure("bytes got again", again),
+            Figure("most at once", most),
+            Figure("segments given back", sum(burst.count for burst in back), "count"),
+            Figure("by empty_cache()", emptied, "count"),
+            Figure("first at", back[0].first_step, "step"),
+        ),
+        tables=(_burst_table(tables, back, "Who gave memory back"),),
+        suggestions=suggestions,
+        view=View("allocator", step=back[0].last_step),
+        bytes=most,
+    )
+
+
+def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
+    """Add bursts up by their call site."""
+    held: dict[str, list[int]] = {}
+    names = name_stacks(tables.stacks, [burst.stack for burst in bursts])
+    for burst, name in zip(bursts, names, strict=True):
+        sums = held.setdefault(name, [0, 0, 0])
+        sums[0] += burst.bytes
+        sums[1] += burst.count
+        sums[2] += 1
+    order = sorted(held, key=lambda name: -held[name][0])
+    return Table(
+        title,
+        (
+            Column("call site", "text"),
+            Column("given back"),
+            Column("segments", "count"),
+            Column("times", "count"),
+        ),
+        tuple((name, *held[name]) for name in order[:TOP]),
+        left_out=max(len(order) - TOP, 0),
+    )

@@ -153,8 +153,8 @@ class _Words:
             suggestions=(
                 Suggestion(
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
-                    " to which each iteration adds, and del it when it is no longer needed. Of what is"
-                    " logged keep numbers (.item()) or detached copies on the CPU"
+                    " to which each iteration adds, and del it when it is no longer needed. Of what"
+                    " is logged keep numbers (.item()) or detached copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} is what was added in this recording.",
                     "total += loss.item()",
@@ -237,8 +237,8 @@ class _Words:
         return Finding(
             "growing-buffer",
             "note",
-            f"{format_bytes(site.per_step)} more with every iteration in what seems to be a key-value"
-            " cache",
+            f"{format_bytes(site.per_step)} more with every iteration in what seems to be a"
+            " key-value cache",
             f"A language model keeps the keys and values of all that it has written; {name} made"
             f" {format_bytes(site.grown)} of them here. That is no leak if they are freed with the"
             " text, which this recording does not show: it ends before.",
@@ -297,8 +297,8 @@ class _Words:
             "outlives-step",
             "warning" if costs else "note",
             f"{format_bytes(held.typical)} made in one iteration is still live in the next",
-            "Between the iterations of the program this much is live that was made in the one before"
-            f" and is freed in one of the next.{effect} The iterations are known {self.turns.how}.",
+            "Between the iterations of the program this much is live that was made in the one"
+            f" before and is freed in one of the next.{effect} The iterations are known {self.turns.how}.",
             evidence=(
                 Figure("live between iterations", held.typical, meaning="The median over them."),
                 Figure("peak falls by", held.peak_falls),
@@ -323,21 +323,28 @@ _NO_LEAK = {
     "buffer": (
         "growing-buffer",
         "Buffers that are made anew with every iteration grew by {}",
-        "Of these there are no more than before, but each new one is larger than the one that it"
-        " replaces: a tensor that is appended to (torch.cat), or input that gets longer. That"
-        " needs the old and the new one at once, and grows for as long as something is added.",
+        (
+            "Of these there are no more than before, but each new one is larger than the one that"
+            " it replaces: a tensor that is appended to (torch.cat), or input that gets longer."
+            " That needs the old and the new one at once, and goes on for as long as it is done."
+        ),
     ),
     "freed-later": (
         "freed-later",
         "{} grew from iteration to iteration and was freed in the end: no leak",
-        "What is live from here grew with nearly every iteration, and was freed after the last one that"
-        " the recording shows. Results that are collected, and the keys and values of a language"
-        " model, grow like this. How long it goes on decides how much is needed.",
+        (
+            "What is live from here grew with nearly every iteration, and was freed after the last"
+            " of them. Results that are collected, and the keys and values of a language model,"
+            " grow like this. How long it goes on decides how much is needed."
+        ),
     ),
     "settled": (
         "settling-cache",
         "{} grew in the first iterations and then stayed: no leak so far",
-        "What is live from here grew after the first iteration, and no longer did towards the end of"
-        " the recording. Caches and buffers that are made when first needed grow like this.",
+        (
+            "What is live from here grew after the first iteration, and no longer did towards the"
+            " end of the recording. Caches and buffers that are made when first needed grow like"
+            " this."
+        ),
     ),
 }
