@@ -9,6 +9,7 @@ import numpy as np
 
 from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import live_at, sum_live
+from snapreport.analyse.missing_stacks import HAS_FRAMES
 from snapreport.model.churn import HeldThrough, Pending, Remade, Transients
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
@@ -100,6 +101,7 @@ def find_held_through(device: DeviceFindings) -> HeldThrough | None:
         (rows.alloc_step >= 0)
         & (rows.free_requested_step < history.events)
         & ~np.isin(device.category, needed)
+        & (device.missing == HAS_FRAMES)  # else it may be a gradient
     )
     # The first optimizer step that begins after it was made: does it end before it is freed?
     place = np.searchsorted(start, rows.alloc_step[candidates], side="right")

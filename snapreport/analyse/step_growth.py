@@ -45,6 +45,8 @@ _MOST_BOUNDS = 512
 """Of more turns than this, evenly spaced ones are looked at."""
 _SOON = 2
 """Memory that is freed within so many turns after its own is held over, not kept."""
+_AGAIN = 0.5
+"""... where its call site does so in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
 """Categories that are meant to outlive a step."""
 
@@ -71,7 +73,8 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
             if found is not None:
                 sites.append(found)
     sites.sort(key=lambda site: -site.per_step)
-    return StepGrowth(tuple(sites), _held_over(device, turns.bounds))
+    growing = np.array([site.row for site in sites], np.int64)
+    return StepGrowth(tuple(sites), _held_over(tables, device, turns.bounds, growing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +133,7 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
     since = _grows_since(change)
     kind: GrowthKind = "leak"
     if since is None:
-        since = _settled_since(change)
+        since = None if _is_own(live.device, of_site[-1:])[0] else _settled_since(change)
         kind = "settled"
     if since is None:
         return None
@@ -232,19 +235,42 @@ def _is_replaced(live: _Live, added: NDArray[np.int64], since: int) -> bool:
     return int(np.minimum(gone[1] - gone[0], need).sum()) >= _REPLACES * len(added)
 
 
-def _held_over(device: DeviceFindings, bounds: NDArray[np.int64]) -> HeldOver:
-    """Find what was made in a turn and is freed soon after it."""
+def _is_own(device: DeviceFindings, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
+    own = [i for i, category in enumerate(device.categories) if category.name in _OWN]
+    return np.isin(device.category[rows], own)
+
+
+def _held_over(
+    tables: History,
+    device: DeviceFindings,
+    bounds: NDArray[np.int64],
+    growing: NDArray[np.int64],
+) -> HeldOver:
+    """Find what was made in a turn and is freed soon after it.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        bounds: of the turns.
+        growing: an allocation of each call site that grows, which is told elsewhere.
+    """
     history = device.history
     rows = history.allocations
     enter = np.searchsorted(bounds, rows.alloc_step, side="right")
     leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
-    own = np.array([category.name in _OWN for category in device.categories], np.bool_)
     soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
     # An end at the last bound alone shows no free: there it is just not known yet.
     soon &= rows.free_requested_step < history.events
-    if len(own):
-        soon &= ~own[device.category]
     chosen = np.flatnonzero(soon)
+    chosen = chosen[~_is_own(device, chosen)]
+    # Of sites that do so again and again; what was collected is also freed soon in the end.
+    number = label_sites(history, tables.stacks)[0]
+    chosen = chosen[~np.isin(number[chosen], number[growing])]
+    sites = number[chosen]
+    pairs = np.unique(np.stack([sites, enter[chosen]]), axis=1)
+    often = np.bincount(pairs[0]) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
+    chosen = chosen[often[sites]] if len(chosen) else chosen
     held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
     allocated = device.curves["allocated"]
     over = sum_live(

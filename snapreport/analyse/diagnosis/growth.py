@@ -24,6 +24,8 @@ MANY = 1000
 _MATTERS = 0.01
 """Growth is worth a warning if so many steps would add more than this part of the peak: less is a
 list of numbers that somebody keeps, and no run fails of it."""
+_LEAST = 16 * MIB
+"""Likewise in bytes."""
 _VISIBLE = 0.01
 """From this part of the peak on, what looks like growth or is held over is mentioned."""
 _COSTS = 0.1
@@ -32,7 +34,13 @@ _CAUSED = 0.1
 """A leak that makes at least this part of what was allocated when a request failed is a cause."""
 _SEPARATE = 3
 """So many leaking call sites have a finding each; more mostly have one cause, such as a graph."""
-_KEY_VALUE = re.compile(r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache", re.IGNORECASE)
+_KEY_VALUE = re.compile(
+    r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache|cache_utils\.py", re.IGNORECASE
+)
+_WRITES = (
+    " If this is what a language model remembers of a text (keys and values), it is freed with the"
+    " text, and no leak."
+)
 _TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
 
 
@@ -111,7 +119,7 @@ class _Words:
 
     def is_key_value_cache(self, site: SiteGrowth) -> bool:
         """Whether it seems to be what a language model remembers of a text that it writes."""
-        if any(category.name in _TRAINS for category in self.device.categories):
+        if self._trains():
             return False
         stacks = self.tables.stacks
         path = stacks.path(int(self.device.history.allocations.stack[site.row]))
@@ -119,6 +127,9 @@ class _Words:
             _KEY_VALUE.search(stacks.frames.names[frame] + " " + stacks.frames.filenames[frame])
             for frame in path
         )
+
+    def _trains(self) -> bool:
+        return any(category.name in _TRAINS for category in self.device.categories)
 
     def visible(self, sites: Sequence[SiteGrowth]) -> list[SiteGrowth]:
         """Leave out what is too little to be mistaken for a leak."""
@@ -146,7 +157,9 @@ class _Words:
             f" {format_count(top.growing)} of the last {format_count(top.turns)}, and none"
             " or hardly any of it was freed by the end of the recording."
             f" At this rate {format_count(MANY)} more iterations would need"
-            f" {format_bytes(per_step * MANY)}. The iterations are known {self.turns.how}.",
+            f" {format_bytes(per_step * MANY)}."
+            + ("" if self._trains() else _WRITES)
+            + f" The iterations are known {self.turns.how}.",
             subject=name,
             evidence=self._evidence(sites, per_step, grown),
             tables=(self._table(sites),),
@@ -169,7 +182,8 @@ class _Words:
         oom = self.device.ooms[-1] if self.device.ooms else None
         if oom is not None and sum(site.grown for site in sites) >= _CAUSED * oom.allocated:
             return "critical"
-        return "warning" if per_step * MANY >= _MATTERS * self.device.peak.allocated else "note"
+        matters = max(_MATTERS * self.device.peak.allocated, _LEAST)
+        return "warning" if per_step * MANY >= matters else "note"
 
     def _evidence(
         self, sites: Sequence[SiteGrowth], per_step: int, grown: int
@@ -298,7 +312,8 @@ class _Words:
             "warning" if costs else "note",
             f"{format_bytes(held.typical)} made in one iteration is still live in the next",
             "Between the iterations of the program this much is live that was made in the one"
-            f" before and is freed in one of the next.{effect} The iterations are known {self.turns.how}.",
+            f" before and is freed in one of the next.{effect} The iterations are known"
+            f" {self.turns.how}.",
             evidence=(
                 Figure("live between iterations", held.typical, meaning="The median over them."),
                 Figure("peak falls by", held.peak_falls),
