@@ -132,7 +132,7 @@ def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(ends) < 2:
         return ends
     gaps = np.diff(ends)
-    usual = float(np.median(gaps[gaps >= np.median(gaps)]))
+    usual = float(np.median(gaps[gaps >= gaps.mean()]))
     kept: NDArray[np.int64] = ends[np.append(gaps >= _TOGETHER * usual, True)]
     return kept
 

@@ -64,7 +64,8 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     enter = np.searchsorted(bounds, rows.alloc_step, side="right")
     leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
     crossing = np.flatnonzero(leave > enter)
-    key = label_sites(device.history, tables.stacks)[0][crossing]
+    number = label_sites(device.history, tables.stacks)[0]
+    key = number[crossing]
     live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
     sites = []
     if len(bounds) > WARM_UP + FEWEST_EVEN:
@@ -74,7 +75,7 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
                 sites.append(found)
     sites.sort(key=lambda site: -site.per_step)
     growing = np.array([site.row for site in sites], np.int64)
-    return StepGrowth(tuple(sites), _held_over(tables, device, turns.bounds, growing))
+    return StepGrowth(tuple(sites), _held_over(device, turns.bounds, number, number[growing]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,18 +243,18 @@ def _is_own(device: DeviceFindings, rows: NDArray[np.int64]) -> NDArray[np.bool_
 
 
 def _held_over(
-    tables: History,
     device: DeviceFindings,
     bounds: NDArray[np.int64],
+    number: NDArray[np.int64],
     growing: NDArray[np.int64],
 ) -> HeldOver:
     """Find what was made in a turn and is freed soon after it.
 
     Args:
-        tables: the file.
         device: the device's figures.
         bounds: of the turns.
-        growing: an allocation of each call site that grows, which is told elsewhere.
+        number: each allocation's call site.
+        growing: the call sites that grow, which are told elsewhere.
     """
     history = device.history
     rows = history.allocations
@@ -265,8 +266,7 @@ def _held_over(
     chosen = np.flatnonzero(soon)
     chosen = chosen[~_is_own(device, chosen)]
     # Of sites that do so again and again; what was collected is also freed soon in the end.
-    number = label_sites(history, tables.stacks)[0]
-    chosen = chosen[~np.isin(number[chosen], number[growing])]
+    chosen = chosen[~np.isin(number[chosen], growing)]
     sites = number[chosen]
     pairs = np.unique(np.stack([sites, enter[chosen]]), axis=1)
     often = np.bincount(pairs[0]) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites

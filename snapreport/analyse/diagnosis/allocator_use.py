@@ -48,7 +48,11 @@ def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[F
         tables: the file.
         device: the device's figures.
     """
-    if "reserved" not in device.curves or not len(device.history.allocations):
+    history = device.history
+    # Pinned memory has an allocator of its own, with other rules.
+    if "reserved" not in device.curves or not len(history.allocations):
+        return
+    if history.device.kind != "cuda":
         return
     tightest = find_tightest(tables, device)
     if tightest is not None:
@@ -65,9 +69,9 @@ def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[F
 
 
 def _is_expandable(tables: History, device: DeviceFindings) -> bool:
-    """Whether expandable segments are on already, or are no matter of the device."""
-    set_so = tables.settings.get("expandable_segments") is True
-    return set_so or device.history.device.kind != "cuda"
+    """Whether expandable segments are on already, as set or as seen."""
+    seen = bool(device.allocator.segments.expandable.any())
+    return tables.settings.get("expandable_segments") is True or seen
 
 
 def _fragmentation(
