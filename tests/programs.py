@@ -38,6 +38,7 @@ class Plan:
     settings: AllocatorSettings | None = None
     each: Each | None = None
     capacity: int = 80 << 30
+    max_entries: int = 1 << 40
 
 
 class Program(TrainingRun):
@@ -66,12 +67,12 @@ class Program(TrainingRun):
     def _loop(self, body: Callable[[], None]) -> None:
         plan = self.plan
         if not plan.late:
-            self.simulator.start_recording(context=plan.context)
+            self.simulator.start_recording(context=plan.context, max_entries=plan.max_entries)
         self.build()
         first = -2 if plan.late else 0
         for number in range(first, plan.iterations):
             if number == 0 and plan.late:
-                self.simulator.start_recording(context=plan.context)
+                self.simulator.start_recording(context=plan.context, max_entries=plan.max_entries)
             if plan.varied:
                 self.model = replace(self.model, length=self.rng.choice(LENGTHS))
             with self.call("<module>", "train.py", 88), self._stage(f"ProfilerStep#{number}"):

@@ -37,8 +37,8 @@ site may have made other things then."""
 _SURVIVES = 0.9
 """The part of what was added that has to be there at the end of the recording to be kept."""
 _REPLACES = 0.5
-"""It is no growth if at least this part of the added allocations came as others of their size, from
-before the recording, went: a buffer of the last results, whose old ones have no stack."""
+"""It is no growth if in at least this part of the turns that grew something of the same size, from
+before the recording, was freed: a buffer of the last results, whose old ones have no stack."""
 _SETTLED = 0.25
 """Growth has stopped when nothing came in this last part of the turns, at least ``FEWEST_EVEN``."""
 _MOST_BOUNDS = 512
@@ -155,7 +155,7 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
             kept = rows.free_requested_step[added] == live.device.history.events
             if int(size[kept].sum()) < _SURVIVES * int(size.sum()):
                 kind = "freed-later"
-            elif _is_replaced(live, added, since):
+            elif _is_replaced(live, added, since, growing):
                 return None
     return SiteGrowth(
         kind=kind,
@@ -226,14 +226,14 @@ def _rate(held: NDArray[np.int64]) -> int:
     return total // len(change)
 
 
-def _is_replaced(live: _Live, added: NDArray[np.int64], since: int) -> bool:
-    """Whether as many allocations of these sizes from before the recording were freed meanwhile."""
+def _is_replaced(live: _Live, added: NDArray[np.int64], since: int, growing: int) -> bool:
+    """Whether allocations of these sizes from before the recording go as fast as these come."""
     rows = live.device.history.allocations
     freed = (rows.alloc_step == START) & (rows.free_requested_step >= live.bounds[since])
     freed &= rows.free_requested_step < live.bounds[-1]
-    sizes, need = np.unique(rows.size[added], return_counts=True)
-    gone = np.searchsorted(np.sort(rows.size[freed]), [sizes, sizes + 1])
-    return int(np.minimum(gone[1] - gone[0], need).sum()) >= _REPLACES * len(added)
+    freed &= np.isin(rows.size, np.unique(rows.size[added]))
+    turns = np.unique(np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right"))
+    return len(turns) >= _REPLACES * growing
 
 
 def _is_own(device: DeviceFindings, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
