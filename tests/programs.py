@@ -149,9 +149,11 @@ def empties(program: Program, _: int) -> None:
         program.simulator.empty_cache()
 
 
-def found(device: DeviceFindings, *topics: str) -> list[Finding]:
-    """Return the findings of some topics."""
-    return [each for each in device.diagnosis.findings if each.topic in topics]
+def found(device: DeviceFindings, *named: str) -> list[Finding]:
+    """Return the findings of some topics or codes."""
+    return [
+        each for each in device.diagnosis.findings if any(each.is_named_by(name) for name in named)
+    ]
 
 
 def of_code(device: DeviceFindings, code: str) -> Finding:

@@ -20,7 +20,7 @@ from tests.builders import MIB, history_of
 from tests.programs import Plan, Program, figures, found, leaks
 from tests.property.simulated import for_simulations
 
-TOPICS = ("growth", "churn", "allocator")
+TOPICS = ("growth", "churn", "allocator", "transient-peak")
 
 
 class _CutError(Exception):
