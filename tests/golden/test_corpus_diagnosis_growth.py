@@ -1,4 +1,4 @@
-"""What is said of growth, churn and the allocator on real files: the figures, and no false alarm."""
+"""What is said of growth, churn and the allocator on real files, and no false alarm."""
 
 from __future__ import annotations
 
