@@ -38,8 +38,8 @@ _TRIED = 200
 _SAMPLED = 16
 """Turns of each that are looked into."""
 _KEPT = 0.5
-"""Without stacks, a loop that keeps more than this part of what it allocates is taken for one
-over layers, which keeps activations for the backward pass."""
+"""A loop that keeps more than this part of the bytes that it allocates loads or builds something,
+or goes over layers and keeps activations for the backward pass. Steps are mostly passing work."""
 _FRAMED, _UNFRAMED = 0.9, 0.6
 """The most confidence: a period is inferred, and without stacks nothing excludes inner loops."""
 
@@ -86,9 +86,9 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
             continue
         sure = _FRAMED if framed[places[0]] else _UNFRAMED
         share = float(marks.filled[group])
-        if not framed[places[0]] and (
-            share < _FILLS_UNFRAMED or _kept(history, made, places) > _KEPT
-        ):
+        if not framed[places[0]] and share < _FILLS_UNFRAMED:
+            continue
+        if _kept(history, made, places) > _KEPT:
             continue
         how = (
             f"by the pattern of the allocations: one of them comes {len(places)} times at even"

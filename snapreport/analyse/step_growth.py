@@ -9,6 +9,7 @@ import numpy as np
 
 from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import sum_live
+from snapreport.analyse.missing_stacks import HAS_FRAMES
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, HeldOver, SiteGrowth, StepGrowth
 from snapreport.model.history import START, History
@@ -49,6 +50,8 @@ _AGAIN = 0.5
 """... where its call site does so in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
 """Categories that are meant to outlive a step."""
+_GRADIENTS = ("backward",)
+"""What else gradients may be taken for: those that the engine's own threads make."""
 
 
 def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations) -> StepGrowth:
@@ -131,7 +134,10 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
     chosen = np.isin(live.rows, of_site, assume_unique=True)
     held = live.series(chosen, rows.block_size)
     change = np.diff(held)
+    kept = live.rows[chosen & (live.enter > 1) & (live.leave == len(live.bounds))]
     since = _grows_since(change)
+    if since is None:
+        since = _grows_since(_kept_by_turn(live, kept))
     kind: GrowthKind = "leak"
     if since is None:
         since = None if _is_own(live.device, of_site[-1:])[0] else _settled_since(change)
@@ -141,7 +147,6 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
     while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
         since -= 1  # it grew so in the turns that are not judged, too
     n = len(change) - since
-    first, last = int(held[since]), int(held[-1])
     added = live.rows[chosen & (live.enter > since) & (live.leave == len(live.bounds))]
     count = live.series(chosen, np.ones(len(rows), np.int64))
     requested = live.series(chosen, rows.size)
@@ -150,13 +155,20 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
     if kind == "leak":
         if 2 * more < growing:
             kind = "buffer"
-        else:
-            size = rows.block_size[added]
-            kept = rows.free_requested_step[added] == live.device.history.events
-            if int(size[kept].sum()) < _SURVIVES * int(size.sum()):
-                kind = "freed-later"
-            elif _is_replaced(live, added, since, growing):
-                return None
+        elif not _survives(live, added):
+            kind = "freed-later"
+        elif _is_replaced(live, added, since, growing):
+            return None
+    rates: tuple[float, float, float]
+    rates = (_rate(held[since:]), _rate(requested[since:]), more / n)
+    if kind == "leak":
+        turn = _turn_of(live, added)
+        ones = np.ones(len(added), np.int64)
+        rates = (
+            _typical(turn, rows.block_size[added], n),
+            _typical(turn, rows.size[added], n),
+            _typical(turn, ones, n),
+        )
     return SiteGrowth(
         kind=kind,
         row=int(added[0]) if len(added) else int(of_site[-1]),
@@ -164,12 +176,32 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
         since=since * live.stride,
         turns=n * live.stride,
         growing=growing * live.stride,
-        first=first,
-        last=last,
-        per_step=_rate(held[since:]) // live.stride,
-        requested_per_step=_rate(requested[since:]) // live.stride,
-        count_per_step=more / n / live.stride,
+        first=int(held[since]),
+        last=int(held[-1]),
+        per_step=int(rates[0] / live.stride),
+        requested_per_step=int(rates[1] / live.stride),
+        count_per_step=rates[2] / live.stride,
     )
+
+
+def _kept_by_turn(live: _Live, kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add up, by the turn that made it, what is still live after the last one; int64, (n_turns,).
+
+    This sees growth through bounds that lie now before, now behind what is made between two turns.
+    """
+    made = np.zeros(len(live.bounds) - 1, np.int64)
+    if len(kept):
+        turn = np.clip(_turn_of(live, kept), 0, len(made) - 1)
+        np.add.at(made, turn, live.device.history.allocations.block_size[kept])
+    return made
+
+
+def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
+    """Whether what was added is still there at the end of the recording."""
+    rows = live.device.history.allocations
+    size = rows.block_size[added]
+    kept = rows.free_requested_step[added] == live.device.history.events
+    return int(size[kept].sum()) >= _SURVIVES * int(size.sum())
 
 
 def _grows_since(change: NDArray[np.int64]) -> int | None:
@@ -214,16 +246,38 @@ def _settled_since(change: NDArray[np.int64]) -> int | None:
 def _rate(held: NDArray[np.int64]) -> int:
     """Return the growth from bound to bound.
 
-    It is the mean; but the median where half of the turns agree on it, as the ends of the series
-    may be off by one turn's, or where a single jump makes most of the growth.
+    It is the mean, but the median where a single jump makes most of the growth.
     """
     change = np.diff(held)
     total = int(held[-1] - held[0])
     middle = int(np.median(change))
-    agreed = 2 * int((change == middle).sum()) >= len(change)
-    if middle > 0 and (agreed or 2 * int(change.max()) > total):
-        return middle
-    return total // len(change)
+    return middle if middle > 0 and 2 * int(change.max()) > total else total // len(change)
+
+
+def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the turn in which each of some allocations was made; from -1 on.
+
+    What is made just where one turn ends and the next begins may lie now before the bound, now
+    behind it. So the turns are parted where the fewest of these allocations are: in the middle of
+    the widest gap between their places in the turn.
+    """
+    step = live.device.history.allocations.alloc_step[added]
+    bounds = live.bounds.astype(np.float64)
+    place = np.interp(step, bounds, np.arange(len(bounds)))
+    phase = np.sort(place % 1)
+    gaps = np.diff(np.append(phase, phase[0] + 1))
+    widest = int(gaps.argmax())
+    cut = (phase[widest] + gaps[widest] / 2) % 1
+    turn: NDArray[np.int64] = np.floor(place - cut).astype(np.int64)
+    return turn
+
+
+def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> float:
+    """Return the sum of weights in a turn: what half of the turns agree on, or the mean."""
+    sums = np.bincount(turn - turn.min(), weights=weight)
+    middle = float(np.median(sums))
+    agreed = 2 * int((sums == middle).sum()) >= len(sums)
+    return middle if middle > 0 and agreed else float(sums.sum()) / max(turns, len(sums))
 
 
 def _is_replaced(live: _Live, added: NDArray[np.int64], since: int, growing: int) -> bool:
@@ -236,9 +290,11 @@ def _is_replaced(live: _Live, added: NDArray[np.int64], since: int, growing: int
     return len(turns) >= _REPLACES * growing
 
 
-def _is_own(device: DeviceFindings, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_own(
+    device: DeviceFindings, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
+) -> NDArray[np.bool_]:
     """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
-    own = [i for i, category in enumerate(device.categories) if category.name in _OWN]
+    own = [i for i, category in enumerate(device.categories) if category.name in names]
     return np.isin(device.category[rows], own)
 
 
@@ -263,8 +319,9 @@ def _held_over(
     soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
     # An end at the last bound alone shows no free: there it is just not known yet.
     soon &= rows.free_requested_step < history.events
+    soon &= device.missing == HAS_FRAMES  # else it may be a gradient
     chosen = np.flatnonzero(soon)
-    chosen = chosen[~_is_own(device, chosen)]
+    chosen = chosen[~_is_own(device, chosen, _OWN + _GRADIENTS)]
     # Of sites that do so again and again; what was collected is also freed soon in the end.
     chosen = chosen[~np.isin(number[chosen], growing)]
     sites = number[chosen]

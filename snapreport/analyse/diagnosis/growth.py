@@ -290,7 +290,7 @@ class _Words:
     def held_over(self, held: HeldOver) -> Iterator[Finding]:
         """Say that results of one step are still there in the next."""
         peak = self.device.peak.allocated
-        if max(held.typical, held.peak_falls) < max(_VISIBLE * peak, MIB):
+        if held.typical < max(_VISIBLE * peak, MIB):
             return
         costs = held.peak_falls >= _COSTS * peak
         effect = (
