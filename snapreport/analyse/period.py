@@ -29,6 +29,9 @@ TOLERANCE = 0.25
 _FILLS = 0.6
 """The part of what follows the first mark that has to lie in such distances. Evaluation, saving
 and clearing up may take the rest; the layers of one part of a step fill less."""
+_AGREE, _SAME = 2, 0.1
+"""So many marks must agree, to this part of their distances: of many marks in a program without a
+loop one may come at even distances by chance."""
 _FILLS_UNFRAMED = 0.9
 """Likewise where sizes are the marks: many different tensors have one size."""
 _BODY = 2
@@ -115,6 +118,7 @@ class _Marks:
         regular = np.bincount(group, weights=gap * alike, minlength=len(self.count))
         rest = len(mark) - self._order[self._begin]
         self.filled = np.minimum((regular + usual) / np.maximum(rest, 1), 1.0)
+        self._usual = usual
         self._fits = (self.count >= FEWEST) & (usual >= _BODY) & (self.filled >= _FILLS)
 
     def best(self) -> list[int]:
@@ -122,8 +126,14 @@ class _Marks:
         fits = np.flatnonzero(self._fits)
         score = self.filled[fits] - 1 / self.count[fits]
         first = self._order[self._begin[fits]]
-        found: list[int] = fits[np.lexsort((first, -score))][:_TRIED].tolist()
-        return found
+        best = fits[np.lexsort((first, -score))][:_TRIED]
+        return [group for group in best.tolist() if self._agreeing(group, fits) >= _AGREE]
+
+    def _agreeing(self, group: int, fits: NDArray[np.int64]) -> int:
+        """Count the marks that come as often as one, and at its distances, itself among them."""
+        often = np.abs(self.count[fits] - self.count[group]) <= 1
+        alike = np.abs(self._usual[fits] - self._usual[group]) <= _SAME * self._usual[group]
+        return int((often & alike).sum())
 
     def places(self, group: int) -> NDArray[np.int64]:
         """Return where a mark comes, in the order of the allocations."""

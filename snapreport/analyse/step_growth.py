@@ -45,7 +45,8 @@ _SETTLED = 0.25
 _MOST_BOUNDS = 512
 """Of more turns than this, evenly spaced ones are looked at."""
 _SOON = 2
-"""Memory that is freed within so many turns after its own is held over, not kept."""
+"""Memory that is freed within so many turns after its own is held over, not kept; and what last
+grew so many turns before the end grows still."""
 _AGAIN = 0.5
 """... where its call site does so in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
@@ -137,7 +138,10 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
     kept = live.rows[chosen & (live.enter > 1) & (live.leave == len(live.bounds))]
     since = _grows_since(change)
     if since is None:
-        since = _grows_since(_kept_by_turn(live, kept))
+        made = _kept_by_turn(live, kept)
+        # Parted elsewhere, the last turn is cut short, and may have nothing yet.
+        last = bool(made[-1])
+        since = _grows_since(made if last else made[:-1], _SOON if last else _SOON - 1)
     kind: GrowthKind = "leak"
     if since is None:
         since = None if _is_own(live.device, of_site[-1:])[0] else _settled_since(change)
@@ -204,8 +208,13 @@ def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
     return int(size[kept].sum()) >= _SURVIVES * int(size.sum())
 
 
-def _grows_since(change: NDArray[np.int64]) -> int | None:
-    """Return the turn from which on a site grows to the end, None if it does not."""
+def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
+    """Return the turn from which on a site grows to the end, None if it does not.
+
+    Args:
+        change: int64, shape (n_turns,), bytes that each turn adds.
+        soon: the end is at most so many turns after the last that grew.
+    """
     grows = np.flatnonzero(change[WARM_UP:] > 0) + WARM_UP
     if len(grows) < FEWEST_EVEN:
         return None
@@ -215,7 +224,7 @@ def _grows_since(change: NDArray[np.int64]) -> int | None:
     span = n - grows
     tail = n - int(grows[-1])
     dense = np.flatnonzero(left >= _DENSE * span)
-    if len(dense) and tail <= _SOON:
+    if len(dense) and tail <= soon:
         since = int(grows[dense[0]])
         alike = bool((change[since:] == change[since]).all())
         enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)

@@ -292,7 +292,8 @@ class _Words:
         peak = self.device.peak.allocated
         if held.typical < max(_VISIBLE * peak, MIB):
             return
-        costs = held.peak_falls >= _COSTS * peak
+        # Without training it may be what the next iteration goes on from.
+        costs = held.peak_falls >= _COSTS * peak and self._trains()
         effect = (
             " Freed in time, the most that is allocated in these iterations would be"
             f" {format_bytes(held.peak_falls)} lower."
