@@ -1,0 +1,78 @@
+"""What is made in one turn of the program's outer loop and freed only in one of the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse.curves import sum_live
+from snapreport.analyse.missing_stacks import HAS_FRAMES
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.growth import HeldOver
+from snapreport.model.history import START
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SOON = 2
+"""Memory that is freed within so many turns after its own is held over, not kept,"""
+_AGAIN = 0.5
+"""... where its call site does so in at least this part of the turns."""
+_OWN = ("parameter", "optimizer state", "optimizer", "gradient")
+"""Categories that are meant to outlive a step."""
+_GRADIENTS = ("backward",)
+"""What else gradients may be taken for: those that the engine's own threads make."""
+
+
+def is_own(
+    device: DeviceFindings, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
+) -> NDArray[np.bool_]:
+    """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
+    own = [i for i, category in enumerate(device.categories) if category.name in names]
+    return np.isin(device.category[rows], own)
+
+
+def find_held_over(
+    device: DeviceFindings,
+    bounds: NDArray[np.int64],
+    number: NDArray[np.int64],
+    growing: NDArray[np.int64],
+) -> HeldOver:
+    """Find what was made in a turn and is freed soon after it.
+
+    Args:
+        device: the device's figures.
+        bounds: of the turns.
+        number: each allocation's call site.
+        growing: the call sites that grow, which are told elsewhere.
+    """
+    history = device.history
+    rows = history.allocations
+    enter = np.searchsorted(bounds, rows.alloc_step, side="right")
+    leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
+    soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
+    # An end at the last bound alone shows no free: there it is just not known yet.
+    soon &= rows.free_requested_step < history.events
+    soon &= device.missing == HAS_FRAMES  # else it may be a gradient
+    chosen = np.flatnonzero(soon)
+    chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
+    # Of sites that do so again and again; what was collected is also freed soon in the end.
+    chosen = chosen[~np.isin(number[chosen], growing)]
+    sites = number[chosen]
+    pairs = np.unique(np.stack([sites, enter[chosen]]), axis=1)
+    often = np.bincount(pairs[0]) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
+    chosen = chosen[often[sites]] if len(chosen) else chosen
+    held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
+    allocated = device.curves["allocated"]
+    over = sum_live(
+        rows.block_size[chosen],
+        bounds[enter[chosen]] - 1,
+        rows.free_requested_step[chosen],
+        history.events,
+    )
+    # Of all turns but the first: nothing is held over into that.
+    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
+    falls = int(allocated[later].max()) - int((allocated - over)[later].max())
+    typical = int(np.median(held[2:])) if len(held) > 2 else 0
+    return HeldOver(chosen, typical, falls)
