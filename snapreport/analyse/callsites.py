@@ -194,4 +194,4 @@ def name_stacks(stacks: StackTable, chosen: Sequence[int]) -> list[str]:
     sites = find_site_frames(stacks)
     frames = [int(sites[stack]) if stack >= 0 else -1 for stack in chosen]
     none = MISSING_REASONS[NOT_RECORDED]
-    return [_site_name(stacks.frames, frame) if frame >= 0 else none for frame in frames]
+    return [site_text(stacks.frames, frame) if frame >= 0 else none for frame in frames]

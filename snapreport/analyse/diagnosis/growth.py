@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from snapreport.analyse.callsites import name_sites
+from snapreport.analyse.callsites import name_sites, short_site
 from snapreport.analyse.diagnosis.sites import TOP, site_table
 from snapreport.analyse.step_growth import find_step_growth
 from snapreport.model.diagnosis import Column, Figure, Finding, Severity, Suggestion, Table, View
@@ -142,13 +142,14 @@ class _Words:
         per_step = sum(site.per_step for site in sites)
         grown = sum(site.grown for site in sites)
         name = self.name(top)
-        who = name if len(sites) == 1 else f"{len(sites)} call sites, most of it by {name},"
+        short = short_site(name)
+        who = short if len(sites) == 1 else f"{len(sites)} call sites, most of it by {short}"
         every = (
             "with every iteration"
             if top.growing >= top.turns - 1
             else "from iteration to iteration"
         )
-        title = f"{format_bytes(per_step)} more {every} kept by {who}".rstrip(",")
+        title = f"{format_bytes(per_step)} more {every} kept by {who}"
         return Finding(
             "leak",
             self._severity(sites, per_step),
@@ -253,7 +254,8 @@ class _Words:
             "note",
             f"{format_bytes(site.per_step)} more with every iteration in what seems to be a"
             " key-value cache",
-            f"A language model keeps the keys and values of all that it has written; {name} made"
+            f"A language model keeps the keys and values of all that it has written;"
+            f" {short_site(name)} made"
             f" {format_bytes(site.grown)} of them here. That is no leak if they are freed with the"
             " text, which this recording does not show: it ends before.",
             subject=name,
