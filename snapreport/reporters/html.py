@@ -56,10 +56,11 @@ class DevicePage:
 
 _LOADER = (
     "(async()=>{"
-    "const packed=Uint8Array.from(atob(document.getElementById('app').textContent),"
-    "c=>c.charCodeAt(0)),"
-    "stream=new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip')),"
+    "const text=atob(document.getElementById('app').textContent),"
+    "packed=new Uint8Array(text.length),"
     "script=document.createElement('script');"
+    "for(let k=0;k<packed.length;k++)packed[k]=text.charCodeAt(k);"
+    "const stream=new Response(packed).body.pipeThrough(new DecompressionStream('gzip'));"
     "script.textContent=await new Response(stream).text();"
     "document.body.append(script)"
     "})().catch(error=>{"

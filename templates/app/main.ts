@@ -7,6 +7,7 @@ import type { Window } from "./lib/window"
 import { makeSurface } from "./gl/surface"
 import { Address } from "./views/address"
 import { DevicePage } from "./views/device_page"
+import { plotSize } from "./views/plot_size"
 import { themeSwitch } from "./views/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
@@ -36,7 +37,7 @@ async function startPage(script: string): Promise<void> {
   // Unpacking, the worker's start and the graphics context each take a while, side by side.
   const client = new RasterClient(script)
   const unpacking = unpack(document.getElementById("payload")!.textContent!)
-  const surface = makeSurface()
+  const surface = makeSurface(plotSize())
   performance.mark("surface")
   document.querySelector(".masthead")!.append(themeSwitch())
   const payload = await unpacking

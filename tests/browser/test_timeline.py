@@ -208,3 +208,33 @@ def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(open_page: Op
     page.mouse.dblclick(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.6)
     assert window(page) == whole
     assert view(page) == before
+
+
+@pytest.mark.parametrize("ratio", [1, 1.5])
+def test_the_canvas_has_the_size_of_its_place_from_the_first(
+    open_page: Opener, ratio: float
+) -> None:
+    count = (
+        "for (const name of ['width', 'height']) {"
+        " const own = Object.getOwnPropertyDescriptor(HTMLCanvasElement.prototype, name);"
+        " Object.defineProperty(HTMLCanvasElement.prototype, name, { ...own, set(value) {"
+        " if (this.className === 'picture' && this.isConnected) window.resized = true;"
+        " own.set.call(this, value) } }) }"
+    )
+    page = open_page(findings(training()), before=count, device_scale_factor=ratio).page
+    sizes = """() => {
+      const { width, height } = document.querySelector('.plot').getBoundingClientRect()
+      const canvas = document.querySelector('canvas.picture')
+      const [x, y] = [width, height].map((side) => side * devicePixelRatio)
+      return Math.max(Math.abs(canvas.width - x), Math.abs(canvas.height - y))
+    }"""
+    assert page.locator(".plot").count() == 1
+    assert page.evaluate(sizes) <= 0.5
+    assert not page.evaluate("window.resized")  # that would have waited for the first paint
+    page.set_viewport_size({"width": 900, "height": 700})
+    page.evaluate("""new Promise((done) => {
+      const look = () => (window.resized ? done() : requestAnimationFrame(look))
+      look()
+    })""")
+    settle(page)
+    assert page.evaluate(sizes) <= 0.5

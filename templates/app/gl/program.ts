@@ -1,21 +1,21 @@
 /** Compiling WebGL2 programs and making textures. */
 
+/** Each question to the driver waits for it, so that only the whole is asked about, and the parts when that failed. */
 export function makeProgram(gl: WebGL2RenderingContext, vertex: string, fragment: string): WebGLProgram {
   const program = gl.createProgram()!
-  for (const [type, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]] as const) {
+  const shaders = ([[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]] as const).map(([type, source]) => {
     const shader = gl.createShader(type)!
     gl.shaderSource(shader, source)
     gl.compileShader(shader)
-    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS) && !gl.isContextLost()) {
-      throw new Error(gl.getShaderInfoLog(shader) ?? "shader")
-    }
     gl.attachShader(program, shader)
-    gl.deleteShader(shader)
-  }
+    return shader
+  })
   gl.linkProgram(program)
   if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
-    throw new Error(gl.getProgramInfoLog(program) ?? "program")
+    const said = [...shaders.map((shader) => gl.getShaderInfoLog(shader)), gl.getProgramInfoLog(program)]
+    throw new Error(said.filter(Boolean).join("\n") || "program")
   }
+  for (const shader of shaders) gl.deleteShader(shader)
   return program
 }
 

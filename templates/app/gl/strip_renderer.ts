@@ -81,6 +81,7 @@ interface Program {
 
 /** Works in fractions of the canvas and texels of a raster: bytes and steps never reach the GPU. */
 export class StripRenderer implements StripPainter {
+  readonly software: boolean
   private readonly gl: WebGL2RenderingContext
   private programs = new Map<string, Program>()
   private textures!: Record<"base" | "detail" | "palette" | "overlay", WebGLTexture>
@@ -99,19 +100,14 @@ export class StripRenderer implements StripPainter {
     const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false })
     if (!gl) throw new Error("no WebGL2")
     this.gl = gl
+    // Asked while nothing is under way: later it would wait for all that was.
+    this.software = isSoftware(gl)
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault())
     canvas.addEventListener("webglcontextrestored", () => {
       this.upload()
       this.onRestored()
     })
     this.upload()
-  }
-
-  /** Whether no graphics card does the work. */
-  get software(): boolean {
-    const info = this.gl.getExtension("WEBGL_debug_renderer_info")
-    const name = this.gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : this.gl.RENDERER)
-    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(name))
   }
 
   setColours(palette: Uint32Array, background: Rgb, page: Rgb): void {
@@ -137,8 +133,8 @@ export class StripRenderer implements StripPainter {
   }
 
   resize(widthPx: number, heightPx: number): void {
-    this.canvas.width = widthPx
-    this.canvas.height = heightPx
+    if (this.canvas.width !== widthPx) this.canvas.width = widthPx
+    if (this.canvas.height !== heightPx) this.canvas.height = heightPx
   }
 
   draw(window: Window, plot: PlotPx, highlight: Highlight, overlay: boolean): void {
@@ -249,4 +245,11 @@ export class StripRenderer implements StripPainter {
     gl.bindTexture(gl.TEXTURE_2D, this.textures.palette)
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, ROW, texels.length / ROW, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(texels.buffer))
   }
+}
+
+/** Whether no graphics card does the work. */
+function isSoftware(gl: WebGL2RenderingContext): boolean {
+  const info = gl.getExtension("WEBGL_debug_renderer_info")
+  const name = gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(name))
 }

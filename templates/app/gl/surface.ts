@@ -11,13 +11,12 @@ export interface Surface {
   note: string
 }
 
-/** WebGL2 where there is one, else Canvas 2D. */
-export function makeSurface(): Surface {
-  const make = () => {
-    const canvas = document.createElement("canvas")
-    canvas.className = "picture"
-    return canvas
-  }
+/** WebGL2 where there is one, else Canvas 2D.
+ *
+ * `size`: that the canvas will have. To give a context another size waits for all that the graphics process does
+ * meanwhile, which is to show the page for the first time. */
+export function makeSurface(size: { width: number; height: number } | null): Surface {
+  const make = () => Object.assign(document.createElement("canvas"), { className: "picture", ...size })
   const canvas = make()
   try {
     return { canvas, painter: new StripRenderer(canvas), note: "" }

@@ -150,7 +150,10 @@ export class Payload {
 
 /** Turns the text of the payload's script element into the packed bytes. */
 export async function unpack(base64: string): Promise<Payload> {
-  const packed = Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0))
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))
+  const text = atob(base64.trim())
+  const packed = new Uint8Array(text.length)
+  for (let k = 0; k < packed.length; k++) packed[k] = text.charCodeAt(k) // `from` with a function takes 20 times as long
+  // A Blob's stream would go through another process.
+  const stream = new Response(packed).body!.pipeThrough(new DecompressionStream("gzip"))
   return new Payload(await new Response(stream).arrayBuffer())
 }

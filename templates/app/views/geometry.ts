@@ -41,6 +41,10 @@ export function layOut(width: number, height: number, bandRows: number, remPx: n
   }
 }
 
+export function sameGeometry(a: Geometry, b: Geometry | undefined): boolean {
+  return b !== undefined && (Object.keys(a) as (keyof Geometry)[]).every((name) => a[name] === b[name])
+}
+
 /** The strips' rectangle in the canvas. */
 export function plotPx(g: Geometry, ratio: number): PlotPx {
   return {

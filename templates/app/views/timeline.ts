@@ -11,7 +11,7 @@ import { sameWindow } from "../lib/window"
 import type { State, Store } from "../store"
 import type { RasterClient } from "../worker/client"
 import { h } from "./dom"
-import { type Geometry, layOut, plotPx } from "./geometry"
+import { type Geometry, layOut, plotPx, sameGeometry } from "./geometry"
 import { Help } from "./help"
 import { listen, type Tool } from "./input"
 import { Minimap } from "./minimap"
@@ -21,6 +21,7 @@ import { palette } from "./palette"
 import { penOf } from "./pen"
 import { savePicture } from "./picture"
 import { pictureLegend } from "./picture_legend"
+import { sizePx } from "./plot_size"
 import { Pointing } from "./pointing"
 import { rulerText } from "./ruler"
 import type { Box, Scene } from "./scene"
@@ -205,17 +206,18 @@ export class Timeline {
   }
 
   private resize(): void {
-    const { width, height } = this.plot.getBoundingClientRect()
-    if (width < 1 || height < 1) return
     const { surface } = this
-    this.ratio = devicePixelRatio || 1
+    const ratio = devicePixelRatio || 1
+    const size = sizePx(this.plot, ratio)
     const remPx = parseFloat(getComputedStyle(document.documentElement).fontSize)
-    const widthPx = Math.round(width * this.ratio)
-    const heightPx = Math.round(height * this.ratio)
+    if (!size) return
+    const { width: widthPx, height: heightPx } = size
     const rows = bandRows(this.store.history.device.summary.stages)
-    const g = layOut(widthPx / this.ratio, heightPx / this.ratio, rows, remPx, this.ratio)
+    const g = layOut(widthPx / ratio, heightPx / ratio, rows, remPx, ratio)
+    if (ratio === this.ratio && sameGeometry(g, this.geometry)) return // a fresh observer tells what is known
     this.geometry = g
-    Object.assign(surface.canvas.style, { width: `${widthPx / this.ratio}px`, height: `${heightPx / this.ratio}px` })
+    this.ratio = ratio
+    Object.assign(surface.canvas.style, { width: `${g.width}px`, height: `${g.height}px` })
     Object.assign(this.strips.style, { left: `${g.left}px`, top: `${g.top}px`, width: `${g.plotWidth}px`, height: `${g.plotHeight}px` })
     surface.painter.resize(widthPx, heightPx)
     this.lines.width = widthPx
