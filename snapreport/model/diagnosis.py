@@ -173,6 +173,11 @@ class Finding:
         """Title and explanation in one, for a list of plain texts."""
         return f"{self.title}. {self.explanation}"
 
+    @property
+    def leads(self) -> bool:
+        """Whether it is said at once: what to act on, and what held the peak."""
+        return self.severity != "note" or self.code == "peak"
+
     def is_named_by(self, name: str) -> bool:
         """Say whether an id, a code or a topic names this finding."""
         return name in (self.id, self.code, self.topic)
@@ -215,13 +220,14 @@ def names_a_finding(name: str) -> bool:
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort findings: by severity, a failed request first, then by bytes at stake."""
+    """Sort findings: what failed, what held the peak, the rest by severity and bytes at stake."""
     return tuple(
         sorted(
             findings,
             key=lambda each: (
+                each.severity != "critical",
+                each.code not in ("oom", "peak"),
                 SEVERITIES.index(each.severity),
-                each.code != "oom",
                 -each.bytes,
             ),
         )

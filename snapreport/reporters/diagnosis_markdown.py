@@ -22,8 +22,8 @@ def diagnosis_lines(diagnosis: Diagnosis, most: int) -> Iterator[str]:
         diagnosis: the device's.
         most: so many findings to act on, and as many notes.
     """
-    first = [each for each in diagnosis.findings if _acts(each)]
-    notes = [each for each in diagnosis.findings if not _acts(each)]
+    first = [each for each in diagnosis.findings if each.leads]
+    notes = [each for each in diagnosis.findings if not each.leads]
     for each in first[:most]:
         yield from _finding(each)
     if len(first) > most:
@@ -43,10 +43,6 @@ def finding_lines(found: Sequence[Finding]) -> Iterator[str]:
     """Yield findings in full, one after the other."""
     for each in found:
         yield from _finding(each)
-
-
-def _acts(finding: Finding) -> bool:
-    return finding.severity != "note" or finding.code == "peak"
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -26,13 +26,13 @@ _MEANING = 20
 
 
 def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
-    """Write findings, the worst first; notes as a line each unless ``full``."""
+    """Write findings, the worst first; what does not lead as a line each unless ``full``."""
     for finding in found:
-        if finding.severity == "note" and not full:
+        if not (finding.leads or full):
             continue
         page.say()
         _finding(page, finding, None if full else _ROWS)
-    notes = [each for each in found if each.severity == "note"]
+    notes = [each for each in found if not each.leads]
     if notes and not full:
         page.say()
         page.say("Good to know (--full explains)")
@@ -42,7 +42,7 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
 
 def _finding(page: Page, finding: Finding, most: int | None) -> None:
     head = f"{SEVERITY_WORDS[finding.severity].upper()}: {one_line(finding.title)}  [{finding.id}]"
-    for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT):
+    for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT, break_on_hyphens=False):
         page.say(line)
     _indented(page, one_line(finding.explanation))
     _figures(page, finding.evidence)

@@ -68,11 +68,8 @@ class FindingCard:
     """Fragment of the view that shows it, without ``#``; ``""`` where there is none."""
     oom: int | None
     """Which failed request it is about."""
-
-    @property
-    def first_screen(self) -> bool:
-        """Whether it is said at once, and not only on request."""
-        return self.severity != "note" or self.code == "peak"
+    leads: bool
+    """Whether it is said at once, and not only on request."""
 
 
 def lay_out(
@@ -118,6 +115,7 @@ def _card(finding: Finding, device: int, oom_steps: list[int]) -> FindingCard:
         ),
         link="" if view is None else _fragment(finding, device, oom),
         oom=oom,
+        leads=finding.leads,
     )
 
 

@@ -82,7 +82,7 @@ def test_what_no_finding_can_be_called_names_none(name: str) -> None:
     assert not names_a_finding(name)
 
 
-def test_the_worst_comes_first_then_a_failed_request_then_most_bytes() -> None:
+def test_what_failed_comes_first_then_what_held_the_peak_then_the_rest_by_severity() -> None:
     found = in_order(
         [
             finding("slack", "note", bytes=9 * MIB),
@@ -90,10 +90,12 @@ def test_the_worst_comes_first_then_a_failed_request_then_most_bytes() -> None:
             finding("leak", "warning", bytes=1),
             finding("oom", "critical", bytes=1),
             finding("churn", "warning", bytes=2),
+            finding("peak", "note", bytes=1),
         ]
     )
-    assert [each.code for each in found] == ["oom", "leak", "churn", "leak", "slack"]
-    assert tally(found) == "2 critical, 2 warnings, 1 note"
+    assert [each.code for each in found] == ["oom", "leak", "peak", "churn", "leak", "slack"]
+    assert tally(found) == "2 critical, 2 warnings, 2 notes"
+    assert [each.leads for each in found] == [True, True, True, True, True, False]
 
 
 def test_silencing_keeps_the_rest_and_names_what_is_gone() -> None:
