@@ -1,7 +1,7 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
 The whole interface is here: ``load()``, ``convert()``, ``render()``, ``export()``, ``diff()``,
-the ``Snapshot`` that ``load()`` returns, and the errors, which share the parent
+``check()``, the ``Snapshot`` that ``load()`` returns, and the errors, which share the parent
 ``SnapreportError``.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
     from snapreport.errors import (
+        BudgetError,
         BundleError,
         DeviceError,
         ExportError,
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
         UnsafePickleError,
     )
     from snapreport.exporting import export
+    from snapreport.gate import check
     from snapreport.model.diff import Diff
+    from snapreport.model.gate import Verdict
 
 __all__ = [
+    "BudgetError",
     "BundleError",
     "Device",
     "DeviceError",
@@ -50,7 +54,9 @@ __all__ = [
     "SnapreportError",
     "Snapshot",
     "UnsafePickleError",
+    "Verdict",
     "__version__",
+    "check",
     "convert",
     "diff",
     "export",
@@ -65,6 +71,8 @@ _HOME = {
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
     "Diff": "snapreport.model.diff",
+    "Verdict": "snapreport.model.gate",
+    "check": "snapreport.gate",
     "export": "snapreport.exporting",
 }
 

@@ -35,6 +35,10 @@ class PatternError(SnapreportError):
     """A pattern or rule is not well-formed; the message names it."""
 
 
+class BudgetError(SnapreportError):
+    """A budget to check a snapshot against is not well-formed; the message names it."""
+
+
 class QueryError(SnapreportError):
     """The SQL is none, would write, or took too long; the message has what SQLite says."""
 

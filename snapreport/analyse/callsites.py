@@ -108,10 +108,24 @@ def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     return key
 
 
-def find_sites(history: DeviceHistory, stacks: StackTable, step: int) -> tuple[CallSite, ...]:
-    """Return every call site with memory in the allocated curve after a step, largest first."""
+def find_sites(
+    history: DeviceHistory,
+    stacks: StackTable,
+    step: int,
+    among: NDArray[np.bool_] | None = None,
+) -> tuple[CallSite, ...]:
+    """Return every call site with memory in the allocated curve after a step, largest first.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        step: -1 for the start.
+        among: shape (n_allocations,), which allocations count; None for all.
+    """
     rows = history.allocations
     live = live_at(history, step, "allocated")
+    if among is not None:
+        live = live & among
     key = find_site_keys(history, stacks)[live]
     keys, group, counts = np.unique(key, return_inverse=True, return_counts=True)
     block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)

@@ -8,6 +8,7 @@ import os
 import click
 
 from snapreport.commands.check_recording import check_recording
+from snapreport.commands.check import check
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
 from snapreport.commands.diagnose import diagnose
@@ -53,6 +54,7 @@ cli.add_command(peak)
 cli.add_command(live)
 cli.add_command(lines)
 cli.add_command(diff)
+cli.add_command(check)
 cli.add_command(query)
 cli.add_command(export)
 

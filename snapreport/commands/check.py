@@ -1,0 +1,221 @@
+"""``snapreport check``: a gate for CI, which fails where a snapshot is over its budget."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+
+import snapreport
+from snapreport.commands.answers import new_page, print_json, print_page
+from snapreport.commands.console import print_bytes, print_path, progress_bar
+from snapreport.commands.options import (
+    device_option,
+    force_option,
+    json_option,
+    quiet_option,
+    rules_option,
+    source_argument,
+    top_option,
+)
+from snapreport.errors import BudgetError, OutputError
+from snapreport.files import check_output, output_path, write_atomically
+
+FAILED = 3
+"""The exit status of a check that fails."""
+
+_HAS_TABLE = re.compile(rb"^\s*\[\s*tool\s*\.\s*snapreport\s*\.\s*check\b", re.MULTILINE)
+
+
+@click.command(short_help="Fail where memory is over budget, or a finding must not be.")
+@source_argument("SNAPSHOT|BUNDLE")
+@click.option("--base", metavar="OTHER", help="Compare with this snapshot or bundle.")
+@click.option("--max-peak", metavar="SIZE", help="The most allocated bytes, such as 40GiB.")
+@click.option("--max-reserved", metavar="SIZE", help="The most reserved bytes.")
+@click.option(
+    "--max-growth", metavar="2%|SIZE", help="How much higher than OTHER's the peak may be."
+)
+@click.option(
+    "--max-stage",
+    "stages",
+    metavar="NAME=SIZE",
+    multiple=True,
+    help="The most allocated bytes inside a stage; may be given again, and * fits any text.",
+)
+@click.option(
+    "--max-category",
+    "categories",
+    metavar="NAME=SIZE",
+    multiple=True,
+    help="The most allocated bytes of a category; may be given again.",
+)
+@click.option(
+    "--fail-on",
+    metavar="NAME,...",
+    help="Findings that fail: codes, ids, topics, severities, or none; by default critical.",
+)
+@click.option("--ignore", metavar="NAME,...", multiple=True, help="Findings that do not.")
+@click.option(
+    "--budget",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
+)
+@device_option("Only this device")
+@rules_option
+@json_option
+@click.option("--md", "as_markdown", is_flag=True, help="Markdown instead of text.")
+@click.option(
+    "--summary",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help='Also append Markdown to this file, such as "$GITHUB_STEP_SUMMARY".',
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write Markdown to this file instead of text.",
+)
+@top_option(5)
+@force_option
+@quiet_option
+def check(
+    source: Path,
+    base: str | None,
+    max_peak: str | None,
+    max_reserved: str | None,
+    max_growth: str | None,
+    stages: tuple[str, ...],
+    categories: tuple[str, ...],
+    fail_on: str | None,
+    ignore: tuple[str, ...],
+    budget: Path | None,
+    device: str | None,
+    rules: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    summary: Path | None,
+    output: Path | None,
+    top: int,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Check a SNAPSHOT or BUNDLE against budgets, findings and another recording.
+
+    The exit status is 0 if it passes and 3 if it fails; 1 and 2 are errors, as everywhere. A
+    budget that the recording cannot tell about fails. Budgets can live in pyproject.toml, in
+    [tool.snapreport.check]; options win over it.
+
+    \b
+    Example:
+      snapreport check snap.zip --max-peak 40GiB --fail-on leak,oom
+    """  # fmt: skip
+    if sum((as_json, as_markdown, output is not None)) > 1:
+        raise click.UsageError("--json, --md and -o each say where the verdict goes; give one.")
+    said: dict[str, Any] = {
+        "max_peak": max_peak,
+        "max_reserved": max_reserved,
+        "max_growth": max_growth,
+        "stages": _named_sizes(stages, "--max-stage"),
+        "categories": _named_sizes(categories, "--max-category"),
+        "fail_on": None if fail_on is None else [fail_on],
+        "ignore": list(ignore),
+    }
+    _check_options(said)
+    target = None if output is None else output_path(source, output, ".check.md")
+    if target is not None:
+        check_output(target, force)
+    chosen = None if rules is None else snapreport.load_rules(rules)
+    with progress_bar(quiet) as progress:
+        verdict = snapreport.check(
+            source,
+            base=base,
+            device=device,
+            budget=budget or _project_budget(),
+            rules=chosen,
+            progress=progress,
+            **said,
+        )
+    markdown = _markdown(verdict) if as_markdown or summary or target else b""
+    if summary is not None:
+        _append(summary, markdown)
+    if target is not None:
+        with write_atomically(target, force) as out:
+            out.write(markdown)
+        print_path(target)
+    elif as_json:
+        from snapreport.reporters.gate_figures import verdict_as_json
+
+        print_json(verdict_as_json(verdict))
+    elif as_markdown:
+        print_bytes(markdown)
+    else:
+        from snapreport.reporters.gate_text import write_verdict
+
+        page = new_page()
+        write_verdict(page, verdict, top)
+        print_page(page)
+    if not verdict.passed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _named_sizes(texts: tuple[str, ...], option: str) -> dict[str, str] | None:
+    found = {}
+    for text in texts:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} {text!r} is no NAME=SIZE, such as backward=30GiB.")
+        found[name] = size
+    return found or None
+
+
+def _check_options(said: dict[str, Any]) -> None:
+    """Let a budget that is wrong be wrong usage where it is an option's."""
+    from snapreport.model.gate import Budget
+
+    for option, value in said.items():
+        try:
+            Budget.of({option: value}, "")
+        except BudgetError as error:
+            raise click.UsageError(str(error).removeprefix(": ").replace("_", "-", 1)) from None
+
+
+def _project_budget() -> Path | None:
+    """Return the nearest pyproject.toml, from here upward, if it has budgets."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        path = folder / "pyproject.toml"
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if not _HAS_TABLE.search(data):
+            return None
+        return path.relative_to(here) if folder == here else path
+    return None
+
+
+def _markdown(verdict: snapreport.Verdict) -> bytes:
+    from snapreport.reporters.gate_markdown import VerdictMarkdownReporter
+
+    out = BytesIO()
+    VerdictMarkdownReporter().render(verdict, out)
+    return out.getvalue()
+
+
+def _append(path: Path, text: bytes) -> None:
+    """Append to a file, which is made if need be: steps of a job share their summary.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        with path.open("ab") as out:
+            out.write(text + b"\n")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,49 @@
+"""Budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from snapreport.errors import BudgetError, InputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TABLE = ("tool", "snapreport", "check")
+
+
+def read_budget(path: Path) -> dict[str, Any]:
+    """Return what a file says of budgets, by key, as it is written there.
+
+    Args:
+        path: a TOML file with the keys at its top or, as pyproject.toml has to, in the table
+            ``[tool.snapreport.check]``. A ``base`` in it is relative to the file's folder.
+
+    Raises:
+        InputError: the file cannot be read.
+        BudgetError: it is no TOML, or a pyproject.toml without the table.
+    """
+    try:
+        data: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {reason}.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BudgetError(f"{path} is no TOML: {error}.") from error
+    table: Any = data
+    for key in _TABLE:
+        table = table.get(key) if isinstance(table, dict) else None
+    if table is None:
+        if path.name == "pyproject.toml":
+            raise BudgetError(f"{path} has no table [{'.'.join(_TABLE)}].")
+        table = data
+    if not isinstance(table, dict):
+        raise BudgetError(f"{path}: {'.'.join(_TABLE)} is no table.")
+    said: dict[str, Any] = dict(table)
+    if isinstance(said.get("base"), str):
+        said["base"] = str(path.parent / said["base"])
+    return said

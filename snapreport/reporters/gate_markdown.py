@@ -1,0 +1,143 @@
+"""A verdict as Markdown for the summary of a CI job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from snapreport.model.diff import Diff
+from snapreport.model.gate import Check, Raised, Verdict
+from snapreport.reporters.gate_figures import (
+    HEADINGS,
+    change_row,
+    changed,
+    check_row,
+    comparison_title,
+    conclusion,
+    site_row,
+)
+from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.plain_text import code_span, escaped
+from snapreport.version import __version__
+
+# Rows of each table, tried in turn until the whole fits: names of thousands of letters exist.
+_ROWS = (10, 5, 2, 1)
+_NAME, _PLACE = 80, 90
+_MARKS = {"passed": "✅", "failed": "❌", "unknown": "❔"}
+
+
+class VerdictMarkdownReporter:
+    """Writes a verdict as Markdown of less than LIMIT bytes."""
+
+    def render(self, verdict: Verdict, out: BinaryIO) -> None:
+        """Write the Markdown in UTF-8."""
+        for rows in _ROWS:
+            text = "\n".join(_report(verdict, rows)).encode()
+            if len(text) < LIMIT:
+                break
+        out.write(text)
+
+
+def _report(verdict: Verdict, most: int) -> Iterator[str]:
+    mark = _MARKS["passed" if verdict.passed else "failed"]
+    yield f"### {mark} GPU memory of {escaped(verdict.source.name)}"
+    yield ""
+    yield f"**{escaped(conclusion(verdict))}.**"
+    yield ""
+    if verdict.checks:
+        yield from _table(HEADINGS, [_check_cells(each) for each in verdict.checks], left=(0, 1, 2))
+    for check in verdict.checks:
+        if not check.passed:
+            yield from _failed(check, most)
+        elif check.text.count(". "):
+            yield f"> {escaped(check.device)}: {escaped(check.text)}"
+            yield ""
+    yield from _findings(verdict, most)
+    for diff in verdict.comparisons:
+        yield from _comparison(diff, most)
+    yield from _about(verdict)
+
+
+def _check_cells(check: Check) -> list[str]:
+    _, device, name, *figures = check_row(check)
+    return [_MARKS[check.outcome], device, code_span(name, _NAME), *figures]
+
+
+def _failed(check: Check, most: int) -> Iterator[str]:
+    yield f"**{escaped(check.device)}**: {escaped(check.text)}"
+    yield ""
+    if check.sites and not check.changes:
+        rows = [
+            (size, count, _place(name, place))
+            for size, count, name, place in (site_row(site, _PLACE) for site in check.sites[:most])
+        ]
+        yield from _table(("bytes", "count", "held then, by call site"), rows, left=(2,))
+
+
+def _findings(verdict: Verdict, most: int) -> Iterator[str]:
+    failing = [each for each in verdict.findings if each.fails]
+    for each in failing[: 2 * most]:
+        yield f"- ❌ {_line(each)}"
+        yield f"  {escaped(each.finding.explanation)}"
+    if len(failing) > 2 * most:
+        yield f"- and {len(failing) - 2 * most:,} more"
+    if failing:
+        yield ""
+    others = [
+        each for each in verdict.findings if not each.fails and each.finding.severity != "note"
+    ]
+    if others:
+        yield "<details><summary>Other findings</summary>"
+        yield ""
+        for each in others[: 2 * most]:
+            yield f"- {_line(each)}"
+        yield ""
+        yield "</details>"
+        yield ""
+
+
+def _line(raised: Raised) -> str:
+    finding = raised.finding
+    where = f"{escaped(raised.device)}: " if raised.device else ""
+    return f"{finding.severity}: {where}{escaped(finding.title)} ({code_span(finding.id)})"
+
+
+def _comparison(diff: Diff, most: int) -> Iterator[str]:
+    yield f"**{escaped(comparison_title(diff))}**: {escaped(diff.conclusion)}"
+    yield ""
+    rows = []
+    for *figures, name, place, match in (
+        change_row(change, _PLACE) for change in changed(diff.sites, most)
+    ):
+        rows.append((*figures, _place(name, place), escaped(match)))
+    if rows:
+        yield from _table(("change", "before", "now", "call site", ""), rows, left=(3, 4))
+
+
+def _place(name: str, place: str) -> str:
+    span = code_span(name, _NAME)
+    return f"{span} {code_span(place)}" if place else span
+
+
+def _about(verdict: Verdict) -> Iterator[str]:
+    facts = [f"SHA-256 `{verdict.source.sha256}`"]
+    if verdict.budget is not None:
+        facts.append(f"budgets from {code_span(verdict.budget, _PLACE)}")
+    if verdict.fail_on:
+        facts.append(f"fails on {', '.join(map(code_span, verdict.fail_on))}")
+    if verdict.ignored:
+        ids = dict.fromkeys(each.finding.id for each in verdict.ignored)
+        facts.append(f"ignored: {', '.join(map(code_span, ids))}")
+    facts.append(f"made with snapreport {__version__}")
+    yield f"<sub>{' · '.join(facts)}</sub>"
+    yield ""
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]
+) -> Iterator[str]:
+    yield "| " + " | ".join(headings) + " |"
+    yield "|" + "|".join(" :-- " if i in left else " --: " for i in range(len(headings))) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
