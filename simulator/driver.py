@@ -50,19 +50,28 @@ class Driver:
     def __init__(self, addresses: AddressSpace, capacity: int, others: int = 0) -> None:
         self.addresses = addresses
         self.capacity = capacity
+        self.taken = 0
+        self.limit = capacity
+        """The most that this process may take: ``set_per_process_memory_fraction()``."""
         self.free_bytes = capacity - others
         """What ``cudaMemGetInfo`` tells; ``others`` hold the rest (CUDA context, NCCL)."""
 
     def take(self, size: int) -> bool:
         """Use up memory; False, and nothing is taken, if there is not enough."""
-        if size > self.free_bytes:
+        if size > self.free_bytes or self.taken + size > self.limit:
             return False
+        self.taken += size
         self.free_bytes -= size
         return True
 
     def give_back(self, size: int) -> None:
         """Return memory."""
+        self.taken -= size
         self.free_bytes += size
+
+    def leave_free(self, size: int) -> None:
+        """Let others take, or give back, memory until so much is free."""
+        self.free_bytes = size
 
     def cuda_malloc(self, size: int) -> int | None:
         """Return the address of a new range, or None if memory is short."""

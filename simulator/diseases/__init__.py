@@ -1,0 +1,16 @@
+"""Recordings made to have one known disease, or none: what is true of each is known beforehand.
+
+A maker takes a seed, which decides the model, the sizes, the order, stages, streams and kinds of
+segments, and returns a ``Case``. The truth comes from the making: nothing here analyses a
+recording.
+"""
+
+from simulator.diseases.case import SEVERITIES, Case, Expected
+from simulator.diseases.failures import FAILURES
+from simulator.diseases.healthy import HEALTHY
+from simulator.diseases.recordings import RECORDINGS
+from simulator.diseases.steps import STEPS
+
+DISEASES = (*FAILURES, *RECORDINGS, *STEPS)
+
+__all__ = ["DISEASES", "HEALTHY", "SEVERITIES", "Case", "Expected"]

@@ -1,0 +1,59 @@
+"""The made recordings: the same for a seed, as real ones are, and truly as they are said to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.diseases import DISEASES, HEALTHY
+from simulator.diseases.case import SEVERITIES
+from snapreport.api import Snapshot
+from snapreport.model.diagnosis import CODES
+from snapreport.model.diagnosis import SEVERITIES as OURS
+from tests.builders import history_of
+
+MAKERS = [*DISEASES, *HEALTHY]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_a_seed_gives_one_recording_and_another_seed_another(make: object) -> None:
+    assert callable(make)
+    one, same, other = make(3), make(3), make(4)
+    assert one.snapshot == same.snapshot
+    assert one.snapshot != other.snapshot
+    assert [each.figures for each in one.expected] == [each.figures for each in same.expected]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_a_case_names_findings_that_there_are(make: object) -> None:
+    assert callable(make)
+    case = make(0)
+    named = {each.code for each in case.expected} | case.also | case.never
+    assert named <= set(CODES)
+    assert {each.least for each in case.expected} <= set(OURS) == set(SEVERITIES)
+    assert not {each.code for each in case.expected} & case.never
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_recording_closes_as_real_ones_do(make: object, seed: int) -> None:
+    assert callable(make)
+    device = Snapshot(history_of(make(seed).snapshot)).findings().devices[0]
+    assert device.closing is not None
+    assert device.closing.closes
+
+
+@pytest.mark.parametrize("make", DISEASES[:9], ids=lambda make: make.__name__)
+def test_a_failure_s_figures_are_those_of_its_event(make: object) -> None:
+    assert callable(make)
+    for seed in range(4):
+        case = make(seed)
+        (event,) = [e for e in case.snapshot["device_traces"][0] if e["action"] == "oom"]
+        figures = case.expected[0].figures
+        assert event["size"] == figures["asked for"]
+        assert event["device_free"] == figures["free on the device"]
+
+
+def test_a_limit_refuses_what_the_device_has_room_for() -> None:
+    (limit,) = [make for make in DISEASES if make.__name__ == "limit"]
+    figures = limit(0).expected[0].figures
+    assert figures["asked for"] < figures["free on the device"]
