@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+from simulator.allocator import OutOfMemoryError
 from simulator.diseases.case import Case, Expected
 from simulator.diseases.program import SIDE_STREAM, Program, draw_program, fail, fill
 from simulator.settings import MIB
@@ -13,6 +15,10 @@ _ALSO = frozenset(
     ["fragmentation", "unused-reserved", "slack", "allocator-retries", "dumped-early"]
 )
 """What a device that is full may be told, too: a failed request returns all that it can."""
+
+
+_KEEPS = ("leak", "outlives-step")
+"""True of a loop that keeps a tensor in every turn, which here has another purpose."""
 
 
 def full(seed: int) -> Case:
@@ -52,7 +58,8 @@ def fragmented(seed: int) -> Case:
         program.keep("statistics", 21, kept)
         program.keep("rest", 22, hole - kept - 2 * MIB)
     program.release("rest")
-    return _case("fragmented", seed, program, "fragmented", fail(program, hole + 2 * MIB))
+    case = _case("fragmented", seed, program, "fragmented", fail(program, hole + 2 * MIB))
+    return _with(case, *_KEEPS)
 
 
 def locked(seed: int) -> Case:
@@ -105,7 +112,8 @@ def other_stream(seed: int) -> Case:
     program.stream = 0
     program.driver.leave_free(rng.randrange(10, 30) * MIB)
     wanted = size - 20 * MIB
-    return _case("other-stream", seed, program, "other-stream", fail(program, wanted))
+    case = _case("other-stream", seed, program, "other-stream", fail(program, wanted))
+    return _with(case, *_KEEPS)
 
 
 def foreign(seed: int) -> Case:
@@ -132,6 +140,28 @@ def limit(seed: int) -> Case:
     return _case("limit", seed, program, "limit", fail(program, size))
 
 
+def first_step(seed: int) -> Case:
+    """The first forward pass of a deep model does not fit: layer by layer, but no leak."""
+    rng = random.Random(f"first step {seed}")  # noqa: S311
+    program = draw_program(rng)
+    program.model = replace(program.model, layers=rng.randrange(16, 40), length=256, batch=8)
+    program.build()
+    program.driver.leave_free(rng.randrange(5, 13) * program.model.scores)
+    try:
+        program.train(1)
+    except OutOfMemoryError:
+        pass
+    counters = program.simulator.allocators[0].counters
+    figures = {
+        "free on the device": program.driver.free_bytes,
+        "allocated": counters.allocated,
+        "reserved": counters.reserved,
+    }
+    expected = Expected("oom", figures=figures, least="critical")
+    snapshot = program.simulator.snapshot()
+    return Case("first-step", seed, snapshot, (expected,), _ALSO, frozenset(["leak"]))
+
+
 def late(seed: int) -> Case:
     """The program frees all and goes on before it writes the file."""
     rng = random.Random(f"late {seed}")  # noqa: S311
@@ -146,7 +176,18 @@ def late(seed: int) -> Case:
     return Case(case.name, seed, case.snapshot, (*case.expected, expected), case.also)
 
 
-FAILURES = (full, giant, fragmented, locked, waiting, other_stream, foreign, limit, late)
+FAILURES = (
+    full,
+    giant,
+    fragmented,
+    locked,
+    waiting,
+    other_stream,
+    foreign,
+    limit,
+    first_step,
+    late,
+)
 
 
 def _started(rng: random.Random, *, expandable: bool | None = None) -> Program:

@@ -146,11 +146,37 @@ def two_streams(seed: int) -> Case:
         program.stream = SIDE_STREAM
         for _ in range(rng.randrange(2, 6)):
             program.keep("all_reduce", 22, MIB * rng.randrange(1, 8))
-            allocator.record_stream(program.hook["all_reduce"][-1], 0)
+            allocator.record_stream(program.kept["all_reduce"][-1], 0)
         program.release("all_reduce")
         program.stream = 0
         allocator.pass_events(0)
     return _case("two-streams", seed, program)
+
+
+def graphs(seed: int) -> Case:
+    """Forward passes captured as CUDA graphs, whose pool nobody else may use."""
+    rng = random.Random(f"graphs {seed}")  # noqa: S311
+    program = draw_program(rng)
+    program.build()
+    program.evaluate(rng.randrange(2, 4))
+    allocator = program.simulator.allocators[0]
+    for number in range(rng.randrange(1, 4)):
+        allocator.begin_pool((number + 1, 0))
+        program.evaluate(1)
+        program.keep("static_output", 18, program.model.logits)
+        allocator.end_pool()
+    program.evaluate(rng.randrange(3, 8))
+    return _case("graphs", seed, program, "locked-pool", "unused-reserved")
+
+
+def deep(seed: int) -> Case:
+    """One or two steps of a deep model, whose layers come one after the other, all alike."""
+    rng = random.Random(f"deep {seed}")  # noqa: S311
+    program = draw_program(rng)
+    program.model = replace(program.model, layers=rng.randrange(16, 33))
+    program.build()
+    program.train(rng.randrange(1, 3))
+    return _case("deep", seed, program)
 
 
 def mid_way(seed: int) -> Case:
@@ -180,14 +206,14 @@ def random_work(seed: int) -> Case:
     )
     also = frozenset(
         [*_MID_WAY, "fragmentation", "unused-reserved", "slack", "pending-free", "dumped-early",
-         "held-across-stages"]
+         "held-across-stages", "outlives-step"]
     )  # fmt: skip
     return Case("random-work", seed, simulate(config).snapshot(), (), also, _NEVER)
 
 
 HEALTHY = (
     training, warm_up, accumulation, with_evaluation, variable_length, growing_length, generation,
-    generation_cut, inference, loading, two_streams, mid_way, random_work,
+    generation_cut, inference, loading, two_streams, graphs, deep, mid_way, random_work,
 )  # fmt: skip
 
 

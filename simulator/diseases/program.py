@@ -28,8 +28,10 @@ class Program(TrainingRun):
         self.languages = frozenset((PYTHON, NATIVE))
         """Whose frames are recorded."""
         self.micro_batches = 1
-        self.hook: dict[str, list[Block]] = {}
+        self.kept: dict[str, list[Block]] = {}
         """What the program keeps, by the name of where it does."""
+        self.each_step: tuple[str, int, tuple[int, ...]] | None = None
+        """What ``keep`` is called with at the end of every step, inside it."""
 
     @property
     def driver(self) -> Driver:
@@ -59,15 +61,28 @@ class Program(TrainingRun):
 
     def keep(self, where: str, line: int, *sizes: int) -> list[Block]:
         """Make tensors in a function of the user's, and keep them."""
-        with self.call("<module>", "train.py", 88), self.call(where, "helpers.py", line):
+        with self._from_script(), self.call(where, "helpers.py", line):
             made = [self.new(size, "at::_ops::empty_memory_format::call") for size in sizes]
-        self.hook.setdefault(where, []).extend(made)
+        self.kept.setdefault(where, []).extend(made)
         return made
 
     def release(self, where: str) -> None:
         """Free all that was kept there."""
-        with self.call("<module>", "train.py", 88), self.call(where, "helpers.py", 99):
-            self.drop(*self.hook.pop(where, []))
+        with self._from_script(), self.call(where, "helpers.py", 99):
+            self.drop(*self.kept.pop(where, []))
+
+    @contextmanager
+    def _from_script(self) -> Iterator[None]:
+        """Be in the script itself, unless one of its functions is at work."""
+        with nullcontext() if self._frames else self.call("<module>", "train.py", 88):
+            yield
+
+    def step(self) -> None:
+        """Run one training step, and keep at its end what is kept each time."""
+        super().step()
+        if self.each_step is not None:
+            where, line, sizes = self.each_step
+            self.keep(where, line, *sizes)
 
     def evaluate(self, batches: int) -> None:
         """Run batches forward, each tensor freed once the next is made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from simulator.allocator import OutOfMemoryError
 from simulator.diseases.case import Case, Expected
 from simulator.diseases.program import SIDE_STREAM, Program, draw_program, vary_length
 from simulator.settings import MIB
@@ -13,7 +14,16 @@ _GROWS = frozenset(["leak", "oom"])
 
 def leak(seed: int) -> Case:
     """Each step keeps so many more tensors of one size."""
-    rng = random.Random(f"leak {seed}")  # noqa: S311
+    return _leak("leak", seed, inside=True)
+
+
+def leak_between(seed: int) -> Case:
+    """The same between the steps, where no stage is: after each, but for the last."""
+    return _leak("leak-between", seed, inside=False)
+
+
+def _leak(name: str, seed: int, *, inside: bool) -> Case:
+    rng = random.Random(f"{name} {seed}")  # noqa: S311
     program = _built(rng)
     size, count = _size(rng), rng.randrange(1, 4)
     healthy, steps = rng.choice([0, 0, 3]), rng.randrange(8, 13)
@@ -22,18 +32,20 @@ def leak(seed: int) -> Case:
         if noise:
             vary_length(program, rng)
         if number >= healthy:
-            program.keep("log_metrics", 41, *[size] * count)
+            kept = ("log_metrics", 41, (size,) * count)
+            if inside:
+                program.each_step = kept
+            elif number > healthy:
+                program.keep(kept[0], kept[1], *kept[2])
         program.train(1, first=number)
-    figures = {"requested per step": size * count, "allocations per step": count}
+    figures = {"requested per iteration": size * count, "allocations per iteration": count}
     expected = Expected("leak", figures=figures, least="warning")
-    return _case("leak", seed, program, expected, never=["oom"])
+    return _case(name, seed, program, expected, never=["oom"])
 
 
 def leak_until_full(seed: int) -> Case:
     """The same until the device is full: then it is why the program failed."""
     rng = random.Random(f"leak until full {seed}")  # noqa: S311
-    from simulator.allocator import OutOfMemoryError
-
     program = _built(rng)
     program.train(1)
     size = 2 * MIB * rng.randrange(20, 60)
@@ -44,7 +56,7 @@ def leak_until_full(seed: int) -> Case:
             program.train(1, first=number)
     except OutOfMemoryError:
         pass
-    expected = Expected("leak", figures={"requested per step": size}, least="critical")
+    expected = Expected("leak", figures={"requested per iteration": size}, least="critical")
     oom = Expected("oom", least="critical")
     also = frozenset(["fragmentation", "unused-reserved", "slack", "allocator-retries"])
     return Case("leak-until-full", seed, program.simulator.snapshot(), (expected, oom), also)
@@ -128,7 +140,7 @@ def retries(seed: int) -> Case:
 
 
 STEPS = (
-    leak, leak_until_full, settling_cache, optimizer_state, thrash, churn, pending, retries,
+    leak, leak_between, leak_until_full, settling_cache, optimizer_state, thrash, churn, pending, retries,
 )  # fmt: skip
 
 
