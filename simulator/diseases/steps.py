@@ -140,7 +140,8 @@ def retries(seed: int) -> Case:
 
 
 STEPS = (
-    leak, leak_between, leak_until_full, settling_cache, optimizer_state, thrash, churn, pending, retries,
+    leak, leak_between, leak_until_full, settling_cache, optimizer_state, thrash, churn, pending,
+    retries,
 )  # fmt: skip
 
 
