@@ -52,14 +52,17 @@ def fragmented(seed: int) -> Case:
     program.keep("variable", 20, *[hole] * segments)
     program.release("variable")
     program.driver.leave_free(rng.randrange(10, 40) * MIB)
+    holes = []
     for _ in range(segments):
         # Too large for what is left of other segments, so it goes into one of these; what is left
         # of that is filled, so that the next goes into another one.
         kept = rng.randrange(21, 31) * MIB
         program.keep("statistics", 21, kept)
         program.keep("rest", 22, hole - kept - 2 * MIB)
+        holes.append(hole - kept)
     program.release("rest")
-    case = _case("fragmented", seed, program, "fragmented", fail(program, hole + 2 * MIB))
+    figures = fail(program, hole + 2 * MIB) | {"largest hole": max(holes)}
+    case = _case("fragmented", seed, program, "fragmented", figures)
     return _with(case, *_KEEPS)
 
 
@@ -124,7 +127,7 @@ def foreign(seed: int) -> Case:
     size = 2 * MIB * rng.randrange(100, 300)
     program.keep("warm_up", 80, *[size] * rng.randrange(4, 9))
     program.release("warm_up")
-    program.simulator.empty_cache()
+    program.empty_cache()
     fill(program, rng, rng.randrange(100, 400) * MIB)
     program.driver.leave_free(rng.randrange(10, 60) * MIB)
     return _case("foreign", seed, program, "foreign", fail(program, size))
@@ -168,10 +171,17 @@ def late(seed: int) -> Case:
     fill(program, rng, rng.randrange(2, 6) * GIB)
     program.driver.leave_free(rng.randrange(20, 60) * MIB)
     figures = fail(program, 2 * MIB * rng.randrange(100, 200))
+    trace = program.simulator.allocators[0].trace
+    failed = trace.recorded
     program.release("activations")
     program.evaluate(1)
     case = _case("late", seed, program, "full", figures)
-    expected = Expected("dumped-late", figures={"allocated at the failure": figures["allocated"]})
+    later = {
+        "allocated at the failure": figures["allocated"],
+        "allocated at the end": program.simulator.allocators[0].counters.allocated,
+        "events after the failure": trace.recorded - failed,
+    }
+    expected = Expected("dumped-late", figures=later)
     return Case(case.name, seed, case.snapshot, (*case.expected, expected), case.also)
 
 
@@ -195,7 +205,7 @@ def _started(rng: random.Random, *, expandable: bool | None = None) -> Program:
     program.build()
     if rng.random() < 0.5:
         program.train(1)
-        program.simulator.empty_cache()
+        program.empty_cache()
     return program
 
 

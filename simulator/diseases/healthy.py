@@ -24,7 +24,7 @@ def training(seed: int) -> Case:
 
 
 def warm_up(seed: int) -> Case:
-    """Training with larger batches, and a workspace, in its first steps."""
+    """Training with larger batches in its first steps, in which workspaces are tried out."""
     rng = random.Random(f"warm-up {seed}")  # noqa: S311
     program = draw_program(rng)
     program.build()
@@ -32,10 +32,11 @@ def warm_up(seed: int) -> Case:
     for number in range(rng.randrange(5, 10)):
         if number < 2:
             program.model = replace(model, batch=2 * model.batch)
-            program.keep("tune", 9, 2 * MIB * rng.randrange(5, 20))
+            for _ in range(rng.randrange(3, 8)):
+                program.keep("tune", 9, 2 * MIB * rng.randrange(5, 20))
+                program.release("tune")
         elif number == 2:
             program.model = model
-            program.release("tune")
         program.train(1, first=number)
     return _case("warm-up", seed, program)
 

@@ -84,6 +84,16 @@ class Program(TrainingRun):
             where, line, sizes = self.each_step
             self.keep(where, line, *sizes)
 
+    def empty_cache(self) -> None:
+        """Return what is unused to the driver, as ``torch.cuda.empty_cache()``."""
+        with (
+            self._from_script(),
+            self.call("main", "train.py", 75),
+            self.call("empty_cache", "torch/cuda/memory.py", 222),
+        ):
+            self.simulator.set_stack(self._recorded(self._frames[::-1]))
+            self.simulator.empty_cache()
+
     def evaluate(self, batches: int) -> None:
         """Run batches forward, each tensor freed once the next is made."""
         with self.call("<module>", "train.py", 90), self.stage("evaluate"):
@@ -210,6 +220,9 @@ def fail(program: Program, size: int, where: str = "load_batch", line: int = 31)
         "free on the device": program.driver.free_bytes,
         "allocated": counters.allocated,
         "reserved": counters.reserved,
+        "slack": counters.active - counters.requested,
+        "awaiting free": counters.active - counters.allocated,
+        "inactive": counters.reserved - counters.active,
     }
 
 

@@ -26,7 +26,8 @@ def _leak(name: str, seed: int, *, inside: bool) -> Case:
     rng = random.Random(f"{name} {seed}")  # noqa: S311
     program = _built(rng)
     size, count = _size(rng), rng.randrange(1, 4)
-    healthy, steps = rng.choice([0, 0, 3]), rng.randrange(8, 13)
+    healthy = rng.choice([0, 0, 3])
+    steps = healthy + rng.randrange(8, 13)
     noise = rng.random() < 0.5
     for number in range(steps):
         if noise:
@@ -88,10 +89,14 @@ def thrash(seed: int) -> Case:
     """``empty_cache()`` after every step: each gets its segments from the driver again."""
     rng = random.Random(f"thrash {seed}")  # noqa: S311
     program = _built(rng)
-    for number in range(rng.randrange(6, 12)):
+    steps = rng.randrange(6, 12)
+    for number in range(steps):
         program.train(1, first=number)
-        program.simulator.empty_cache()
-    return _case("segment-thrash", seed, program, Expected("segment-thrash"), never=_GROWS)
+        program.empty_cache()
+    # What the last call gives back is not got again.
+    figures = {"times given back and got again": steps - 1, "by empty_cache()": steps - 1}
+    expected = Expected("segment-thrash", figures=figures)
+    return _case("segment-thrash", seed, program, expected, never=_GROWS)
 
 
 def churn(seed: int) -> Case:
@@ -112,31 +117,36 @@ def pending(seed: int) -> Case:
     rng = random.Random(f"pending {seed}")  # noqa: S311
     program = _built(rng)
     allocator = program.simulator.allocators[0]
-    size = 4 * max(program.model.scores, program.model.logits, 8 * MIB)
+    size, most = 4 * max(program.model.scores, program.model.logits, 8 * MIB), 0
     for number in range(rng.randrange(5, 9)):
-        for block in program.keep("gather", 60, size, size):
+        blocks = program.keep("gather", 60, size, size)
+        for block in blocks:
             allocator.record_stream(block, SIDE_STREAM)
+        most = max(most, sum(block.size for block in blocks))
         program.release("gather")
         program.train(1, first=number)
         allocator.pass_events(SIDE_STREAM)
-    return _case("pending-free", seed, program, Expected("pending-free"), never=_GROWS)
+    expected = Expected("pending-free", figures={"waiting at most": most})
+    return _case("pending-free", seed, program, expected, never=_GROWS)
 
 
 def retries(seed: int) -> Case:
     """A request is served only once all that is cached went back to the driver."""
     rng = random.Random(f"retries {seed}")  # noqa: S311
     program = _built(rng, expandable=False)
-    for number in range(rng.randrange(4, 8)):
+    turns = rng.randrange(4, 8)
+    for number in range(turns):
         small, large = 2 * MIB * rng.randrange(20, 40), 2 * MIB * rng.randrange(200, 300)
         program.keep("chunks", 30, *[small] * 20)
         program.release("chunks")
         program.driver.leave_free(large - 20 * MIB)
         program.keep("whole", 31, large)
         program.release("whole")
-        program.simulator.empty_cache()
+        program.empty_cache()
         program.driver.leave_free(20 * large)
         program.train(1, first=number)
-    return _case("allocator-retries", seed, program, Expected("allocator-retries"), never=_GROWS)
+    expected = Expected("allocator-retries", figures={"retries": turns})
+    return _case("allocator-retries", seed, program, expected, never=_GROWS)
 
 
 STEPS = (

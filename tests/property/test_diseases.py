@@ -1,0 +1,30 @@
+"""The diagnosis names the disease of a made recording, with its figures, and cries no wolf.
+
+``python -m benchmarks.verdicts`` prints the same over more seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.verdicts import judge
+from simulator.diseases import DISEASES, HEALTHY, Case
+
+SEEDS = range(100, 106)
+
+Maker = Callable[[int], Case]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("make", DISEASES, ids=lambda make: make.__name__)
+def test_a_disease_is_named_with_its_cause_and_true_figures(make: Maker, seed: int) -> None:
+    outcome = judge(make(seed))
+    assert [wrong for match in outcome.matches for wrong in match.wrong] == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("make", [*DISEASES, *HEALTHY], ids=lambda make: make.__name__)
+def test_nothing_is_found_to_act_on_that_is_not_true(make: Maker, seed: int) -> None:
+    assert judge(make(seed)).alarms == ()
