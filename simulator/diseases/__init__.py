@@ -7,10 +7,12 @@ recording.
 
 from simulator.diseases.case import SEVERITIES, Case, Expected
 from simulator.diseases.failures import FAILURES
-from simulator.diseases.healthy import HEALTHY
+from simulator.diseases.healthy_other import OTHER
+from simulator.diseases.healthy_training import TRAINING
 from simulator.diseases.recordings import RECORDINGS
 from simulator.diseases.steps import STEPS
 
 DISEASES = (*FAILURES, *RECORDINGS, *STEPS)
+HEALTHY = (*TRAINING, *OTHER)
 
 __all__ = ["DISEASES", "HEALTHY", "SEVERITIES", "Case", "Expected"]

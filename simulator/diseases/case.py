@@ -10,6 +10,12 @@ SEVERITIES = ("critical", "warning", "note")
 """From worst."""
 
 
+NEVER = frozenset(["oom", "leak"])
+"""What a healthy program must not be told, not even as a note."""
+MID_WAY = ("started-late", "missing-stacks", "unmatched-frees", "inferred-sizes")
+"""What is true of a recording that began while the program ran."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """A finding that is true of a recording, as known from its making."""

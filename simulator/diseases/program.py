@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from simulator.allocator import OutOfMemoryError
 from simulator.blocks import Block
 from simulator.callstacks import Frame
+from simulator.diseases.case import NEVER, Case
 from simulator.driver import Driver
 from simulator.settings import MIB, AllocatorSettings
 from simulator.simulator import GIB, Simulator
@@ -32,6 +33,13 @@ class Program(TrainingRun):
         """What the program keeps, by the name of where it does."""
         self.each_step: tuple[str, int, tuple[int, ...]] | None = None
         """What ``keep`` is called with at the end of every step, inside it."""
+        self.optimizes = True
+        """Whether a step ends with the optimizer's; without, gradients gather."""
+        self._gathered: dict[str, Block] = {}
+        self.made = 0
+        """Tensors so far."""
+        self.before: dict[int, Callable[[], None]] = {}
+        """What happens before the so manieth tensor is made."""
 
     @property
     def driver(self) -> Driver:
@@ -40,6 +48,9 @@ class Program(TrainingRun):
 
     def new(self, size: int, *native: str) -> Block:
         """Allocate a tensor from here, with the frames of the recorded languages."""
+        if self.made in self.before:
+            self.before[self.made]()
+        self.made += 1
         inner = [self._frame(name, "??", 0) for name in native]
         self.simulator.set_stack(self._recorded(inner + self._frames[::-1]))
         self.simulator.recorder.clock.advance(9 + (size >> 18))
@@ -80,6 +91,7 @@ class Program(TrainingRun):
     def step(self) -> None:
         """Run one training step, and keep at its end what is kept each time."""
         super().step()
+        self.gradients, self._gathered = self._gathered, {}
         if self.each_step is not None:
             where, line, sizes = self.each_step
             self.keep(where, line, *sizes)
@@ -127,6 +139,9 @@ class Program(TrainingRun):
 
     def _optimize(self) -> None:
         """Gather the gradients of further batches before the optimizer's step."""
+        if not self.optimizes:
+            self._gathered, self.gradients = self.gradients, {}  # which are not cleared, then
+            return
         for _ in range(self.micro_batches - 1):
             loss = self._forward()
             self._backward(loss)
@@ -233,3 +248,8 @@ def fill(program: Program, rng: random.Random, total: int, where: str = "activat
         size = 2 * MIB * rng.randrange(8, 60)
         program.keep(where, rng.choice([11, 12, 13]), size)
         held += size
+
+
+def healthy(name: str, seed: int, program: Program, *also: str) -> Case:
+    """Return the recording of a program that nothing is wrong with."""
+    return Case(name, seed, program.simulator.snapshot(), (), frozenset(also), NEVER)
