@@ -178,7 +178,7 @@ class _Checker:
         if stage.peak_bytes is None or stage.peak_step is None:
             reason = "its events are not in the recording"
             return self._unknown("max-stage", name, what, reason, limit)
-        if any(letter in name for letter in "*?["):
+        if any(letter in name for letter in "*?"):
             what = f"The peak inside stages {name!r}, in {stage.name!r},"
         extra = "The recording holds only a part of this stage." if stage.cut else ""
         step = stage.peak_step

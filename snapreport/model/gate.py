@@ -257,5 +257,6 @@ class Verdict:
         return not self.failures
 
     def __repr__(self) -> str:
-        state = "passed" if self.passed else f"failed, {len(self.failures)} of it"
-        return f"<Verdict on {self.source.name}: {state}>"
+        failures = len(self.failures)
+        state = f"failed for {failures} reason{'' if failures == 1 else 's'}"
+        return f"<Verdict on {self.source.name}: {state if failures else 'passed'}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from snapreport.model.diagnosis import Finding
 from snapreport.model.diff import Change, Diff
 from snapreport.model.findings import CallSite
 from snapreport.model.gate import Check, Raised, Verdict
@@ -88,6 +89,11 @@ def comparison_title(diff: Diff) -> str:
     return f"{diff.new.device} against {diff.base.source.name}"
 
 
+def advice(finding: Finding, most: int = 3) -> list[str]:
+    """Return what a finding suggests to do, the first few."""
+    return [each.text for each in finding.suggestions[:most]]
+
+
 def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain objects, sizes in bytes."""
     return {
@@ -168,5 +174,9 @@ def _raised(raised: Raised) -> dict[str, Any]:
         "device": raised.device,
         "title": finding.title,
         "explanation": finding.explanation,
+        "suggestions": [
+            {"text": each.text, "change": each.change, "frees": each.frees, "most": each.most}
+            for each in finding.suggestions
+        ],
         "fails": raised.fails,
     }

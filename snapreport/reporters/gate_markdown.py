@@ -9,6 +9,7 @@ from snapreport.model.diff import Diff
 from snapreport.model.gate import Check, Raised, Verdict
 from snapreport.reporters.gate_figures import (
     HEADINGS,
+    advice,
     change_row,
     changed,
     check_row,
@@ -79,6 +80,8 @@ def _findings(verdict: Verdict, most: int) -> Iterator[str]:
     for each in failing[: 2 * most]:
         yield f"- ❌ {_line(each)}"
         yield f"  {escaped(each.finding.explanation)}"
+        for text in advice(each.finding):
+            yield f"  - {escaped(text)}"
     if len(failing) > 2 * most:
         yield f"- and {len(failing) - 2 * most:,} more"
     if failing:

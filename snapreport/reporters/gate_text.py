@@ -9,6 +9,7 @@ from snapreport.model.gate import Check, Raised, Verdict
 from snapreport.reporters.figures import plural
 from snapreport.reporters.gate_figures import (
     HEADINGS,
+    advice,
     change_row,
     changed,
     check_row,
@@ -88,6 +89,8 @@ def _findings(page: Page, verdict: Verdict) -> None:
         for each in failing:
             page.say(f"  {_line(each)}")
             page.say(f"    {one_line(each.finding.explanation)}")
+            for text in advice(each.finding):
+                page.say(f"    - {one_line(text)}")
     others = [
         each for each in verdict.findings if not each.fails and each.finding.severity != "note"
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,12 @@ import pytest
 import snapreport
 from snapreport.api import Snapshot
 from snapreport.errors import BudgetError, InputError
-from snapreport.model.gate import Budget, Check, Growth, merge
+from snapreport.model.diagnosis import Finding, Suggestion
+from snapreport.model.gate import Budget, Check, Growth, Raised, merge
+from snapreport.reporters.gate_figures import verdict_as_json
+from snapreport.reporters.gate_markdown import VerdictMarkdownReporter
+from snapreport.reporters.gate_text import write_verdict
+from snapreport.reporters.tables import Page
 from snapreport.units import parse_bytes, parse_share
 from tests.builders import MIB, TraceBuilder, frame, history_of, trace
 
@@ -312,3 +319,27 @@ def test_a_budget_file_that_is_wrong_is_named(
 def test_a_budget_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml cannot be read"):
         snapreport.check(_snapshot(_made(4)), budget=tmp_path / "none.toml")
+
+
+def test_a_failing_finding_says_what_to_do_in_every_form() -> None:
+    finding = Finding(
+        "leak",
+        "warning",
+        "1 MiB more with every step",
+        "It grows.",
+        subject="train.py:3",
+        suggestions=(Suggestion("Call *detach()* first.", "loss.detach()", frees=MIB),),
+    )
+    verdict = replace(
+        snapreport.check(_snapshot(_made(4)), fail_on=["leak"]),
+        findings=(Raised("cuda:0", finding, True),),
+    )
+    assert verdict.failures == (f"cuda:0: 1 MiB more with every step ({finding.id})",)
+    page, out = Page(100), BytesIO()
+    write_verdict(page, verdict, 5)
+    VerdictMarkdownReporter().render(verdict, out)
+    assert "    - Call *detach()* first." in page.render().decode()
+    assert "  - Call \\*detach()\\* first." in out.getvalue().decode()
+    (as_json,) = verdict_as_json(verdict)["findings"]
+    assert as_json["suggestions"][0]["frees"] == MIB
+    assert repr(verdict) == "<Verdict on snap.pickle: failed for 1 reason>"
