@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
-.PHONY: help report test lint types front front-check pytest golden bench screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest golden bench verdicts screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -48,6 +48,10 @@ golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
 FILES ?= $(SAMPLE)
 bench: $(VENV)/.installed ## measure convert: make bench FILES="a.pickle b.pickle"
 	$(BIN)/python benchmarks/convert.py $(FILES)
+
+SEEDS ?= 20
+verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50
+	$(BIN)/python -m benchmarks.verdicts --seeds $(SEEDS)
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python docs/make_screenshots.py
