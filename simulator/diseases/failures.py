@@ -46,7 +46,7 @@ def giant(seed: int) -> Case:
 def fragmented(seed: int) -> Case:
     """Enough is inactive, but each segment still holds a live tensor, and no hole is large."""
     rng = random.Random(f"fragmented {seed}")  # noqa: S311
-    program = _started(rng, expandable=False)
+    program = _started(rng, expandable=False, trained=False)
     hole = 2 * MIB * rng.randrange(50, 120)
     segments = rng.randrange(6, 14)
     program.keep("variable", 20, *[hole] * segments)
@@ -199,11 +199,13 @@ FAILURES = (
 )
 
 
-def _started(rng: random.Random, *, expandable: bool | None = None) -> Program:
-    """Build a model, and train a little."""
+def _started(
+    rng: random.Random, *, expandable: bool | None = None, trained: bool | None = None
+) -> Program:
+    """Build a model, and train a little; not where what training leaves would be in the way."""
     program = draw_program(rng, expandable=expandable)
     program.build()
-    if rng.random() < 0.5:
+    if rng.random() < 0.5 if trained is None else trained:
         program.train(1)
         program.empty_cache()
     return program
