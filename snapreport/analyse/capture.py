@@ -78,7 +78,9 @@ def history_faults(
         return
     if recorded(history):
         return
-    held, stacks = int(history.allocations.block_size.sum()), int((reason == HAS_FRAMES).sum())
+    live = live_at(history, history.events - 1, "allocated")  # the one event may be a free
+    held, count = int(history.allocations.block_size[live].sum()), int(live.sum())
+    stacks = int((reason[live] == HAS_FRAMES).sum())
     others = any(recorded(other) for other in tables.devices)
     if others:
         title = f"{'1 event' if history.events else '0 events'} here while other devices have many"
@@ -89,7 +91,7 @@ def history_faults(
     else:
         title = (
             f"No history was recorded: {'1 event' if history.events else '0 events'} beside"
-            f" {format_count(len(history.allocations))} live allocations"
+            f" {format_count(count)} live allocations"
         )
         text = (
             f"{_why_no_history(history, tables, stacks)} The file shows what was live when it was"
@@ -102,7 +104,7 @@ def history_faults(
         text,
         evidence=(
             Figure("allocated when it was written", held),
-            Figure("live allocations", len(history.allocations), "count"),
+            Figure("live allocations", count, "count"),
             Figure("of those with a call stack", stacks, "count"),
             Figure("events", history.events, "count"),
         ),

@@ -7,8 +7,8 @@ import os
 
 import click
 
-from snapreport.commands.check_recording import check_recording
 from snapreport.commands.check import check
+from snapreport.commands.check_recording import check_recording
 from snapreport.commands.console import Commands, exit_on_terminate
 from snapreport.commands.convert import convert
 from snapreport.commands.diagnose import diagnose

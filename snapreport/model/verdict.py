@@ -16,10 +16,20 @@ Cause = Literal[
     "limit",
     "unclear",
 ]
-"""Too much is live; free, but in pieces; free, but of another pool; freed, but another stream may
-still use it; free, but of another stream; a request beyond all that there is; taken by others than
-PyTorch; refused although the device had room; or a hole would have served it, so the recording does
-not show why it did not."""
+"""Why a request failed, as ``CAUSES`` says in words."""
+
+
+CAUSES: dict[Cause, str] = {
+    "full": "too much was live",
+    "fragmented": "enough was free, but in pieces",
+    "locked": "enough was free, but in another pool",
+    "waiting": "enough was freed, but another stream might still use it",
+    "other-stream": "enough was free, but for another stream",
+    "giant": "more was asked for than there is in all",
+    "foreign": "others than PyTorch took it",
+    "limit": "refused although the device had room",
+    "unclear": "a free piece would have served it; the recording does not show why it did not",
+}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 
@@ -16,30 +16,8 @@ SEEDS = range(100, 106)
 
 Maker = Callable[[int], Case]
 
-MISSED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("full", "giant", "fragmented", "locked", "waiting", "other_stream", "foreign", "limit",
-         "late"),
-        "the finding has no figure 'cause' yet",
-    ),
-    "ring_of_one": "what the one event frees is counted as live at the end",
-}  # fmt: skip
-"""Found, but not with the right cause or figures. Take out what was mended."""
 
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(
-            make,
-            marks=pytest.mark.xfail(reason=MISSED[make.__name__])
-            if make.__name__ in MISSED
-            else (),
-        )
-        for make in DISEASES
-    ],
-    ids=lambda make: make.__name__,
-)
+@pytest.mark.parametrize("make", DISEASES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_disease_is_named_with_its_cause_and_true_figures(make: Maker, seed: int) -> None:
     outcome = judge(make(seed))

@@ -23,7 +23,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.recording import OomEvent
 from snapreport.model.stacks import NO_STACK, FrameTable, short_name
-from snapreport.model.verdict import OomVerdict
+from snapreport.model.verdict import CAUSES, OomVerdict
 from snapreport.units import format_bytes, format_count
 
 _MOST = 5
@@ -104,6 +104,7 @@ def _finding(
 
 
 def _figures(of: OomVerdict) -> Iterator[Figure]:
+    yield Figure("cause", of.cause, "text", CAUSES[of.cause])
     yield Figure("asked for", of.size, meaning="rounded as the allocator does")
     yield Figure("free on the device", of.device_free, meaning="as the driver told then")
     if of.missing > 0:
