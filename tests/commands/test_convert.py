@@ -71,7 +71,7 @@ def test_the_snapshot_s_warnings_are_said_a_line_each(run: Run, samples: Path) -
     result = run("convert", samples / "state_only.pickle")
     said = result.stderr.splitlines()
     assert said[1:] == [
-        "Warning: No history was recorded: 1 event beside 49 live allocations",
+        "Warning: No history was recorded: 1 event beside 48 live allocations",
         "snapreport diagnose state_only.zip explains, and says what to do.",
     ]
 
