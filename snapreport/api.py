@@ -235,12 +235,24 @@ def convert_and_warn(
     if is_zip(source):
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
     with collector_off():
-        history = load(source, progress=progress).history
-        found = find_warnings(history)
+        loaded = load(source, progress=progress)
+        return target, save_bundle(loaded, target, force=force, progress=progress)
+
+
+def save_bundle(
+    snapshot: Snapshot, target: Path, *, force: bool = False, progress: Progress = silent
+) -> list[str]:
+    """Write a loaded snapshot as a bundle, and return the titles of its warnings.
+
+    Raises:
+        SnapreportError: OutputExistsError or OutputError.
+    """
+    with collector_off():
+        found = find_warnings(snapshot.history)
         warnings = [{"code": each.code, "text": each.paragraph} for each in found]
         with write_atomically(target, force) as out:
-            write_bundle(history, out, warnings, progress)
-    return target, [each.title for each in found if each.severity != "note"]
+            write_bundle(snapshot.history, out, warnings, progress)
+    return [each.title for each in found if each.severity != "note"]
 
 
 def render(
@@ -282,13 +294,24 @@ def render(
     kind = format or report_format(wanted)
     target = output_path(source, wanted, f".{kind}")
     check_output(target, force)
-    reporter = _reporter(kind)
+    _reporter(kind)  # fails before any work is done
     snapshot = load(source, progress=progress)
     findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
+    save_report(findings, target, kind, force=force)
+    return target
+
+
+def save_report(findings: Findings, target: Path, kind: str, *, force: bool = False) -> None:
+    """Write findings as a report, ``html`` or ``md``.
+
+    Raises:
+        SnapreportError: OutputExistsError or OutputError.
+        ValueError: there is no such kind.
+    """
+    reporter = _reporter(kind)
     with write_atomically(target, force) as out:
         reporter.render(findings, out)
-    return target
 
 
 def _reporter(kind: str) -> Reporter:

@@ -12,6 +12,7 @@ from snapreport.analyse.pairing import Pairs, pair_events
 from snapreport.analyse.profiler import match_profiler_blocks
 from snapreport.analyse.segment_replay import segment_lives
 from snapreport.analyse.stages import build_stages
+from snapreport.analyse.storages import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
 from snapreport.progress import Progress, silent
@@ -31,16 +32,18 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
     for done, trace in enumerate(snapshot.traces):
         progress("Pairing events", done / len(snapshot.traces))
         devices.append(_build_device(snapshot, trace))
+    stated, strings = state_categories(devices, snapshot.strings, snapshot.recorder)
     return History(
         source=snapshot.source,
         layout=snapshot.layout,
         stacks=snapshot.stacks,
-        strings=snapshot.strings,
+        strings=strings,
         pools=snapshot.pools,
-        devices=tuple(devices),
+        devices=stated,
         default_device=_default(devices),
         settings=snapshot.settings,
         oddities=_oddities(snapshot, devices),
+        recorder=snapshot.recorder,
     )
 
 

@@ -42,9 +42,12 @@ _MACHINERY_NAME = re.compile(
     r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
     r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
     r"|_?Py(Eval|Object|Run|_)|_PyEval|_PyFunction|_PyObject|clone3?$|start_thread"
-    r"|__libc_start|_start$|main$|pthread)"
+    r"|__libc_start|_start$|main$|pthread"
+    r"|aten::(empty(_strided|_like|_permuted)?|resize_)$)"  # operators, as the profiler has them
 )
-_NODE_NAME = re.compile(r"\w+Backward\w*::(apply|operator\(\))")
+_NODE_NAME = re.compile(
+    r"\w+Backward\w*::(apply|operator\(\))|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
+)
 
 
 def classify_frames(frames: FrameTable) -> NDArray[np.int8]:

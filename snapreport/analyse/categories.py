@@ -45,6 +45,7 @@ DEFAULT_RULES = (
     _rule("activation", file=r"torch[/\\]utils[/\\]checkpoint\.py"),
     _rule("gradient", r"AccumulateGrad|accumulate_grad|accumulateGrad"),
     _rule("backward", r"Backward\w*::|torch::autograd::Engine"),
+    _rule("backward", r"^\w+Backward\d+$"),  # as the profiler names autograd's nodes
     _rule("backward", file=r"torch[/\\]autograd[/\\](__init__|graph|function)\.py"),
     _rule("backward", r"^backward$", r"torch[/\\]_tensor\.py"),
     _rule("input", file=r"torch[/\\]utils[/\\]data[/\\]"),
@@ -87,7 +88,7 @@ def classify(
     if rules is None:
         stated = rows.category >= 0
         key[stated] = rows.category[stated]
-    categories: dict[Category, int] = {}
+    categories: list[Category] = []
     used, place = np.unique(key, return_inverse=True)
     # Rules of one category are one category: the first of them that matched is named.
     names: dict[str, int] = {}
@@ -95,8 +96,12 @@ def classify(
     for k, value in enumerate(used.tolist()):
         category = _category(value, file.strings, chosen)
         if category.name not in names:
-            names[category.name] = categories[category] = len(categories)
+            names[category.name] = len(categories)
+            categories.append(category)
         number[k] = names[category.name]
+        first = categories[number[k]]
+        if first.rule == STATED and category.rule != STATED:
+            categories[number[k]] = Category(first.name, f"{STATED}, or {category.rule}")
     return number[place], tuple(categories)
 
 

@@ -14,6 +14,7 @@ from snapreport.analyse.callsites import classify_frames, find_site_frames, find
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.capture import recorded
 from snapreport.analyse.categories import classify
+from snapreport.analyse.counters import own_counters
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.diagnosis import diagnose
 from snapreport.analyse.iterations import find_iterations
@@ -44,18 +45,18 @@ def find(
     Args:
         history: the file.
         devices: positions in ``history.devices``; None for all.
-        title: of the report; the source's name if empty.
-        notes: the user's Markdown.
+        title: of the report; if empty the one given when recording, or the source's name.
+        notes: the user's Markdown; if empty those given when recording.
         rules: for categories; None for our own.
         colour: what a page's timeline is coloured by at first.
         ignore: ids, codes or topics of findings that the diagnosis leaves out.
     """
     chosen = list(range(len(history.devices))) if devices is None else list(devices)
-    default = history.default_device
+    default, noted = history.default_device, history.recorder
     return Findings(
         history=history,
-        title=title or history.source.name,
-        notes=notes,
+        title=title or (noted and noted.title) or history.source.name,
+        notes=notes or (noted.notes if noted else ""),
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
         devices=tuple(
@@ -114,6 +115,9 @@ def _find_device(
         stages=stages,
         ooms=ooms,
         closing=closing,
+        own_counters=own_counters(
+            tables.recorder.device(str(history.device)) if tables.recorder else None, peaks
+        ),
         inferred_blocks=int(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),

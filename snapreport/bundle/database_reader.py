@@ -13,6 +13,7 @@ from snapreport.bundle.cells import from_cells, transposed
 from snapreport.bundle.checks import check_history
 from snapreport.errors import BundleError
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.recorder import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
 from snapreport.model.stacks import FrameTable, StackTable
 
@@ -80,6 +81,7 @@ class _Reader:
             default_device=int(self._meta["default_device"]),
             settings=self._meta["settings"],
             oddities=self._meta["oddities"],
+            recorder=recorder_info(self._meta.get("recorder")),
         )
         if history.devices and not 0 <= history.default_device < len(history.devices):
             raise IndexError("the default device is none of the devices")

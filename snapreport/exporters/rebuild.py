@@ -55,8 +55,10 @@ class _Rebuilder:
             for ordinal in sorted(cuda)
             for segment in self._segments(cuda[ordinal], ordinal)
         ]
+        places = dict(cuda)
         for device in by_kind["cpu"].values():  # the profiler's, behind the GPUs
             segments += self._segments(device, len(traces))
+            places[len(traces)] = device
             traces.append(self._trace(device))
         whole: dict[str, Any] = {"segments": segments, "device_traces": traces}
         if self._history.layout == "no-segments":
@@ -72,10 +74,12 @@ class _Rebuilder:
             ]
         if self._history.settings:
             whole["allocator_settings"] = self._history.settings
+        if self._history.recorder is not None:
+            whole["snapreport"] = self._history.recorder.as_plain()
         markers = [
-            {**marker, "device": ordinal}
-            for ordinal in sorted(cuda)
-            for marker in _markers(cuda[ordinal].stages)
+            {**marker, "device": place}
+            for place in sorted(places)
+            for marker in _markers(places[place].stages)
         ]
         if markers:
             whole["external_annotations"] = markers

@@ -16,6 +16,7 @@ from snapreport.model.iterations import Iterations
 from snapreport.model.recording import Closing as Closing
 from snapreport.model.recording import CurvePeak as CurvePeak
 from snapreport.model.recording import OomEvent as OomEvent
+from snapreport.model.recording import OwnCounters as OwnCounters
 from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
@@ -169,6 +170,8 @@ class DeviceFindings:
     stages: tuple[StageUse, ...]
     ooms: tuple[OomEvent, ...]
     closing: Closing | None
+    own_counters: OwnCounters | None
+    """PyTorch's own, where they were read while recording."""
     """None where the device has no segments to compare with."""
     inferred_blocks: int
     """Allocations whose block size is a range."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.model.recorder import RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
 
@@ -139,3 +140,5 @@ class History:
     """Position in ``devices`` of the one that a report opens with."""
     settings: dict[str, Any]
     oddities: dict[str, int]
+    recorder: RecorderInfo | None = None
+    """What snapreport noted if it made the recording."""

@@ -49,3 +49,22 @@ class Closing:
     def closes(self) -> bool:
         """Whether all three agree to the byte."""
         return self.requested == self.allocated == self.active == 0
+
+
+@dataclass(frozen=True)
+class OwnCounters:
+    """PyTorch's own counters of a device, beside ours; in bytes."""
+
+    allocated_peak: int
+    """``torch.cuda.max_memory_allocated()`` at the end, since its last reset."""
+    reserved_peak: int
+    when: str
+    """When that peak was: ``inside`` the recording, ``before`` it (or equal to one then), or
+    ``reset``: since a reset inside the recording."""
+    agrees: bool
+    """Whether ours is what follows from it: the same if inside, no more if before it."""
+    foreign_before: int | None
+    """Device memory that was not PyTorch's when the recording began: other processes', and the
+    CUDA context; None where the driver was not asked."""
+    foreign_after: int | None
+    """Likewise at its end."""

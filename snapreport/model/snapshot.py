@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.model.recorder import RecorderInfo
 from snapreport.model.stacks import StackTable
 
 if TYPE_CHECKING:
@@ -134,3 +135,5 @@ class RawSnapshot:
     """``allocator_settings`` as read; empty where the file has none."""
     oddities: dict[str, int]
     """Unknown keys and values met while reading, with how often: kept for the warnings."""
+    recorder: RecorderInfo | None = None
+    """What snapreport noted if it made the recording."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from snapreport.errors import NotASnapshotError
-from snapreport.model.snapshot import Annotation, DeviceId
+from snapreport.model.snapshot import Annotation
 from snapreport.read.fields import LATEST_US, integers
 from snapreport.read.interner import clean_text
+from snapreport.read.layout import device_of
 
 _KNOWN_KEYS = {"name", "stage", "device", "time_us"}
 
 
-def read_annotations(rows: Any, oddities: dict[str, int]) -> tuple[Annotation, ...]:
+def read_annotations(
+    rows: Any, oddities: dict[str, int], cpu: int | None = None
+) -> tuple[Annotation, ...]:
     """Turn annotation dicts into records, in recorded order.
+
+    Args:
+        rows: the dicts.
+        oddities: stages and times that are none are counted here.
+        cpu: which device number means the CPU; None for none.
 
     Raises:
         NotASnapshotError: they are no list of dicts with a device and a time.
@@ -37,7 +45,5 @@ def read_annotations(rows: Any, oddities: dict[str, int]) -> tuple[Annotation, .
             if key not in _KNOWN_KEYS
         }
         name = clean_text(row.get("name", ""))
-        annotations.append(
-            Annotation(DeviceId("cuda", ordinal), name, stage == "START", time, extra)
-        )
+        annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time, extra))
     return tuple(annotations)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snapreport.errors import NotASnapshotError
+from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
 from snapreport.read.interner import clean_text
 
@@ -22,6 +23,7 @@ _KNOWN_KEYS = frozenset(
         "trace_alloc_max_entries",
         "trace_alloc_overflowed",
         "categories",
+        "snapreport",
     ]
 )
 _MOST_SETTINGS = 10_000
@@ -37,7 +39,10 @@ class Layout:
     traces: dict[DeviceId, Any]
     segments: dict[DeviceId, list[dict[str, Any]]]
     annotations: Any
+    cpu: int | None
+    """Which device number means the CPU; None where the file has no trace of it."""
     settings: dict[str, Any]
+    recorder: RecorderInfo | None = None
 
 
 def recognise(top: Any, oddities: dict[str, int]) -> Layout:
@@ -72,7 +77,7 @@ def recognise(top: Any, oddities: dict[str, int]) -> Layout:
     segments = _list(top, "segments")
     _require_segments(segments)
     traces = _list(top, "device_traces") or ([top["traces"]] if top.get("traces") else [])
-    if _is_profiler_derived(segments, traces):
+    if _is_profiler_derived(segments, traces, top.get("snapreport")):
         kind = "profiler"
     elif any(_is_torch_20(row.get("blocks")) for row in segments):
         kind = "torch-2.0"
@@ -80,13 +85,15 @@ def recognise(top: Any, oddities: dict[str, int]) -> Layout:
     cpu = len(traces) - 1 if kind == "profiler" else None
     layout = Layout(
         kind,
-        {_device(ordinal, cpu): trace for ordinal, trace in enumerate(traces)},
+        {device_of(ordinal, cpu): trace for ordinal, trace in enumerate(traces)},
         {},
         top.get("external_annotations") or [],
+        cpu,
         _settings(top),
+        recorder_info(top.get("snapreport")),
     )
     for row in segments:
-        layout.segments.setdefault(_device(_ordinal(row), cpu), []).append(row)
+        layout.segments.setdefault(device_of(_ordinal(row), cpu), []).append(row)
     _add_host(top, layout, oddities)
     top.clear()
     return layout
@@ -118,8 +125,16 @@ def _is_torch_20(blocks: Any) -> bool:
     )
 
 
-def _is_profiler_derived(segments: list[Any], traces: list[Any]) -> bool:
-    """Tell ``_profile_to_snapshot``'s work: nothing in it was an allocator's segment."""
+def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> bool:
+    """Tell ``_profile_to_snapshot``'s work and our own: nothing was an allocator's segment.
+
+    Args:
+        segments: of all devices.
+        traces: likewise.
+        ours: what the ``snapreport`` key holds, None where it is not there.
+    """
+    if isinstance(ours, dict) and ours.get("recorder") == "torch.profiler":
+        return True
     if segments:
         return not any("segment_type" in row or "allocated_size" in row for row in segments)
     first = next((trace[0] for trace in traces if isinstance(trace, list) and trace), None)
@@ -133,7 +148,8 @@ def _ordinal(row: dict[str, Any]) -> int:
     return ordinal
 
 
-def _device(ordinal: int, cpu: int | None) -> DeviceId:
+def device_of(ordinal: int, cpu: int | None) -> DeviceId:
+    """Return the device that a number in a file means; ``cpu`` is the CPU's, None for none."""
     return DeviceId("cpu", 0) if ordinal == cpu else DeviceId("cuda", ordinal)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,21 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
         return _to_columns(found, top, progress)
 
 
+def read_bytes(data: bytes, name: str) -> RawSnapshot:
+    """Read a snapshot that is in memory, as ``read_snapshot()`` reads a file.
+
+    Args:
+        data: what such a file would hold, not compressed.
+        name: stands for the file's in reports and messages.
+
+    Raises:
+        NotASnapshotError, UnsafePickleError: as ``read_snapshot()``.
+    """
+    with _named(name), collector_off():
+        source = Source(name, len(data), sha256(data).hexdigest())
+        return _to_columns(source, _parse(data), silent)
+
+
 def read_objects(path: Path, progress: Progress = silent) -> Any:
     """Read a snapshot file as the plain dicts, lists and numbers that it holds.
 
@@ -61,7 +77,7 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: Path | str) -> Iterator[None]:
     """Let every expected error name the file."""
     try:
         yield
@@ -104,9 +120,10 @@ def _to_columns(source: Source, top: Any, progress: Progress) -> RawSnapshot:
         pools=tables.pools.pools,
         traces=traces,
         segments=segments,
-        annotations=read_annotations(layout.annotations, tables.oddities),
+        annotations=read_annotations(layout.annotations, tables.oddities, layout.cpu),
         settings=layout.settings,
         oddities=tables.oddities,
+        recorder=layout.recorder,
     )
 
 

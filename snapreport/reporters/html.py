@@ -17,6 +17,7 @@ from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, st
 from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
+from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.templates import built, built_packed, environment, hash_source
 from snapreport.reporters.trust_cards import TrustCard, lay_out_trust
@@ -91,7 +92,7 @@ class HtmlReporter:
                 source=findings.history.source,
                 pages=[_device_page(*each) for each in enumerate(findings.devices)],
                 notes=_render_notes(findings.notes),
-                settings=_settings(findings),
+                settings=[*recording_rows(findings), *_settings(findings)],
                 csp=_content_security_policy((_LOADER, built("app.js")), style),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
                 loader=Markup(_LOADER),  # noqa: S704
@@ -146,7 +147,11 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
         device | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
         for device in summary["devices"]
     ]
-    return summary | {"devices": devices}
+    noted = summary["recording"]
+    if noted is not None:  # hundreds of counters, of which the page shows what there is to say
+        names = ("device", "name", "capacity")
+        noted |= {"devices": [{name: row[name] for name in names} for row in noted["devices"]]}
+    return summary | {"devices": devices, "recording": noted}
 
 
 def _device_page(place: int, device: DeviceFindings) -> DevicePage:

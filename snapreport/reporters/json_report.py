@@ -33,12 +33,23 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "source": asdict(history.source),
         "layout": history.layout,
         "settings": findings.settings,
+        "recording": _recording(findings),
         "warnings": [
             {"code": warning.code, "text": warning.paragraph} for warning in findings.warnings
         ],
         "default": findings.default,
-        "devices": [_device(device) for device in findings.devices],
+        "devices": [_device(device, _capacity(findings, device)) for device in findings.devices],
     }
+
+
+def _recording(findings: Findings) -> dict[str, Any] | None:
+    """What was noted while recording; the storages are in the allocations' categories."""
+    noted = findings.history.recorder
+    if noted is None:
+        return None
+    plain = noted.as_plain()
+    plain["storages"] = len(noted.storages)
+    return plain
 
 
 def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
@@ -47,12 +58,19 @@ def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
     return None if most < 0 else {"bytes": most, "step": use.most}
 
 
-def _device(device: DeviceFindings) -> dict[str, Any]:
+def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
+    noted = findings.history.recorder
+    about = None if noted is None else noted.device(str(device.device))
+    return None if about is None else about.capacity
+
+
+def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
     history, closing = device.history, device.closing
     return {
         "device": str(device.device),
         "kind": device.device.kind,
         "ordinal": device.device.ordinal,
+        "capacity": capacity,
         "events": history.events,
         "allocations": len(history.allocations),
         "recorded": device.recorded,
@@ -65,6 +83,7 @@ def _device(device: DeviceFindings) -> dict[str, Any]:
         "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
         "statistics": {name: asdict(value) for name, value in device.statistics.items()},
         "sizes": asdict(device.sizes),
+        "own_counters": None if device.own_counters is None else asdict(device.own_counters),
         "answer": device.answer,
         "warnings": [
             {"code": warning.code, "text": warning.paragraph} for warning in device.warnings

@@ -21,6 +21,7 @@ from snapreport.reporters.figures import (
 )
 from snapreport.reporters.markdown_parts import folded, table
 from snapreport.reporters.plain_text import code_span, escaped, location, without_html
+from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.tree_text import tree_lines
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 from snapreport.version import __version__
@@ -215,6 +216,7 @@ def _about(findings: Findings) -> Iterator[str]:
             f" SHA-256 `{source.sha256}`"
         ),
     ]
+    lines += [f"- {name}: {code_span(value)}" for name, value in recording_rows(findings)]
     config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
     if findings.settings:
         lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")

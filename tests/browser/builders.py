@@ -232,6 +232,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
             for (step, size, _), stack in zip(spec.ooms, oom_stacks, strict=True)
         ),
         closing=None,
+        own_counters=None,
         inferred_blocks=0,
         answer=spec.answer,
         warnings=(),

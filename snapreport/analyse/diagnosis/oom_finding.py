@@ -91,7 +91,7 @@ def _finding(
         oom_title(verdict),
         f"{why(verdict)}{asked} {outside(verdict)}",
         subject=subject,
-        evidence=tuple(_figures(verdict)),
+        evidence=tuple(_figures(verdict, _capacity(tables, device))),
         tables=(*_removals(verdict), *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
@@ -103,7 +103,13 @@ def _finding(
     )
 
 
-def _figures(of: OomVerdict) -> Iterator[Figure]:
+def _capacity(tables: History, device: DeviceFindings) -> int | None:
+    """All memory of the device, as the driver counts it; None where it was not noted."""
+    noted = tables.recorder.device(str(device.device)) if tables.recorder else None
+    return None if noted is None else noted.total_after or noted.capacity
+
+
+def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
     yield Figure("cause", of.cause, "text", CAUSES[of.cause])
     yield Figure("asked for", of.size, meaning="rounded as the allocator does")
     yield Figure("free on the device", of.device_free, meaning="as the driver told then")
@@ -128,7 +134,11 @@ def _figures(of: OomVerdict) -> Iterator[Figure]:
     yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
     if of.foreign:
         yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
-    else:
+    if capacity is not None:
+        yield Figure("memory of the device", capacity, meaning="noted while recording")
+        others = max(capacity - of.ceiling, 0)
+        yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
+    elif not of.foreign:
         yield Figure("held by others", None, meaning="not recorded")
 
 

@@ -50,10 +50,11 @@ export class History {
     return Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
   }
 
-  /** As high as there is something to draw: also what failed requests would have come to, unless that dwarfs the rest. */
+  /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */
   get ceiling(): number {
     const { highest } = this
     const wanted = this.ooms.flatMap(({ step, size, reserved, device_free }) => [this.at("allocated", step) + size, (reserved ?? 0) + device_free])
+    if (this.device.summary.capacity !== null) wanted.push(this.device.summary.capacity)
     return Math.max(highest, ...wanted.filter((bytes) => bytes <= highest * DWARFING))
   }
 

@@ -88,6 +88,8 @@ export interface OomSummary {
 
 export interface DeviceSummary {
   device: string
+  /** Bytes of the device's memory, where the recording says. */
+  capacity: number | null
   events: number
   allocations: number
   recorded: boolean

@@ -173,6 +173,7 @@ export class DevicePage {
 function copyOf(section: Element): Element {
   const copy = section.cloneNode(true) as Element
   copy.removeAttribute("aria-labelledby")
+  copy.classList.remove("still") // which hides what the page draws itself
   copy.querySelectorAll("[id]").forEach((element) => element.removeAttribute("id"))
   return copy
 }

@@ -80,15 +80,17 @@ function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): 
   pen.stroke()
 }
 
-/** The most that could have been reserved when the last failed request in sight was made. */
+/** The most that could have been reserved when the last failed request in sight was made; without one, all memory of the device. */
 export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): void {
   const [first, end] = scale.stepsIn(w.x0, w.x1)
   const oom = history.ooms.filter(({ step }) => step >= first && step < end).at(-1)
-  if (!oom || oom.reserved === null) return
-  const bytes = oom.reserved + oom.device_free
+  const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
+  const bytes = free ?? history.device.summary.capacity
+  if (bytes === null) return
   const y = g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0))
   if (y < g.top || y > g.top + g.plotHeight) return
-  pen.strokeStyle = theme.danger
+  const colour = free === null ? theme.reserved : theme.danger
+  pen.strokeStyle = colour
   pen.lineWidth = 1
   pen.globalAlpha = 0.7
   pen.setLineDash([7, 4])
@@ -100,8 +102,8 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   pen.globalAlpha = 1
   pen.textAlign = "left"
   pen.textBaseline = y - g.font * 1.6 < g.top ? "top" : "bottom"
-  pen.fillStyle = theme.danger
-  pen.fillText(`${formatBytes(bytes)}: reserved and free when a request failed`, g.left + g.font * 0.5, y + (pen.textBaseline === "top" ? 3 : -2))
+  pen.fillStyle = colour
+  pen.fillText(`${formatBytes(bytes)}: ${free === null ? "all memory of the device" : "reserved and free when a request failed"}`, g.left + g.font * 0.5, y + (pen.textBaseline === "top" ? 3 : -2))
 }
 
 function labels(pen: Pen, g: Geometry, points: Point[], theme: Theme): OomHit[] {

@@ -54,6 +54,13 @@ def test_without_the_users_frames_the_innermost_of_the_library_is_the_site() -> 
     assert site_of(UNWIND, frame("at::add", "??", 0), autograd) == "backward"
 
 
+def test_of_operators_alone_the_one_that_wanted_the_memory_is_the_site() -> None:
+    operators = [frame(name, "??", 0) for name in ("aten::empty", "aten::addmm", "aten::linear")]
+    assert site_of(*operators) == "aten::addmm"
+    node = frame("AddmmBackward0", "??", 0)
+    assert site_of(operators[0], frame("aten::mm", "??", 0), node) == "AddmmBackward0"
+
+
 def test_without_python_the_innermost_that_is_no_machinery_is_the_site() -> None:
     assert site_of(UNWIND, frame("at::empty_cuda", "??", 0), frame("clone", "??", 0)) == (
         "at::empty_cuda"

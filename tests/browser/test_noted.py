@@ -1,0 +1,43 @@
+"""What was noted while recording is on the page: in the tab *Recording* and on the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from playwright.sync_api import expect
+
+from snapreport.model.findings import Findings
+from snapreport.model.recorder import recorder_info
+from tests.browser.builders import MIB, DeviceSpec, Row, findings
+from tests.browser.conftest import Opener
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def recorded(capacity: int) -> Findings:
+    spec = DeviceSpec([Row(MIB, k, 90, (("step", "/app/train.py", 7),)) for k in range(1, 40)])
+    made = findings(spec)
+    noted = recorder_info(
+        {
+            "made_by": "0.1.0",
+            "torch": "2.13.0",
+            "driver": HOSTILE,
+            "devices": [{"device": "cuda:0", "name": "NVIDIA H100", "capacity": capacity}],
+        }
+    )
+    return replace(made, history=replace(made.history, recorder=noted))
+
+
+def test_the_recording_tab_names_device_versions_and_file(open_page: Opener) -> None:
+    page = open_page(recorded(80 * 1024 * MIB)).page
+    page.get_by_role("tab", name="Recording").click()
+    panel = page.locator(".recording-panel")
+    for text in ("NVIDIA H100, 80.00 GiB", "2.13.0", HOSTILE, "SHA-256"):
+        expect(panel.get_by_text(text, exact=True)).to_be_visible()
+
+
+def test_the_timeline_is_as_high_as_the_device_unless_that_dwarfs_all(open_page: Opener) -> None:
+    for capacity, high in ((50 * MIB, True), (5000 * MIB, False)):
+        page = open_page(recorded(capacity)).page
+        whole = page.evaluate("window.snapreport.window()")
+        assert (whole["y1"] >= capacity) == high
