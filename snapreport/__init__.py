@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OutputExistsError,
         PatternError,
         QueryError,
+        RecordingError,
         SnapreportError,
         UnsafePickleError,
     )
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
     from snapreport.gate import check
     from snapreport.model.diff import Diff
     from snapreport.model.gate import Verdict
+    from snapreport.recording import (
+        Recording,
+        from_profile,
+        mark,
+        record,
+        schedule,
+        stage,
+        start,
+        stop,
+    )
 
 __all__ = [
     "BudgetError",
@@ -51,6 +62,8 @@ __all__ = [
     "OutputExistsError",
     "PatternError",
     "QueryError",
+    "Recording",
+    "RecordingError",
     "SnapreportError",
     "Snapshot",
     "UnsafePickleError",
@@ -60,10 +73,17 @@ __all__ = [
     "convert",
     "diff",
     "export",
+    "from_profile",
     "load",
     "load_rules",
+    "mark",
+    "record",
     "render",
     "render_diff",
+    "schedule",
+    "stage",
+    "start",
+    "stop",
 ]
 
 _HOME = {
@@ -74,6 +94,10 @@ _HOME = {
     "Verdict": "snapreport.model.gate",
     "check": "snapreport.gate",
     "export": "snapreport.exporting",
+    **dict.fromkeys(
+        ("Recording", "from_profile", "mark", "record", "schedule", "stage", "start", "stop"),
+        "snapreport.recording",
+    ),
 }
 
 

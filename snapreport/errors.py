@@ -53,3 +53,7 @@ class OutputExistsError(SnapreportError):
 
 class OutputError(SnapreportError):
     """The file cannot be written: no such folder, no permission, no space left."""
+
+
+class RecordingError(SnapreportError):
+    """The running program cannot be recorded: no torch, no such device, recording twice."""

@@ -28,7 +28,7 @@ def test_another_name_is_an_attribute_error() -> None:
 
 def test_every_public_error_is_a_snapreport_error() -> None:
     errors = [getattr(snapreport, name) for name in snapreport.__all__ if name.endswith("Error")]
-    assert len(errors) == 13
+    assert len(errors) == 14
     assert all(issubclass(error, SnapreportError) for error in errors)
 
 
@@ -38,7 +38,8 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     assert HEAVY & set(done.stdout.split()) == set()
 
 
-def test_converting_and_rendering_never_import_torch() -> None:
-    code = "import sys, snapreport.api; print('torch' in sys.modules)"
+@pytest.mark.parametrize("module", ["api", "recording", "commands"])
+def test_nothing_imports_torch_before_it_records(module: str) -> None:
+    code = f"import sys, snapreport.{module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -1,0 +1,1 @@
+"""The running program -> a snapshot's dicts: the only room that imports torch."""

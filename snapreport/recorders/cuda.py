@@ -1,0 +1,194 @@
+"""Records CUDA memory through PyTorch's own history."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from snapreport.errors import RecordingError
+from snapreport.recorders.recorder import Options
+
+_LOG = logging.getLogger(__name__)
+
+Observer = Callable[[int, int, int, int], None]
+"""Called with the device, and in bytes the request, the device's total and its free memory."""
+
+_observers: list[Observer] = []
+_attached: set[int] = set()
+"""The processes with our observer: PyTorch has no way to take one off again."""
+_lock = threading.Lock()
+
+
+class CudaRecorder:
+    """Switches PyTorch's history on, or joins it where it is on; see ``Recorder``."""
+
+    kind = "cuda"
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._started = self._running = False
+        self.joined = False
+        """History was on already: its settings are kept, and it stays on afterwards."""
+
+    @property
+    def timeline(self) -> object:
+        """What its stages go to."""
+        return self
+
+    def start(self) -> None:
+        """Begin to record, or join what is recorded already.
+
+        Raises:
+            RecordingError: this build of PyTorch has no history, or refuses to keep one.
+        """
+        import torch
+
+        try:
+            torch.cuda.init()
+            self.joined = history_is_on()
+            if not self.joined:
+                _switch_on(torch.cuda.memory._record_memory_history, self._options)
+        except (AttributeError, RuntimeError, TypeError, ValueError, AssertionError) as error:
+            raise RecordingError(f"PyTorch cannot record CUDA memory: {_first(error)}") from error
+        self._started = self._running = True
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return PyTorch's snapshot, all devices in it.
+
+        Raises:
+            RecordingError: the recording was never started.
+        """
+        import torch
+
+        if not self._started:
+            raise RecordingError("Nothing was recorded yet; start the recording first.")
+        if self._running and not history_is_on():
+            _LOG.warning(
+                "The program switched PyTorch's memory history off while it was recorded;"
+                " what was recorded before is lost."
+            )
+        found: dict[str, Any] = torch.cuda.memory._snapshot()
+        return found
+
+    def stop(self) -> None:
+        """Switch the history off, unless somebody else had switched it on."""
+        import torch
+
+        if self._running:
+            self._running = False
+            if not self.joined:
+                torch.cuda.memory._record_memory_history(None)
+
+    def mark(self, name: str) -> None:
+        """Leave an annotation that starts and ends here."""
+        with self.stage(name):
+            pass
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Annotate the time of the body, on the thread's current device."""
+        import torch
+
+        with torch.profiler.record_function(name):
+            yield
+
+    def devices(self) -> list[dict[str, Any]]:
+        """Return name, capacity, free bytes and counters of each device that is in use."""
+        import torch
+
+        found = []
+        for ordinal in range(torch.cuda.device_count()):
+            about: dict[str, Any] = {"device": f"cuda:{ordinal}"}
+            # Each alone: what one version lacks must not cost the rest.
+            with contextlib.suppress(Exception):
+                properties = torch.cuda.get_device_properties(ordinal)
+                about["name"] = str(properties.name)
+                about["capacity"] = int(properties.total_memory)
+            with contextlib.suppress(Exception):
+                stats = torch.cuda.memory_stats(ordinal)
+                about["stats"] = {name: value for name, value in stats.items() if value}
+            # Asking for free memory makes a context, some 400 MB, on a device not used yet.
+            with contextlib.suppress(Exception):
+                if ordinal == torch.cuda.current_device() or about.get("stats"):
+                    free, total = torch.cuda.mem_get_info(ordinal)
+                    about["free"], about["total"] = int(free), int(total)
+            found.append(about)
+        return found
+
+
+def history_is_on() -> bool:
+    """Tell whether PyTorch keeps a history now, whoever switched it on."""
+    import torch
+
+    return bool(torch._C._cuda_isHistoryEnabled())
+
+
+def _switch_on(record: Callable[..., None], options: Options) -> None:
+    """Call ``_record_memory_history`` with those arguments that this version has."""
+    wanted: dict[str, Any] = {
+        "enabled": "all",
+        "context": None if options.context == "none" else options.context,
+        "stacks": options.stacks,
+        "max_entries": sys.maxsize if options.max_entries is None else options.max_entries,
+        # Stages may be entered by threads other than this one, the autograd engine's included.
+        "global_record_annotations": True,
+        # What an earlier recording left would come before this one's first event.
+        "clear_history": True,
+    }
+    if options.compile_context:
+        wanted["compile_context"] = True
+    if options.pinned:
+        wanted["record_pinned_host_memory"] = True
+    known = inspect.signature(record).parameters
+    for name in sorted(set(wanted) - set(known)):
+        del wanted[name]
+        if name in ("compile_context", "record_pinned_host_memory"):
+            _LOG.warning("This PyTorch has no %s; it records without.", name)
+    record(**wanted)
+
+
+@contextmanager
+def observe_oom(observer: Observer) -> Iterator[None]:
+    """Call ``observer`` in the body whenever a request fails, before the exception unwinds.
+
+    It runs on the failing thread, and must not raise: that would replace the exception.
+    """
+    _observers.append(observer)
+    try:
+        _attach()
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def _attach() -> None:
+    import torch
+
+    with _lock:
+        if os.getpid() in _attached:
+            return
+        attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if attach is None:
+            _LOG.warning("This PyTorch tells of no failed request; memory is read after it.")
+            return
+        attach(_tell)
+        _attached.add(os.getpid())
+
+
+def _tell(device: int, size: int, total: int, free: int) -> None:
+    for observer in tuple(_observers):
+        try:
+            observer(device, size, total, free)
+        except Exception:
+            _LOG.exception("What was to be done at an out of memory error failed itself")
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__

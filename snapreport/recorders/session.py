@@ -1,0 +1,321 @@
+"""One recording from its begin to its end: the snapshots that it leaves in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snapreport.collector import collector_off
+from snapreport.errors import OutputError, SnapreportError
+from snapreport.model.recorder import recorder_info
+from snapreport.recorders import system
+from snapreport.recorders.cuda import observe_oom
+from snapreport.recorders.dump import dump
+from snapreport.recorders.recorder import Options, Recorder
+from snapreport.recorders.sharing import join_recorder, leave_recorder
+from snapreport.recorders.storages import find_storages
+from snapreport.recorders.window import cut_before
+from snapreport.units import format_bytes
+from snapreport.version import __version__
+
+_LOG = logging.getLogger(__name__)
+
+METADATA_FORMAT = 1
+OOM_SHARE = 0.1
+"""Of the program's time, at most, goes into snapshots of failed requests that it survives."""
+
+_times_used: Counter[Path] = Counter()
+"""How often this process recorded into a folder."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The steps of a loop after which a snapshot is taken."""
+
+    skip: int
+    every: int
+    count: int | None
+
+    def takes(self, step: int) -> bool:
+        """Tell whether one is taken after this step; the first step is 0."""
+        turn, rest = divmod(step - self.skip, self.every)
+        return turn >= 0 and rest == 0 and (self.count is None or turn < self.count)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to record, and into what; ``recording.record()`` explains each."""
+
+    folder: Path
+    options: Options = field(default_factory=Options)
+    on_oom: bool | Callable[[Path], None] = True
+    title: str | None = None
+    notes: str = ""
+    modules: Any = None
+    optimizers: Any = None
+    compress: bool = False
+    ranks: Collection[int] | None = None
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A snapshot on disk."""
+
+    path: Path
+    label: str
+    """What follows the first part of the name in every file made from it, such as ``.step5``."""
+    part: str
+    """``end``, ``oom``, or ``step5``."""
+
+
+class Session:
+    """A recording that is on.
+
+    Errors before the program's code runs are raised; later ones are logged, and nothing is.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pid = os.getpid()
+        self._recorder: Recorder | None = None
+        self._joined = False
+        self._marks: list[dict[str, Any]] = []
+        self._taken: list[Taken] = []
+        self._before: list[dict[str, Any]] = []
+        self._oom: Taken | None = None
+        self._failing = threading.Lock()
+        self._next_oom = 0.0
+        self._started_us = 0
+        self._number = 1
+        self._steps = 0
+        self._cleanup = contextlib.ExitStack()
+
+    def open(self) -> None:
+        """Begin; on a rank that is not to be recorded nothing happens, now or later.
+
+        Raises:
+            RecordingError: it cannot be recorded here.
+            OutputError: the folder cannot be made or written to.
+        """
+        system.require_torch()
+        if not self._chosen():
+            return
+        folder = self._settings.folder
+        make_folder(folder)
+        _times_used[folder.resolve()] += 1
+        self._number = _times_used[folder.resolve()]
+        self._recorder, self._joined = join_recorder(self._settings.options)
+        self._cleanup.callback(leave_recorder, self._recorder)
+        try:
+            if self._settings.on_oom and self._recorder.kind == "cuda":
+                self._cleanup.enter_context(observe_oom(self._failed_request))
+            self._before = self._recorder.devices()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        self._started_us = _now_us()
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The recorder while it runs in this process, on a rank that is recorded."""
+        return self._recorder if os.getpid() == self._pid else None
+
+    def mark(self, name: str) -> None:
+        """Name this moment."""
+        self._marks.append({"name": name, "time_us": _now_us()})
+
+    def step(self) -> None:
+        """Count a step of the program's loop, and take the snapshot that is due."""
+        schedule, step = self._settings.schedule, self._steps
+        self._steps += 1
+        if schedule is not None and schedule.takes(step):
+            self.take(f"step{step}")
+
+    def take(self, part: str) -> Path | None:
+        """Write a snapshot of what was recorded so far; None where that failed, which is logged."""
+        with contextlib.ExitStack() as problems:
+            problems.enter_context(_logged("The snapshot could not be written"))
+            if self.recorder is None:
+                return None
+            taken = self._write(part, None)
+            self._taken = [each for each in self._taken if each.path != taken.path] + [taken]
+            return taken.path
+        return None
+
+    def close(self, error: BaseException | None) -> list[Taken]:
+        """End the recording, and return every snapshot that was taken, the last one first.
+
+        Args:
+            error: what ended the program's code, None if it ran to its end.
+        """
+        recorder = self.recorder
+        if recorder is None:
+            return []
+        try:
+            with _logged("The recording could not be written"):
+                if self._chosen():
+                    self._taken.insert(0, self._last(error))
+        finally:
+            self._recorder = None
+            with _logged("The recording could not be stopped"):
+                self._cleanup.close()
+        return self._taken
+
+    def _last(self, error: BaseException | None) -> Taken:
+        """Take the last snapshot, which is that of the failed request if that ended it all."""
+        if self._oom is not None and system.out_of_memory(error):
+            path = self._path("")
+            self._oom.path.replace(path)
+            return Taken(path, self._label(""), "oom")
+        failed = error is not None and not (
+            isinstance(error, SystemExit) and error.code in (None, 0)
+        )
+        return self._write("", system.describe(error) if error is not None and failed else None)
+
+    def _failed_request(self, device: int, size: int, total: int, free: int) -> None:
+        """Write a snapshot while the failing thread waits: what it holds is all still there."""
+        if self.recorder is None or not self._failing.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() < self._next_oom:
+                self._oom = None  # the one on disk is no longer the last
+                return
+            began = time.monotonic()
+            with _logged("The snapshot of an out of memory error could not be written"):
+                failure = {
+                    "type": "torch.OutOfMemoryError",
+                    "message": f"tried to allocate {format_bytes(size)} on cuda:{device}, with"
+                    f" {format_bytes(free)} of {format_bytes(total)} free",
+                }
+                self._oom = None
+                self._oom = self._write("oom", failure)
+                if callable(self._settings.on_oom):
+                    self._settings.on_oom(self._oom.path)
+            took = time.monotonic() - began
+            self._next_oom = time.monotonic() + took * (1 / OOM_SHARE - 1)
+        finally:
+            self._failing.release()
+
+    def _write(self, part: str, failure: dict[str, Any] | None) -> Taken:
+        assert self._recorder is not None
+        path = self._path(part)
+        with collector_off():  # which would walk millions of new dicts again and again
+            snapshot = self._recorder.snapshot()
+            if self._joined:
+                cut_before(snapshot, self._started_us)
+            own = snapshot.get("snapreport")
+            snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
+            dump(snapshot, path, self._settings.compress)
+        return Taken(path, self._label(part), part or "end")
+
+    def _metadata(
+        self, recorder: Recorder, failure: dict[str, Any] | None, own: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Return what there is to note; what the recorder noted of its own goes into it."""
+        own = own or {}
+        settings = self._settings
+        rank, world_size = system.rank_of_process()
+        storages: list[dict[str, Any]] = []
+        with _logged("The tensors of modules and optimizers could not be listed"):
+            storages = find_storages(settings.modules, settings.optimizers)
+        named = {(row["device"], row["address"]) for row in storages}
+        storages += [
+            row for row in own.get("storages", ()) if (row["device"], row["address"]) not in named
+        ]
+        if failure is not None and self._steps:
+            failure = {**failure, "step": self._steps}
+        noted = {
+            "format": METADATA_FORMAT,
+            "made_by": __version__,
+            "recorder": own.get("recorder", recorder.kind),
+            "command": system.command_line(),
+            "title": settings.title,
+            "notes": settings.notes,
+            "started_us": self._started_us,
+            "ended_us": _now_us(),
+            **system.versions(),
+            "devices": _join_devices(self._before, recorder.devices()),
+            "storages": storages,
+            "marks": list(self._marks),
+            "failure": failure,
+            "rank": rank,
+            "world_size": world_size,
+            "joined": self._joined,
+        }
+        info = recorder_info(noted)
+        assert info is not None
+        # As it will be read: a number of NumPy's among them, or a text of some class of its own,
+        # would make a pickle of the whole that nobody may open.
+        return info.as_plain()
+
+    def _chosen(self) -> bool:
+        """Whether this process is of a rank to be recorded; it may not know before the end."""
+        ranks = self._settings.ranks
+        return ranks is None or system.rank_of_process()[0] in ranks
+
+    def _label(self, part: str) -> str:
+        process = system.process_label()
+        names = "".join(f".{name}" for name in (process, part) if name)
+        return names + (f"-{self._number}" if self._number > 1 else "")
+
+    def _path(self, part: str) -> Path:
+        ending = ".pickle.zst" if self._settings.compress else ".pickle"
+        return self._settings.folder / f"snapshot{self._label(part)}{ending}"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that takes the files, and those above it.
+
+    Raises:
+        OutputError: it cannot be made, is a file, or cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OutputError(f"{folder} is a file; name a folder for the recording.") from None
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be made: {error.strerror}; name another folder."
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder} cannot be written to; name another folder.")
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Log what goes wrong in the body, and go on."""
+    try:
+        yield
+    except (SnapreportError, OSError) as error:
+        _LOG.warning("%s: %s", what, error)
+    except Exception:
+        _LOG.warning("%s", what, exc_info=True)
+
+
+def _join_devices(
+    before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return what is known of each device, with both readings of what changes."""
+    old = {about["device"]: about for about in before}
+    joined = []
+    for about in after:
+        row = {key: value for key, value in about.items() if key in ("device", "name", "capacity")}
+        for key in ("free", "total", "stats"):
+            for when, reading in (("before", old.get(about["device"], {})), ("after", about)):
+                if key in reading:
+                    row[f"{key}_{when}"] = reading[key]
+        joined.append(row)
+    return joined
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

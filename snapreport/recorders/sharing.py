@@ -1,0 +1,77 @@
+"""Which recorder records here, and one CUDA history for all recordings that are on at once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from snapreport.errors import RecordingError
+from snapreport.recorders import system
+from snapreport.recorders.cuda import CudaRecorder
+from snapreport.recorders.recorder import Options, Recorder
+
+_LOG = logging.getLogger(__name__)
+
+_lock = threading.RLock()
+_cuda: list[CudaRecorder] = []
+"""The CUDA recorder that is on, once for each recording that uses it."""
+
+
+def join_recorder(options: Options) -> tuple[Recorder, bool]:
+    """Return a running recorder, and whether it began before: then its snapshots have more.
+
+    Args:
+        options: of no effect where something is recorded already.
+
+    Raises:
+        RecordingError: there is no PyTorch, or none that can record here.
+    """
+    system.require_torch()
+    if not system.cuda_is_there():
+        return _start_cpu(options), False
+    with _lock:
+        joined = bool(_cuda)
+        recorder = _cuda[0] if joined else _start_cuda(options)
+        _cuda.append(recorder)
+    return recorder, joined or recorder.joined
+
+
+def leave_recorder(recorder: Recorder) -> None:
+    """Stop a recorder when nobody uses it any more."""
+    with _lock:
+        if isinstance(recorder, CudaRecorder):
+            if recorder in _cuda:
+                _cuda.remove(recorder)
+            if recorder in _cuda:
+                return
+        recorder.stop()
+
+
+def forget_recorders() -> None:
+    """Forget what runs: in a forked child it is the parent's."""
+    _cuda.clear()
+
+
+def _start_cuda(options: Options) -> CudaRecorder:
+    backend = system.allocator_backend()
+    if backend != "native":
+        raise RecordingError(
+            f"PyTorch's {backend} allocator keeps no history of memory;"
+            " record without backend in PYTORCH_CUDA_ALLOC_CONF."
+        )
+    recorder = CudaRecorder(options)
+    recorder.start()
+    return recorder
+
+
+def _start_cpu(options: Options) -> Recorder:
+    from snapreport.recorders.cpu import CpuRecorder
+
+    other = system.other_accelerator()
+    if other is not None:
+        _LOG.warning(
+            "Memory of %s devices cannot be recorded; this records the CPU's memory alone.", other
+        )
+    recorder = CpuRecorder(options)
+    recorder.start()
+    return recorder

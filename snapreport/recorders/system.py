@@ -1,0 +1,154 @@
+"""What is known around a recording: versions, the command line, the rank of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from snapreport.errors import RecordingError
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+_BACKENDS = ("xpu", "mps", "mtia", "npu")
+
+
+def require_torch() -> None:
+    """Import torch, or say how to get it.
+
+    Raises:
+        RecordingError: it is not installed, or cannot be imported.
+    """
+    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+        raise RecordingError(
+            "Recording needs PyTorch, which is not installed here;"
+            " install it with: pip install 'snapreport[torch]'."
+        )
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise RecordingError(f"PyTorch cannot be imported: {error}.") from error
+
+
+def cuda_is_there() -> bool:
+    """Tell whether PyTorch can use a CUDA (or ROCm) device."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def allocator_backend() -> str:
+    """Return what hands out CUDA memory: ``native`` keeps a history, others do not."""
+    import torch
+
+    with contextlib.suppress(Exception):
+        return str(torch.cuda.memory.get_allocator_backend())
+    return "native"
+
+
+def other_accelerator() -> str | None:
+    """Return the name of an accelerator whose memory nobody can record, None without one."""
+    import torch
+
+    for name in _BACKENDS:
+        backend = getattr(torch, name, None) or getattr(torch.backends, name, None)
+        with contextlib.suppress(Exception):
+            if backend is not None and backend.is_available():
+                return name
+    return None
+
+
+def versions() -> dict[str, str | None]:
+    """Return the versions of PyTorch, CUDA (or ROCm) and the driver; None where there is none."""
+    import torch
+
+    built = getattr(torch, "version", None)
+    cuda = getattr(built, "cuda", None)
+    hip = getattr(built, "hip", None)
+    return {
+        "torch": str(torch.__version__),
+        "cuda": str(cuda) if cuda else f"ROCm {hip}" if hip else None,
+        "driver": _driver(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+    }
+
+
+def _driver() -> str | None:
+    try:
+        text = _DRIVER.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"Module\D*([\d.]+)", text)
+    return found.group(1) if found else None
+
+
+def command_line() -> list[str]:
+    """Return the command that this process runs, as it was typed."""
+    given = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
+    return [str(part) for part in given]
+
+
+def rank_of_process() -> tuple[int, int]:
+    """Return this process's rank and how many there are; ``(0, 1)`` when it is alone."""
+    if "torch.distributed" in sys.modules:
+        from torch import distributed
+
+        with contextlib.suppress(Exception):
+            if distributed.is_available() and distributed.is_initialized():
+                return int(distributed.get_rank()), int(distributed.get_world_size())
+    try:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return 0, 1
+    return (rank, size) if 0 <= rank < size else (0, 1)
+
+
+def process_label() -> str:
+    """Return what tells this process from others of its program: ``rank3``, ``pid77``, or nothing.
+
+    Workers of ``multiprocessing`` know no rank, and may record into one folder all the same.
+    """
+    rank, size = rank_of_process()
+    if size > 1:
+        return f"rank{rank}"
+    return f"pid{os.getpid()}" if multiprocessing.parent_process() is not None else ""
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Tell whether an exception, or one that led to it, is an allocator's out of memory error."""
+    import torch
+
+    kinds = tuple(
+        kind
+        for kind in (
+            getattr(torch, "OutOfMemoryError", None),
+            getattr(torch.cuda, "OutOfMemoryError", None),
+        )
+        if isinstance(kind, type)
+    )
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        # A compiled function, or another process, may hand on no more than the words.
+        if isinstance(error, kinds) or "out of memory" in _message(error).lower():
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Return what failed, for the report."""
+    kind = type(error)
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    return {"type": f"{module}{kind.__qualname__}", "message": _message(error)[:4000]}
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # it is a stranger's
+        return ""

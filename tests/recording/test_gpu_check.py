@@ -1,0 +1,65 @@
+"""What ``make gpu-check`` compares, on a simulated GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+
+import snapreport
+from benchmarks.gpu_check import CURVES, SNAPSHOT, differences
+from benchmarks.gpu_programs import CASES, Case
+from tests.conftest import REPOSITORY
+from tests.recording.fake_torch import FakeGpu
+from tests.recording.folders import MIB
+
+
+def recorded(gpu: FakeGpu, folder: Path, **wrong: int) -> Path:
+    """Record something, and leave the simulated counters where the check looks for PyTorch's."""
+    with snapreport.record(folder):
+        held = [gpu.alloc(5 * MIB + 100 * i) for i in range(8)]
+        for block in held[::2]:
+            gpu.free(block)
+        truth = gpu.simulator.truth()
+    stats = {}
+    for curve, counter in CURVES.items():
+        values = getattr(truth, curve)
+        stats[f"{counter}.peak"] = int(values.max())
+        stats[f"{counter}.current"] = int(values[-1])
+    expected = {"stats": stats | wrong, "ended": "as it should"}
+    (folder / "expected.json").write_bytes(orjson.dumps(expected))
+    return folder
+
+
+def test_counters_that_agree_are_no_difference(gpu: FakeGpu, tmp_path: Path) -> None:
+    assert differences(CASES["churn"], recorded(gpu, tmp_path)) == []
+
+
+def test_a_byte_of_difference_is_found(gpu: FakeGpu, tmp_path: Path) -> None:
+    folder = recorded(gpu, tmp_path, **{"allocated_bytes.all.peak": 1})
+    found = differences(CASES["churn"], folder)
+    assert [line.split(":")[0] for line in found] == [SNAPSHOT, "snap.zip"]
+    assert "allocated peak" in found[0]
+
+
+def test_a_program_that_should_fail_and_does_not_is_found(gpu: FakeGpu, tmp_path: Path) -> None:
+    found = differences(Case(CASES["churn"].program, fails=True), recorded(gpu, tmp_path))
+    assert "it ended as it should, not out of memory" in found
+    assert any("no failed request" in line for line in found)
+
+
+def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu_check"],
+        cwd=REPOSITORY,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0
+    assert result.stdout.startswith("gpu-check: skipped, ")

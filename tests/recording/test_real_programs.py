@@ -1,0 +1,145 @@
+"""record() in real programs on whatever PyTorch is here, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapreport
+from tests.conftest import REPOSITORY
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program)
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def large(path: Path) -> list[int]:
+    """The sizes of a million bytes and more, in order."""
+    return [
+        size
+        for size in snapreport.load(path).device("cpu").allocations.size.tolist()
+        if size >= 10**6
+    ]
+
+
+def test_recordings_inside_recordings_beside_worker_processes(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import threading
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+import snapreport
+
+if __name__ == "__main__":
+    with snapreport.record("outer", formats=["pickle"]):
+        x = torch.ones(1000, 1000)
+        with snapreport.record("inner", formats=["pickle"]):
+            with snapreport.stage("in"):
+                y = torch.ones(2000, 1000)
+        z = torch.ones(3000, 1000)
+        for batch in DataLoader(TensorDataset(torch.ones(100, 10)), num_workers=2):
+            pass
+        thread = threading.Thread(target=snapreport.mark, args=("thread",))
+        thread.start()
+        thread.join()
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    outer, inner = tmp_path / "outer" / "snapshot.pickle", tmp_path / "inner" / "snapshot.pickle"
+    assert large(outer) == [4_000_000, 8_000_000, 12_000_000]
+    assert large(inner) == [8_000_000]
+    for path in (outer, inner):
+        names = [stage.name for stage in snapreport.load(path).device().stages]
+        assert names.count("in") == 1
+    noted = snapreport.load(outer).history.recorder
+    assert noted is not None
+    assert [mark.name for mark in noted.marks] == ["thread"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["inner", "outer", "program.py"]
+
+
+def test_ctrl_c_leaves_the_report_and_goes_its_way(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import os, signal, threading, time
+import torch
+import snapreport
+
+with snapreport.record("out"):
+    x = torch.ones(1000, 1000)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    time.sleep(60)
+""",
+    )
+    assert result.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert "Ended by: `KeyboardInterrupt`" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_what_start_began_is_written_when_the_program_dies(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import torch
+import snapreport
+
+snapreport.start("out")
+x = torch.ones(1000, 1000)
+raise ValueError("the end")
+""",
+    )
+    assert result.returncode == 1
+    assert large(tmp_path / "out" / "snap.zip") == [4_000_000]
+    assert "Ended by: `ValueError: the end`" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_what_a_real_model_and_optimizer_hold_is_known_by_address(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import torch
+import snapreport
+
+model = torch.nn.Linear(300, 500)
+model.register_buffer("mask", torch.ones(700))
+optimizer = torch.optim.AdamW(model.parameters())
+with snapreport.record("out", formats=["zip"], modules=model, optimizers=optimizer):
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(20, 300)).sum().backward()
+        optimizer.step()
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    snapshot = snapreport.load(tmp_path / "out" / "snap.zip")
+    noted = snapshot.history.recorder
+    assert noted is not None
+    stated = {(storage.kind, storage.name): storage.size for storage in noted.storages}
+    weight = 300 * 500 * 4
+    assert stated["parameter", "weight"] == weight
+    assert stated["gradient", "weight"] == weight
+    assert stated["buffer", "mask"] == 700 * 4
+    assert stated["optimizer state", "weight.exp_avg"] == weight
+    assert stated["optimizer state", "weight.exp_avg_sq"] == weight
+    device = snapshot.device("cpu")
+    number, names = device.categories()
+    rows = device.allocations
+    kept = (rows.size == weight) & (rows.free_step == device.events)
+    found = sorted(names[n].name for n in number[kept])
+    assert found.count("optimizer state") == 2
+    assert "gradient" in found

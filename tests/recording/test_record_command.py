@@ -1,0 +1,159 @@
+"""``snapreport record``: the program runs as if alone, and its end stays its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snapreport import recording
+from snapreport.commands.record import FORMATS, MAX_ENTRIES
+from tests.conftest import REPOSITORY
+
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
+)
+FAKE = """
+import sys, types
+import pytest
+from tests.recording.fake_torch import FakeGpu, install
+import builtins
+builtins.gpu = gpu = install(pytest.MonkeyPatch(), FakeGpu())
+from snapreport.commands import main
+main()
+"""
+ALL = ["report.html", "report.md", "snap.zip", "snapshot.pickle"]
+
+
+def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``snapreport record`` on a simulated GPU over a program ``train.py``."""
+    (folder / "train.py").write_text(program)
+    (folder / "start.py").write_text(FAKE)
+    return subprocess.run(
+        [sys.executable, "start.py", "record", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("VALUE = 7\n")
+    result = run(
+        tmp_path,
+        "import sys, os, gc, beside\n"
+        "gpu.alloc(2**20)\n"
+        "print(__name__, sys.argv, beside.VALUE)\n"
+        "print(gc.isenabled(), 'OPENBLAS_NUM_THREADS' in os.environ)\n",
+        "-o",
+        "out",
+        "train.py",
+        "--epochs",
+        "1",
+        "-o",
+        "mine",
+    )
+    assert result.stderr == f"Recorded: {tmp_path / 'out' / 'report.html'}\n"
+    assert result.stdout == "__main__ ['train.py', '--epochs', '1', '-o', 'mine'] 7\nTrue False\n"
+    assert result.returncode == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ALL
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "stderr"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('no data')", 1, "no data\n"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
+    ],
+)
+def test_the_exit_status_is_the_program_s(
+    tmp_path: Path, ending: str, status: int, stderr: str
+) -> None:
+    result = run(tmp_path, f"import sys\ngpu.alloc(2**20)\n{ending}\n", "-q", "train.py")
+    assert result.returncode == status
+    assert stderr in result.stderr
+    assert sorted(path.name for path in (tmp_path / "train.memory").iterdir()) == ALL
+
+
+def test_an_error_of_the_program_is_shown_as_python_does(tmp_path: Path) -> None:
+    program = "def step():\n    gpu.alloc(2**31)\nstep()\n"
+    result = run(tmp_path, program, "train.py")
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith('train.py", line 3, in <module>')
+    assert "OutOfMemoryError: CUDA out of memory" in result.stderr
+    if sys.version_info >= (3, 11):
+        assert "snapreport: what held the memory is in" in result.stderr
+    assert (
+        "Ended by: `torch.OutOfMemoryError" in (tmp_path / "train.memory" / "report.md").read_text()
+    )
+
+
+def test_errors_of_the_program_that_we_have_too_stay_its_own(tmp_path: Path) -> None:
+    result = run(tmp_path, "from snapreport import InputError\nraise InputError('x')\n", "train.py")
+    assert "Traceback" in result.stderr
+    assert "InputError: x" in result.stderr
+
+
+def test_a_module_is_run_by_its_name(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "train.py").write_text("import sys\ngpu.alloc(2**20)\nprint(sys.argv[1:], __name__)")
+    result = run(tmp_path, "", "-q", "--format", "md", "-m", "pack.train", "--fast")
+    assert result.stdout == "['--fast'] __main__\n"
+    assert [path.name for path in (tmp_path / "train.memory").iterdir()] == ["report.md"]
+
+
+def test_a_program_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+    for arguments in (["none.py"], ["-m", "none.at.all"]):
+        result = run(tmp_path, "", *arguments)
+        assert result.returncode == 1
+        assert result.stderr.count("\n") == 1
+        assert "none" in result.stderr
+    assert not (tmp_path / "none.memory").exists()
+
+
+def test_the_command_knows_the_formats_and_the_limit() -> None:
+    assert FORMATS == recording.FORMATS
+    assert MAX_ENTRIES == recording.MAX_ENTRIES
+
+
+def test_a_forked_child_that_ends_by_itself_is_no_trouble(tmp_path: Path) -> None:
+    program = "import os, sys\nif os.fork() == 0:\n    sys.exit(0)\nprint(os.wait()[1])\n"
+    result = run(tmp_path, program, "train.py")
+    assert result.stdout == "0\n"
+    assert result.stderr.count("Recorded: ") == 1
+    assert "Error" not in result.stderr
+
+
+def test_a_batch_system_s_terminate_leaves_the_files(tmp_path: Path) -> None:
+    program = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
+    assert run(tmp_path, program, "train.py").returncode == 128 + 15
+    assert sorted(path.name for path in (tmp_path / "train.memory").iterdir()) == ALL
+
+
+@needs_torch
+def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text("import torch\nkept = torch.ones(1024, 1024)\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "snapreport", "record", "-o", "out", "real.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "real.py:2" in (tmp_path / "out" / "report.md").read_text()

@@ -1,0 +1,261 @@
+"""record() on a simulated GPU: files, nesting, what was on before, steps, ranks."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapreport
+from tests.recording.fake_torch import GIB, FakeGpu, install
+from tests.recording.folders import ALL, MIB, allocations, metadata, names
+
+
+def test_a_block_leaves_snapshot_bundle_and_reports(gpu: FakeGpu, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    with snapreport.record(out) as recording:
+        gpu.free(gpu.alloc(8 * MIB, line=7))
+    assert names(out) == ALL
+    assert set(recording.files) == {"pickle", "zip", "html", "md"}
+    assert allocations(out / "snapshot.pickle") == [8 * MIB]
+    assert allocations(out / "snap.zip") == [8 * MIB]
+    assert "train.py:7" in (out / "report.md").read_text()
+
+
+def test_the_pickle_is_of_protocol_4(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path, formats="pickle"):
+        gpu.alloc(MIB)
+    assert (tmp_path / "snapshot.pickle").read_bytes()[:2] == b"\x80\x04"
+    assert names(tmp_path) == {"snapshot.pickle"}
+
+
+def test_a_compressed_snapshot_is_read_back(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path, compress=True, formats=["pickle", "md"]):
+        gpu.alloc(3 * MIB)
+    assert names(tmp_path) == {"snapshot.pickle.zst", "report.md"}
+    assert allocations(tmp_path / "snapshot.pickle.zst") == [3 * MIB]
+
+
+def test_reports_alone_leave_no_pickle(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path, formats=["html"]) as recording:
+        gpu.alloc(MIB)
+    assert names(tmp_path) == {"report.html"}
+    assert set(recording.files) == {"html"}
+
+
+def test_history_is_off_again_afterwards(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path, formats=["pickle"], stacks="python", context="alloc"):
+        assert gpu.simulator.recorder.on
+    assert not gpu.simulator.recorder.on
+    assert gpu.calls[0] == {"enabled": "all", "context": "alloc", "stacks": "python"}
+    assert [call["enabled"] for call in gpu.calls] == ["all", None]
+
+
+def test_a_history_that_was_on_stays_on_and_is_not_in_the_files(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    gpu.simulator.start_recording()
+    gpu.alloc(5 * MIB)
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(6 * MIB)
+    assert gpu.simulator.recorder.on
+    assert gpu.calls == []
+    assert allocations(tmp_path / "snapshot.pickle") == [6 * MIB]
+    device = snapreport.load(tmp_path / "snapshot.pickle").device()
+    assert device.curve("requested").tolist()[0] == 5 * MIB
+
+
+def test_a_recording_inside_another_has_its_own_part(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path / "outer", formats=["pickle"]):
+        gpu.alloc(5 * MIB)
+        with snapreport.record(tmp_path / "inner", formats=["pickle"]):
+            gpu.alloc(6 * MIB)
+        assert gpu.simulator.recorder.on
+        gpu.alloc(7 * MIB)
+    assert not gpu.simulator.recorder.on
+    assert allocations(tmp_path / "inner" / "snapshot.pickle") == [6 * MIB]
+    assert allocations(tmp_path / "outer" / "snapshot.pickle") == [5 * MIB, 6 * MIB, 7 * MIB]
+
+
+def test_the_outer_recording_may_end_first(gpu: FakeGpu, tmp_path: Path) -> None:
+    outer = snapreport.record(tmp_path / "outer", formats=["pickle"]).start()
+    inner = snapreport.record(tmp_path / "inner", formats=["pickle"]).start()
+    gpu.alloc(MIB)
+    outer.stop()
+    assert gpu.simulator.recorder.on
+    gpu.alloc(2 * MIB)
+    inner.stop()
+    assert not gpu.simulator.recorder.on
+    assert allocations(inner.files["pickle"]) == [MIB, 2 * MIB]
+
+
+def test_repeated_recordings_of_a_process_do_not_replace_each_other(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    @snapreport.record(tmp_path, formats=["pickle", "md"])
+    def step(size: int) -> str:
+        """Do it."""
+        gpu.alloc(size)
+        return "done"
+
+    assert step(MIB) == "done"
+    assert step(2 * MIB) == "done"
+    assert step.__doc__ == "Do it."
+    assert names(tmp_path) == {"snapshot.pickle", "report.md", "snapshot-2.pickle", "report-2.md"}
+    assert allocations(tmp_path / "snapshot-2.pickle") == [2 * MIB]
+
+
+def test_a_coroutine_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) -> None:
+    @snapreport.record(tmp_path, formats=["pickle"])
+    async def step() -> int:
+        await asyncio.sleep(0)
+        gpu.alloc(MIB)
+        return 5
+
+    assert asyncio.run(step()) == 5
+    assert allocations(tmp_path / "snapshot.pickle") == [MIB]
+
+
+def test_start_and_stop_from_another_thread(gpu: FakeGpu, tmp_path: Path) -> None:
+    snapreport.start(tmp_path, formats=["pickle"])
+    thread = threading.Thread(target=lambda: (gpu.alloc(MIB), snapreport.stop()))
+    thread.start()
+    thread.join()
+    assert allocations(tmp_path / "snapshot.pickle") == [MIB]
+    with pytest.raises(snapreport.RecordingError, match="No recording is on"):
+        snapreport.stop()
+
+
+def test_marks_and_stages_are_in_the_files(gpu: FakeGpu, tmp_path: Path) -> None:
+    snapreport.mark("before any recording")
+    with snapreport.stage("likewise"), snapreport.record(tmp_path) as recording:
+        gpu.alloc(MIB)
+        with snapreport.stage("forward"):
+            gpu.alloc(2 * MIB)
+        snapreport.mark("epoch 1")
+        recording.mark("epoch 2")
+    stages = snapreport.load(tmp_path / "snap.zip").device().stages
+    assert [stage.name for stage in stages] == ["forward", "epoch 1", "epoch 2"]
+    assert re.search(
+        r"Marks: `epoch 1 at 0\.\d{3} s, epoch 2", (tmp_path / "report.md").read_text()
+    )
+    marks = metadata(tmp_path / "snapshot.pickle")["marks"]
+    assert [mark["name"] for mark in marks] == ["epoch 1", "epoch 2"]
+
+
+def test_snapshots_at_chosen_steps_have_reports_of_their_own(gpu: FakeGpu, tmp_path: Path) -> None:
+    plan = snapreport.schedule(skip=1, every=2, count=2)
+    with snapreport.record(tmp_path, formats=["pickle", "md"], schedule=plan) as recording:
+        for step in range(8):
+            gpu.alloc((step + 1) * MIB)
+            recording.step()
+    assert names(tmp_path) == {
+        f"{stem}{part}.{ending}"
+        for stem, ending in (("snapshot", "pickle"), ("report", "md"))
+        for part in ("", ".step1", ".step3")
+    }
+    assert allocations(recording.files["pickle.step3"]) == [MIB, 2 * MIB, 3 * MIB, 4 * MIB]
+    assert len(allocations(recording.files["pickle"])) == 8
+
+
+def test_a_schedule_takes_every_so_manyth_step() -> None:
+    plan = snapreport.schedule(skip=3, every=4, count=2)
+    assert [step for step in range(30) if plan.takes(step)] == [3, 7]
+    with pytest.raises(ValueError, match="every is 1 or more"):
+        snapreport.schedule(every=0)
+
+
+def test_ranks_have_files_of_their_own(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with snapreport.record(tmp_path, formats=["pickle", "html"], ranks=[3, 4]):
+        gpu.alloc(MIB)
+    assert names(tmp_path) == {"snapshot.rank3.pickle", "report.rank3.html"}
+    assert metadata(tmp_path / "snapshot.rank3.pickle")["world_size"] == 8
+
+
+def test_a_rank_that_is_not_chosen_runs_without_recording(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with snapreport.record(tmp_path / "out", ranks=0) as recording, snapreport.stage("forward"):
+        recording.step()
+        recording.mark("here")
+        assert recording.snapshot("now") is None
+        gpu.alloc(MIB)
+    assert gpu.calls == []
+    assert recording.files == {}
+    assert not (tmp_path / "out").exists()
+
+
+def test_metadata_has_devices_before_and_after(gpu: FakeGpu, tmp_path: Path) -> None:
+    gpu.free(gpu.alloc(64 * MIB))
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(32 * MIB)
+    found = metadata(tmp_path / "snapshot.pickle")
+    (device,) = found["devices"]
+    assert (device["device"], device["name"], device["capacity"]) == ("cuda:0", "Fake H100", GIB)
+    assert device["stats_before"]["allocated_bytes.all.peak"] == 64 * MIB
+    assert "allocated_bytes.all.current" not in device["stats_before"]  # zeros are left out
+    assert device["stats_after"]["allocated_bytes.all.current"] == 32 * MIB
+    assert device["free_after"] == GIB - 64 * MIB
+    assert found["torch"] == "2.99.0+fake"
+    assert found["cuda"] == "12.9"
+    assert found["started_us"] <= found["ended_us"]
+
+
+def test_several_devices_are_recorded_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpu = install(monkeypatch, FakeGpu(devices=2))
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(MIB, device=0)
+        gpu.alloc(2 * MIB, device=1)
+    loaded = snapreport.load(tmp_path / "snapshot.pickle")
+    assert [device.device.ordinal for device in loaded.devices] == [0, 1]
+    assert [row["device"] for row in metadata(tmp_path / "snapshot.pickle")["devices"]] == [
+        "cuda:0",
+        "cuda:1",
+    ]
+
+
+def test_a_forked_child_does_not_write_its_parents_files(gpu: FakeGpu, tmp_path: Path) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(MIB)
+        child = multiprocessing.get_context("fork").Process(target=_exit_as_a_worker)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+        assert names(tmp_path) == set()
+    assert names(tmp_path) == {"snapshot.pickle"}
+
+
+def _exit_as_a_worker() -> None:
+    with pytest.raises(snapreport.RecordingError):
+        snapreport.stop()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"stacks": "c++"},
+        {"context": "some"},
+        {"max_entries": 1},
+        {"formats": ["pdf"]},
+        {"formats": []},
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused(arguments: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="|".join(arguments)):
+        snapreport.record(tmp_path, **arguments)
