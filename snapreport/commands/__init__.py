@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 import click
 
@@ -19,6 +20,7 @@ from snapreport.commands.live import live
 from snapreport.commands.peak import peak
 from snapreport.commands.profile import profile
 from snapreport.commands.query import query
+from snapreport.commands.record import record
 from snapreport.commands.render import render
 from snapreport.commands.stages import stages
 from snapreport.commands.summary import summary
@@ -41,6 +43,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(record)
 cli.add_command(convert)
 cli.add_command(render)
 cli.add_command(diagnose)
@@ -65,7 +68,8 @@ def main() -> None:
     # A process this short makes little garbage: no collection is worth its time.
     gc.disable()
     # We multiply no matrices, and waiting for the threads that would takes 50 ms at times.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if sys.argv[1:2] != ["record"]:  # but the program that is recorded may
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="snapreport")
     finally:

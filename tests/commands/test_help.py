@@ -31,6 +31,9 @@ def test_the_example_works_as_it_stands(
     if name == "diff":  # which takes two
         (folder / "base.zip").write_bytes(bundle.read_bytes())
         (folder / "new.pickle").write_bytes(snapshot.read_bytes())
+    if name == "record":  # a program, which needs PyTorch
+        pytest.importorskip("torch")
+        (folder / "train.py").write_text("import torch\ntorch.ones(2**20)\n")
     example = (cli.commands[name].help or "").strip().splitlines()[-1]
     program, *arguments = shlex.split(example)
     assert program == "snapreport"

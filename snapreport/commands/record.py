@@ -1,0 +1,188 @@
+"""``snapreport record``: a program is run, and what it held is in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import io
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import click
+
+import snapreport
+from snapreport.commands.console import INTERRUPTED, say
+from snapreport.commands.options import quiet_option
+from snapreport.errors import InputError
+
+FORMATS = ("pickle", "zip", "html", "md")
+"""As ``recording.FORMATS``, which takes long to import; likewise the next."""
+MAX_ENTRIES = 1_000_000
+
+
+@click.command(
+    short_help="Run a program and report on its memory.",
+    # What follows the program's name is the program's.
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("program", metavar="PROGRAM.py|MODULE")
+@click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@click.option("-m", "--module", is_flag=True, help="Run a module by its name, as python -m does.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Folder for the files. By default named after the program: train.memory.",
+)
+@click.option(
+    "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
+)
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="What to write: snapshot, bundle, page or Markdown. May be repeated; by default all.",
+)
+@click.option("--compress", is_flag=True, help="Write snapshot.pickle.zst.")
+@click.option(
+    "--stacks",
+    type=click.Choice(["python", "all"]),
+    help="Call stacks of Python alone, or of C++ too. By default all where PyTorch can.",
+)
+@click.option(
+    "--max-entries",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=MAX_ENTRIES,
+    help="Keep the newest N events of each device; 1,000,000 by default.",
+)
+@click.option("--compile-context", is_flag=True, help="Name the compiled region of each event.")
+@click.option("--pinned", is_flag=True, help="Record pinned host memory too.")
+@click.option(
+    "--rank",
+    "ranks",
+    metavar="N",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Of several processes record this one. May be repeated; by default all.",
+)
+@quiet_option
+def record(
+    program: str,
+    arguments: tuple[str, ...],
+    module: bool,
+    output: Path | None,
+    title: str | None,
+    formats: tuple[str, ...],
+    compress: bool,
+    stacks: str | None,
+    max_entries: int,
+    compile_context: bool,
+    pinned: bool,
+    ranks: tuple[int, ...],
+    quiet: bool,
+) -> None:
+    """Run PROGRAM with its ARGUMENTS, and leave snapshot, bundle and reports in a folder.
+
+    Also when it ends by an error or runs out of memory. Its exit status stays its own. On a
+    CUDA device PyTorch's memory history is recorded, without one the CPU's memory. Options for
+    snapreport come before the program's name.
+
+    \b
+    Example:
+      snapreport record train.py --epochs 1
+    """
+    _find(program, module)
+    # In the program's place: what it sees of the interpreter is as if it ran alone.
+    sys.argv = [program, *arguments]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
+    stem = program.rsplit(".", 1)[-1] if module else Path(program).stem
+    recording = snapreport.record(
+        output or Path(f"{stem}.memory"),
+        title=title or (program if module else Path(program).name),
+        formats=formats or FORMATS,
+        compress=compress,
+        stacks=stacks,
+        max_entries=max_entries,
+        compile_context=compile_context,
+        pinned=pinned,
+        ranks=ranks or None,
+    )
+    recording.start()
+    gc.enable()  # which main() turned off
+    error = _run(program, module)
+    try:
+        if recording.on:  # not so in a child that the program forked, nor if it ended it itself
+            recording.stop(error)
+    finally:
+        status = _leave(error)
+    if not quiet:
+        for kind in ("html", "md", "zip", "pickle"):
+            if kind in recording.files:
+                say(f"Recorded: {recording.files[kind]}")
+                break
+    sys.exit(status)
+
+
+def _find(program: str, module: bool) -> None:
+    """Refuse what cannot be run before anything is recorded."""
+    if module:
+        try:
+            found = importlib.util.find_spec(program)
+        except (ImportError, ValueError):
+            found = None
+        if found is None and not Path(*program.split(".")).with_suffix(".py").is_file():
+            raise InputError(f"There is no module {program}; -m takes a module's name.")
+        return
+    try:
+        with Path(program).open("rb"):
+            pass
+    except OSError as error:
+        if not Path(program).is_dir():  # which may have a __main__.py
+            raise InputError(
+                f"{program} cannot be read: {error.strerror}; name a Python program."
+            ) from error
+
+
+def _run(program: str, module: bool) -> BaseException | None:
+    """Run the program to its end, and return what ended it."""
+    try:
+        if module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
+    except BaseException as error:  # whatever it is, it is the program's
+        return error
+    return None
+
+
+def _leave(error: BaseException | None) -> int:
+    """Do what Python does at the end of a program, and return the exit status."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        click.echo(str(error.code), err=True)
+        return 1
+    with contextlib.suppress(io.UnsupportedOperation):
+        sys.stdout.flush()
+    trace = _of_program(error.__traceback__)
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _of_program(trace: TracebackType | None) -> TracebackType | None:
+    """Leave out our frames, and those of what runs the program for us."""
+    ours = {__file__, runpy.__file__, "<frozen runpy>"}
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename in ours:
+        first = first.tb_next
+    return first or trace
