@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
-.PHONY: help report test lint types front front-check pytest golden bench verdicts screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest golden bench verdicts gpu-check screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -52,6 +52,9 @@ bench: $(VENV)/.installed ## measure convert: make bench FILES="a.pickle b.pickl
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50
 	$(BIN)/python -m benchmarks.verdicts --seeds $(SEEDS)
+
+gpu-check: $(VENV)/.installed ## record on a real GPU and check against PyTorch's counters
+	@$(BIN)/python -m benchmarks.gpu_check $(GPU_CHECK)
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python docs/make_screenshots.py
