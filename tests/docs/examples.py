@@ -26,6 +26,17 @@ COPIES = {
     "ring.pickle": "truncated_ring.pickle",
 }
 """What examples call the samples."""
+PROGRAM = """\
+import sys
+
+import torch
+
+model = torch.nn.Linear(256, 256)
+for epoch in range(int(sys.argv[2])):
+    model(torch.randn(64, 256)).sum().backward()
+    print("epoch", epoch + 1)
+"""
+"""Their ``train.py``."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -75,6 +86,14 @@ def lay_out(folder: Path) -> None:
     """Put the samples into a folder, under the names that the examples use."""
     for name, sample in COPIES.items():
         (folder / name).write_bytes((SAMPLES / sample).read_bytes())
+    (folder / "train.py").write_text(PROGRAM)
+
+
+def records(example: Example) -> bool:
+    """Say whether an example records, or looks at what one before it recorded."""
+    return bool(
+        re.search(r"snapreport record |\bls out\b|snapreport\.(record|start)\(", example.code)
+    )
 
 
 def run_command(code: str, folder: Path) -> str:
