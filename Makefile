@@ -78,8 +78,11 @@ $(VENV)/.installed: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable .
 	@touch $@
 
+# What tests of recording need: `make test TORCH=` goes without, and skips them.
+TORCH ?= torch==2.13.0
+
 $(VENV)/.dev: $(BUILD) | $(BIN)/python
-	$(PIP) install --editable '.[dev]'
+	$(PIP) install --editable '.[dev]' $(TORCH)
 	@touch $@ $(VENV)/.installed
 
 # Node builds and checks the page. Rendering needs none of it: templates/built is committed.

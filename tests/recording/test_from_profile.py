@@ -65,8 +65,11 @@ def check_totals(profile: Any, snapshot: Snapshot) -> None:
         peak = max(peak, running)
     baseline = int(rows.size[~made].sum())
     assert snapshot.findings().devices[0].peaks["allocated"].bytes - baseline == peak
-    # The profiler counts each event once: at its operator, or by itself.
-    assert sum(e.self_cpu_memory_usage for e in profile.key_averages()) == running
+    # The profiler counts each event once, at its operator or by itself; and where the tests run
+    # beside another thread, a second time at the Python function that this one waits in.
+    counted = list(profile.events())
+    working = {e.thread for e in counted if e.name.startswith("aten::") or e.name == "[memory]"}
+    assert sum(e.self_cpu_memory_usage for e in counted if e.thread in working) == running
 
 
 def linear_layer() -> object:
