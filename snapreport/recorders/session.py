@@ -19,6 +19,7 @@ from snapreport.model.recorder import recorder_info
 from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
 from snapreport.recorders.dump import dump
+from snapreport.recorders.own_frames import cut_own_frames
 from snapreport.recorders.recorder import Options, Recorder
 from snapreport.recorders.sharing import join_recorder, leave_recorder
 from snapreport.recorders.storages import find_storages
@@ -212,6 +213,7 @@ class Session:
             snapshot = self._recorder.snapshot()
             if self._joined:
                 cut_before(snapshot, self._started_us)
+            cut_own_frames(snapshot)
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
             dump(snapshot, path, self._settings.compress)
