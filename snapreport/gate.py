@@ -23,7 +23,7 @@ from snapreport.model.findings import StageUse
 from snapreport.model.gate import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.model.rules import Rule
 from snapreport.progress import Progress, silent
-from snapreport.read import read_budget
+from snapreport.read import has_budget, read_budget
 from snapreport.units import format_bytes
 
 if TYPE_CHECKING:
@@ -123,6 +123,24 @@ def check(
         ignored=ignored,
         comparisons=tuple(comparisons),
     )
+
+
+def find_budget(folder: Path) -> Path | None:
+    """Return the nearest pyproject.toml, from a folder upward, if it has budgets.
+
+    Args:
+        folder: where to begin; the path returned is relative to it where the file lies there.
+    """
+    for each in (folder, *folder.parents):
+        path = each / "pyproject.toml"
+        try:
+            found = has_budget(path)
+        except OSError:
+            continue
+        if not found:
+            return None
+        return path.relative_to(folder) if each == folder else path
+    return None
 
 
 def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:

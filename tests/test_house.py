@@ -37,7 +37,7 @@ DOORS = {
     "exporting": {"ground", "model", "device", "api", "read", "bundle", "exporters"},
     # And for the running program: apart from api, as it alone may come to import torch.
     "recording": {"ground", "model", "api", "recorders", "read", "analyse"},
-    "commands": {"root", "ground", "model", "device", "api", "reporters"},
+    "commands": {"root", "ground", "model", "device", "api", "gate", "reporters"},
     "root": {
         "ground",
         "model",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,10 @@ from snapreport.commands.options import (
 )
 from snapreport.errors import BudgetError, OutputError
 from snapreport.files import check_output, output_path, write_atomically
+from snapreport.gate import find_budget
 
 FAILED = 3
 """The exit status of a check that fails."""
-
-_HAS_TABLE = re.compile(rb"^\s*\[\s*tool\s*\.\s*snapreport\s*\.\s*check\b", re.MULTILINE)
 
 
 @click.command(short_help="Fail where memory is over budget, or a finding must not be.")
@@ -123,7 +121,7 @@ def check(
         "max_growth": max_growth,
         "stages": _named_sizes(stages, "--max-stage"),
         "categories": _named_sizes(categories, "--max-category"),
-        "fail_on": None if fail_on is None else [fail_on],
+        "fail_on": fail_on,
         "ignore": list(ignore),
     }
     _check_options(said)
@@ -136,7 +134,7 @@ def check(
             source,
             base=base,
             device=device,
-            budget=budget or _project_budget(),
+            budget=budget or find_budget(Path.cwd()),
             rules=chosen,
             progress=progress,
             **said,
@@ -183,21 +181,6 @@ def _check_options(said: dict[str, Any]) -> None:
             Budget.of({option: value}, "")
         except BudgetError as error:
             raise click.UsageError(str(error).removeprefix(": ").replace("_", "-", 1)) from None
-
-
-def _project_budget() -> Path | None:
-    """Return the nearest pyproject.toml, from here upward, if it has budgets."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        path = folder / "pyproject.toml"
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
-        if not _HAS_TABLE.search(data):
-            return None
-        return path.relative_to(here) if folder == here else path
-    return None
 
 
 def _markdown(verdict: snapreport.Verdict) -> bytes:

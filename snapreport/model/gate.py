@@ -163,6 +163,9 @@ def _names(value: Any, label: str, *, severities: bool) -> tuple[str, ...]:
     if not isinstance(value, str | Sequence) or not all(isinstance(each, str) for each in value):
         raise BudgetError(f"{label}: names of findings are wanted, and not {value!r}.")
     names = [name.strip() for each in _listed(value) for name in each.split(",") if name.strip()]
+    if severities and not names and (value or isinstance(value, str)):
+        # An unset variable of a CI job must not switch the gate off.
+        raise BudgetError(f"{label}: no finding is named; write {NONE} to fail on none.")
     known = (*(SEVERITIES if severities else ()), *TOPICS, *CODES)
     for name in names:
         match = _ID.fullmatch(name)

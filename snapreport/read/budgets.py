@@ -16,6 +16,24 @@ else:
 _TABLE = ("tool", "snapreport", "check")
 
 
+def has_budget(path: Path) -> bool:
+    """Say whether a project's pyproject.toml has budgets, however TOML lets them be written.
+
+    So does one that cannot be read as TOML but names us: ``read_budget`` says what is wrong, and
+    no check passes for want of its budgets.
+
+    Args:
+        path: a file that is there.
+    """
+    data = path.read_bytes()
+    if b"snapreport" not in data:
+        return False
+    try:
+        return _table_of(tomllib.loads(data.decode())) is not None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return True
+
+
 def read_budget(path: Path) -> dict[str, Any]:
     """Return what a file says of budgets, by key, as it is written there.
 
@@ -34,9 +52,7 @@ def read_budget(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {reason}.") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BudgetError(f"{path} is no TOML: {error}.") from error
-    table: Any = data
-    for key in _TABLE:
-        table = table.get(key) if isinstance(table, dict) else None
+    table = _table_of(data)
     if table is None:
         if path.name == "pyproject.toml":
             raise BudgetError(f"{path} has no table [{'.'.join(_TABLE)}].")
@@ -47,3 +63,9 @@ def read_budget(path: Path) -> dict[str, Any]:
     if isinstance(said.get("base"), str):
         said["base"] = str(path.parent / said["base"])
     return said
+
+
+def _table_of(data: Any) -> Any:
+    for key in _TABLE:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data

@@ -127,6 +127,36 @@ def test_budgets_of_the_project_are_found_from_here_upward(
     assert run("check", new, *QUIET).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[tool.snapreport]\ncheck.max-peak = "5MiB"\n',
+        '[tool]\nsnapreport = {check = {max-peak = "5MiB"}}\n',
+        '[tool."snapreport".check]\nmax-peak = "5MiB"\n',
+    ],
+)
+def test_budgets_of_the_project_count_however_they_are_written(
+    run: Run, new: Path, folder: Path, text: str
+) -> None:
+    (folder / "pyproject.toml").write_text(text)
+    assert run("check", new, *QUIET).exit_code == 3
+
+
+@pytest.mark.parametrize("data", [b"[tool.snapreport.check", b"\xff[tool.snapreport.check]\n"])
+def test_a_project_file_that_is_broken_does_not_pass_for_one_without_budgets(
+    run: Run, new: Path, folder: Path, data: bytes
+) -> None:
+    (folder / "pyproject.toml").write_bytes(data)
+    assert_one_line_error(run("check", new, *QUIET), "pyproject.toml")
+
+
+def test_a_project_that_only_depends_on_us_has_no_budgets(
+    run: Run, new: Path, folder: Path
+) -> None:
+    (folder / "pyproject.toml").write_text('[project]\ndependencies = ["snapreport"]\n')
+    assert run("check", new, *QUIET).exit_code == 0
+
+
 def test_a_budget_file_is_named(run: Run, new: Path, folder: Path) -> None:
     (folder / "memory.toml").write_text('max_peak = "5MiB"\n')
     assert run("check", new, "--budget", "memory.toml", *QUIET).exit_code == 3
@@ -146,6 +176,8 @@ def test_a_growth_with_nothing_to_compare_with_is_status_1(run: Run, new: Path) 
         (["--max-stage", "forward"], "--max-stage 'forward' is no NAME=SIZE"),
         (["--max-category", "=3"], "is no NAME=SIZE"),
         (["--fail-on", "leek"], "no finding is called 'leek'; there are critical"),
+        (["--fail-on", ""], "fail-on: no finding is named; write none"),
+        (["--fail-on", " , "], "fail-on: no finding is named; write none"),
         (["--ignore", "critical"], "no finding is called 'critical'"),
         (["--json", "--md"], "give one"),
         (["--md", "-o", "x.md"], "give one"),
