@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,8 +66,13 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
     sites = []
     if len(bounds) > WARM_UP + FEWEST_EVEN:
+        gone = _freed_from_before(live)
+        # Each site's in one go: in a program that keeps its graphs every site of a model grows.
+        order = np.argsort(key, kind="stable")
+        ordered = key[order]
         for site in _that_grew(live, key):
-            found = _judge(live, crossing[key == site])
+            low, high = np.searchsorted(ordered, [site, site + 1]).tolist()
+            found = _judge(live.part(order[low:high]), gone)
             if found is not None:
                 sites.append(found)
     sites.sort(key=lambda site: -site.per_step)
@@ -89,17 +94,19 @@ class _Live:
     leave: NDArray[np.int64]
     """The first at which it no longer is; ``len(bounds)`` for none."""
 
-    def series(
-        self, chosen: NDArray[np.bool_] | None, weight: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Add up what is live at each bound; int64, shape (n_bounds,)."""
-        rows = slice(None) if chosen is None else chosen
-        return sum_live(
-            weight[self.rows[rows]],
-            self.enter[rows] - 1,
-            self.leave[rows] - 1,
-            len(self.bounds) - 1,
+    def part(self, places: NDArray[np.int64]) -> _Live:
+        """Return some of them, by their places in ``rows``."""
+        return replace(
+            self, rows=self.rows[places], enter=self.enter[places], leave=self.leave[places]
         )
+
+    def series(self, weight: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add up what is live at each bound; int64, shape (n_bounds,).
+
+        Args:
+            weight: int64, shape (n_rows,): of each of ``rows``.
+        """
+        return sum_live(weight, self.enter - 1, self.leave - 1, len(self.bounds) - 1)
 
 
 def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -122,13 +129,17 @@ def _that_grew(live: _Live, key: NDArray[np.int64]) -> list[int]:
     return grew
 
 
-def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
-    """Say whether and how one site grows, from its allocations that cross a bound."""
+def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
+    """Say whether and how one site grows, from its allocations that cross a bound.
+
+    Args:
+        live: those of the site alone.
+        gone: what was freed of the memory from before the recording.
+    """
     rows = live.device.history.allocations
-    chosen = np.isin(live.rows, of_site, assume_unique=True)
-    held = live.series(chosen, rows.block_size)
+    held = live.series(rows.block_size[live.rows])
     change = np.diff(held)
-    kept = live.rows[chosen & (live.enter > 1) & (live.leave == len(live.bounds))]
+    kept = live.rows[(live.enter > 1) & (live.leave == len(live.bounds))]
     since = _grows_since(change)
     if since is None:
         made = _kept_by_turn(live, kept)
@@ -137,16 +148,16 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
         since = _grows_since(made if last else made[:-1], _SOON if last else _SOON - 1)
     kind: GrowthKind = "leak"
     if since is None:
-        since = None if is_own(live.device, of_site[-1:])[0] else _settled_since(change)
+        since = None if is_own(live.device, live.rows[-1:])[0] else _settled_since(change)
         kind = "settled"
     if since is None:
         return None
     while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
         since -= 1  # it grew so in the turns that are not judged, too
     n = len(change) - since
-    added = live.rows[chosen & (live.enter > since) & (live.leave == len(live.bounds))]
-    count = live.series(chosen, np.ones(len(rows), np.int64))
-    requested = live.series(chosen, rows.size)
+    added = live.rows[(live.enter > since) & (live.leave == len(live.bounds))]
+    count = live.series(np.ones(len(live.rows), np.int64))
+    requested = live.series(rows.size[live.rows])
     more = int(count[-1] - count[since])
     growing = int((change[since:] > 0).sum())
     if kind == "leak":
@@ -154,7 +165,7 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
             kind = "buffer"
         elif not _survives(live, added):
             kind = "freed-later"
-        elif _is_replaced(live, added, since, growing):
+        elif _is_replaced(live, added, gone, since, growing):
             return None
     rates: tuple[float, float, float]
     rates = (_rate(held[since:]), _rate(requested[since:]), more / n)
@@ -168,7 +179,7 @@ def _judge(live: _Live, of_site: NDArray[np.int64]) -> SiteGrowth | None:
         )
     return SiteGrowth(
         kind=kind,
-        row=int(added[0]) if len(added) else int(of_site[-1]),
+        row=int(added[0]) if len(added) else int(live.rows[-1]),
         rows=added,
         since=since * live.stride,
         turns=n * live.stride,
@@ -282,11 +293,34 @@ def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> 
     return middle if middle > 0 and agreed else float(sums.sum()) / max(turns, len(sums))
 
 
-def _is_replaced(live: _Live, added: NDArray[np.int64], since: int, growing: int) -> bool:
-    """Whether allocations of these sizes from before the recording go as fast as these come."""
+@dataclass(frozen=True, eq=False)
+class _Freed:
+    """What was freed of the memory from before the recording, up to the last bound; (n,)."""
+
+    size: NDArray[np.int64]
+    """As requested, ascending."""
+    turn: NDArray[np.int64]
+    """How many bounds lie before its free."""
+
+
+def _freed_from_before(live: _Live) -> _Freed:
     rows = live.device.history.allocations
-    freed = (rows.alloc_step == START) & (rows.free_requested_step >= live.bounds[since])
-    freed &= rows.free_requested_step < live.bounds[-1]
-    freed &= np.isin(rows.size, np.unique(rows.size[added]))
-    turns = np.unique(np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right"))
-    return len(turns) >= _REPLACES * growing
+    freed = np.flatnonzero(
+        (rows.alloc_step == START) & (rows.free_requested_step < live.bounds[-1])
+    )
+    freed = freed[np.argsort(rows.size[freed], kind="stable")]
+    turn = np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right")
+    return _Freed(rows.size[freed], turn)
+
+
+def _is_replaced(
+    live: _Live, added: NDArray[np.int64], gone: _Freed, since: int, growing: int
+) -> bool:
+    """Whether allocations of these sizes from before the recording go as fast as these come."""
+    sizes = np.unique(live.device.history.allocations.size[added])
+    low, high = (np.searchsorted(gone.size, sizes, side=side) for side in ("left", "right"))
+    turns = [gone.turn[first:last] for first, last in zip(low, high, strict=True) if first < last]
+    if not turns:
+        return False
+    found = np.unique(np.concatenate(turns))
+    return int((found > since).sum()) >= _REPLACES * growing
