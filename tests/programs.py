@@ -117,6 +117,29 @@ def leaks(size: int, every: int = 1, since: int = 0) -> Each:
     return each
 
 
+def keeps_last(count: int, size: int) -> Each:
+    """Keep what the last so many iterations made, and drop what is older."""
+
+    def each(program: Program, number: int) -> None:
+        program.keep(size, line=40)
+        if len(program.kept) > count:
+            program.drop(program.kept.pop(0))
+
+    return each
+
+
+def clears_most(every: int, size: int) -> Each:
+    """Keep something in every iteration; now and then drop all of it but one."""
+
+    def each(program: Program, number: int) -> None:
+        program.keep(size, line=50)
+        if number % every == every - 1:
+            for _ in range(every - 1):
+                program.drop(program.kept.pop())
+
+    return each
+
+
 def caches(until: int, size: int = 2 * MIB) -> Each:
     """Keep something in each of the first iterations."""
 

@@ -146,6 +146,8 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
         # Parted elsewhere, the last turn is cut short, and may have nothing yet.
         last = bool(made[-1])
         since = _grows_since(made if last else made[:-1], _SOON if last else _SOON - 1)
+        if since is not None and _is_window(live, made, since):
+            since = None
     kind: GrowthKind = "leak"
     if since is None:
         since = None if is_own(live.device, live.rows[-1:])[0] else _settled_since(change)
@@ -161,7 +163,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
     more = int(count[-1] - count[since])
     growing = int((change[since:] > 0).sum())
     if kind == "leak":
-        if 2 * more < growing:
+        if 2 * more < growing and _grew_larger(held, count, since):
             kind = "buffer"
         elif not _survives(live, added):
             kind = "freed-later"
@@ -204,6 +206,39 @@ def _kept_by_turn(live: _Live, kept: NDArray[np.int64]) -> NDArray[np.int64]:
     return made
 
 
+def _grew_larger(held: NDArray[np.int64], count: NDArray[np.int64], since: int) -> bool:
+    """Whether most of what was added is not in more allocations, but in larger ones.
+
+    Args:
+        held: int64, shape (n_bounds,), bytes that are live at each.
+        count: int64, shape (n_bounds,), likewise allocations.
+        since: the turn from which on it grows.
+    """
+    there = since + int((count[since:] > 0).argmax())
+    if there == len(count) - 1:
+        return False
+    as_before = int(held[there]) * int(count[-1]) // max(int(count[there]), 1)
+    return 2 * (int(held[-1]) - as_before) > int(held[-1] - held[since])
+
+
+def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
+    """Whether a site drops what it made before as it makes more: it keeps the last few.
+
+    All that a window holds in the end was made in the last turns, as if it had grown in them. What
+    only lives into the next turn or two is no part of one.
+
+    Args:
+        live: the allocations of a site.
+        made: int64, shape (n_turns,): bytes that are kept, by the turn that made them.
+        since: the turn from which on it seems to grow.
+    """
+    older = (live.enter > 1) & (live.enter <= since)
+    dropped = older & (live.leave > since) & (live.leave < len(live.bounds))
+    dropped &= live.leave - live.enter > _SOON
+    size = live.device.history.allocations.block_size[live.rows[dropped]]
+    return int(size.sum()) > _UNDONE * int(made[since:].sum())
+
+
 def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
     """Whether what was added is still there at the end of the recording."""
     rows = live.device.history.allocations
@@ -228,11 +263,13 @@ def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
     span = n - grows
     tail = n - int(grows[-1])
     dense = np.flatnonzero(left >= _DENSE * span)
+    enough = False
     if len(dense) and tail <= soon:
         since = int(grows[dense[0]])
         alike = bool((change[since:] == change[since]).all())
         enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)
-    else:
+    # One that ends with the recording is dense in its last turn alone: that says nothing.
+    if not enough:
         distance = np.diff(grows)
         since = int(grows[0])
         enough = len(grows) >= _SPARSE and max(int(distance.max()), tail) <= _EVEN * float(
@@ -289,8 +326,13 @@ def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> 
     """Return the sum of weights in a turn: what half of the turns agree on, or the mean."""
     sums = np.bincount(turn - turn.min(), weights=weight)
     middle = float(np.median(sums))
-    agreed = 2 * int((sums == middle).sum()) >= len(sums)
-    return middle if middle > 0 and agreed else float(sums.sum()) / max(turns, len(sums))
+    if middle > 0 and 2 * int((sums == middle).sum()) >= len(sums):
+        return middle
+    some = np.flatnonzero(sums)
+    if len(some) > 1 and 2 * len(some) <= len(sums):
+        # Now and then: from the first to the last, or what comes first would count in full.
+        return float(sums[some[1:]].sum()) / int(some[-1] - some[0])
+    return float(sums.sum()) / max(turns, len(sums))
 
 
 @dataclass(frozen=True, eq=False)

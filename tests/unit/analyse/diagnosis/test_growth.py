@@ -15,9 +15,11 @@ from tests.programs import (
     Plan,
     Program,
     caches,
+    clears_most,
     figures,
     found,
     holds_over,
+    keeps_last,
     leaks,
     of_code,
 )
@@ -201,3 +203,29 @@ def test_without_a_repeating_step_nothing_is_said_of_growth() -> None:
     for number in range(40):
         builder.alloc(f"{number}", MIB * (1 + number % 7))
     assert not found(find(builder.file()).devices[0], "growth")
+
+
+@pytest.mark.parametrize("count", [3, 5, 8])
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("stages", [True, False])
+def test_what_only_the_last_iterations_made_is_no_leak(
+    count: int, late: bool, stages: bool
+) -> None:
+    plan = Plan(iterations=30, late=late, stages=stages, each=keeps_last(count, 2 * MIB))
+    assert "leak" not in codes(plan)
+
+
+@pytest.mark.parametrize("iterations", [50, 51, 54, 58])
+@pytest.mark.parametrize("stages", [True, False])
+def test_a_leak_now_and_then_has_its_bytes_wherever_the_recording_ends(
+    iterations: int, stages: bool
+) -> None:
+    plan = Plan(iterations=iterations, stages=stages, each=leaks(4 * MIB, every=8))
+    said = figures(of_code(Program(plan).run().analysed(), "leak"))
+    assert said["growth per iteration"] == 4 * MIB // 8
+
+
+def test_more_of_the_same_size_are_no_buffers_that_grow() -> None:
+    plan = Plan(iterations=40, each=clears_most(5, 2 * MIB))
+    leak = of_code(Program(plan).run().analysed(), "leak")
+    assert figures(leak)["requested per iteration"] == 2 * MIB // 5
