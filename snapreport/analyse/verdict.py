@@ -32,7 +32,8 @@ _KINDS = {SMALL: "small", LARGE: "large"}
 def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict | None:
     """Say why a request failed; None where what the allocator had is not known.
 
-    That is so without an allocator (profiler files), and where segment events are missing.
+    That is so without an allocator (profiler files), and where segment events are missing: then
+    less is reserved than in use, or some of what is in use lies in no segment.
 
     The recording does not say for which pool a request was. It is taken to have been for the
     default one, unless that could have served it and the allocation before was in a private one.
@@ -47,6 +48,8 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
     history = device.history
     at = int(np.flatnonzero(history.other.step == oom.step)[0])
     heap = heap_at(history, device.allocator.segments, tables.pools, oom.step)
+    if int(heap.bytes.sum()) != int(device.curves["active"][oom.step + 1]):
+        return None
     rules = split_rules(tables.settings)
     request = Request(oom.size, int(history.other.stream[at]), rules)
     room = find_room(heap, request)

@@ -66,6 +66,19 @@ def test_a_full_device_misses_what_the_request_lacks(expandable: bool) -> None:
     assert found.removals == tuple(Removal((f"site_{i}  train.py:1",), 300 * MIB) for i in range(3))
 
 
+def test_no_cause_is_named_where_some_of_the_memory_in_use_lies_in_no_segment() -> None:
+    made = (
+        trace()
+        .segment("known", 60 * MIB)
+        .alloc("unknown", 36 * MIB)
+        .event("oom", addr=None, size=90 * MIB, device_free=MIB)
+    )
+    (finding,) = findings_of(made)
+    assert finding.code == "oom"
+    assert "Why is not known" in finding.explanation
+    assert finding.evidence == ()
+
+
 def test_pieces_are_counted_with_the_largest_hole_and_who_splits_them() -> None:
     made = diseases.fragmented()
     found = verdict_on(made)
