@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,7 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
     ends = np.append(starts[1:], len(given))
     next_first = np.append(given[starts[1:]], len(other))
     bursts = []
+    emptying = _that_empty_the_cache(tables, np.unique(other.stack[given]).tolist())
     for begin, end, following in zip(
         starts.tolist(), ends.tolist(), next_first.tolist(), strict=True
     ):
@@ -60,7 +62,7 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
         size = int(other.size[given[begin:end]].sum())
         bursts.append(
             Burst(
-                kind=_reason(tables, device, kind, first, last),
+                kind=_reason(device, kind, first, last, emptying),
                 first_step=int(other.step[first]),
                 last_step=int(other.step[last]),
                 count=end - begin,
@@ -72,15 +74,28 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
     return tuple(bursts)
 
 
+def _that_empty_the_cache(tables: History, stacks: Iterable[int]) -> set[int]:
+    """Return the stacks that pass through a call of ``empty_cache()``."""
+    names = map(_EMPTY_CACHE.search, tables.stacks.frames.names)
+    frames = {frame for frame, match in enumerate(names) if match}
+    if not frames:
+        return set()
+    return {
+        stack
+        for stack in stacks
+        if stack != NO_STACK and not frames.isdisjoint(tables.stacks.path(stack))
+    }
+
+
 def _reason(
-    tables: History, device: DeviceFindings, kind: NDArray[np.int64], first: int, last: int
+    device: DeviceFindings,
+    kind: NDArray[np.int64],
+    first: int,
+    last: int,
+    emptying: set[int],
 ) -> BurstKind:
     other = device.history.other
-    stack = int(other.stack[first])
-    if stack != NO_STACK and any(
-        _EMPTY_CACHE.search(tables.stacks.frames.names[frame])
-        for frame in tables.stacks.path(stack)
-    ):
+    if int(other.stack[first]) in emptying:
         return "emptied"
     after = last + 1
     if after >= len(other) or other.step[after] != other.step[last] + 1:
