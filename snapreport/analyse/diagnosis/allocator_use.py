@@ -359,7 +359,7 @@ def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -
         ),
         tables=(_burst_table(tables, bursts, "Requests that made room"),),
         suggestions=suggestions,
-        view=View("allocator", step=bursts[0].last_step),
+        view=View("events", step=bursts[0].last_step),
         bytes=max(burst.bytes for burst in bursts),
     )
 
@@ -405,7 +405,7 @@ def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) ->
         ),
         tables=(_burst_table(tables, back, "Who gave memory back"),),
         suggestions=suggestions,
-        view=View("allocator", step=back[0].last_step),
+        view=View("events", step=back[0].last_step),
         bytes=most,
     )
 

@@ -49,6 +49,7 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if count < _OFTEN or count < _SHARE * found.made:
         return
     share = count / found.made
+    one = int(device.history.allocations.alloc_step[found.rows[count // 2]])
     yield Finding(
         "churn",
         "note",
@@ -64,7 +65,7 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure("allocations in the recording", found.made, "count"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
-        view=View("live", step=device.peak.step),
+        view=View("events", step=one),  # there, with the free before it
     )
 
 
@@ -177,7 +178,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         )
         if found.peak_falls
         else (),
-        view=View("live", step=found.step, curve="active"),
+        view=View("allocator", step=found.step),  # other views leave out what only waits
         bytes=found.most,
     )
 

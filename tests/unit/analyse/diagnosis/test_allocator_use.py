@@ -8,6 +8,7 @@ from simulator import AllocatorSettings, Simulator
 from simulator.blocks import Block
 from snapreport.analyse.allocator_faults import find_bursts, find_slack, find_tightest
 from snapreport.analyse.find import find
+from snapreport.model.diagnosis import View
 from snapreport.model.findings import DeviceFindings, Findings
 from tests.builders import BASE, KIB, MIB, frame, history_of, trace
 from tests.programs import Plan, Program, empties, figures, found, of_code
@@ -143,6 +144,7 @@ def test_a_request_that_was_served_after_all_is_a_retry() -> None:
     assert (burst.kind, burst.count, burst.bytes) == ("retry", 2, 80 * MIB)
     assert burst.got_again == 80 * MIB
     retries = of_code(device, "allocator-retries")
+    assert retries.view == View("events", burst.last_step)
     assert retries.severity == "warning"
     assert retries.tables[0].rows[0][0] == "train  train.py:9"
 

@@ -37,6 +37,16 @@ def test_the_same_tensor_made_again_at_once_is_churn() -> None:
     assert churn.severity == "note"
 
 
+def test_churn_is_shown_by_the_events_of_one_free_and_the_allocation_after_it() -> None:
+    builder = again(300)
+    view = of_code(device(builder), "churn").view
+    assert view is not None
+    assert view.step is not None
+    assert view.tab == "events"
+    around = [each["action"] for each in builder.events[view.step - 1 : view.step + 1]]
+    assert around == ["free_completed", "alloc"]
+
+
 def test_little_churn_is_not_worth_a_word() -> None:
     assert not found(device(again(50)), "churn")
 
@@ -137,6 +147,9 @@ def test_memory_that_waits_for_another_stream_is_measured(size: int, falls: int)
     assert said["active peak falls by"] == falls
     assert pending.tables[0].rows[0][:2] == ("prefetch  train.py:9", size)
     assert pending.tables[1].rows[0][0] == "default"
+    # The call stacks and the allocations leave it out; the allocator's view has it by itself.
+    assert pending.view is not None
+    assert (pending.view.tab, pending.view.step) == ("allocator", said["at"])
 
 
 def test_frees_that_complete_at_once_do_not_wait() -> None:
