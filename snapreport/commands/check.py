@@ -22,7 +22,6 @@ from snapreport.commands.options import (
 )
 from snapreport.errors import BudgetError, OutputError
 from snapreport.files import check_output, output_path, write_atomically
-from snapreport.gate import find_budget
 
 FAILED = 3
 """The exit status of a check that fails."""
@@ -129,6 +128,8 @@ def check(
     if target is not None:
         check_output(target, force)
     chosen = None if rules is None else snapreport.load_rules(rules)
+    from snapreport.gate import find_budget
+
     with progress_bar(quiet) as progress:
         verdict = snapreport.check(
             source,
