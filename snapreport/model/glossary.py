@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+_CHECKPOINT = (
+    "Dropping activations in the forward pass and computing them again in the backward pass: less"
+    " memory, more time (torch.utils.checkpoint)."
+)
 GLOSSARY = MappingProxyType(
     {
+        "live": "Allocated, and not freed yet at that moment.",
+        "active": "Bytes of blocks that are allocated or awaiting free: not to be used again yet.",
+        "allocation": "One piece of memory, from when a tensor gets it until it is freed.",
+        "peak": "The most of one figure over the recording, and where that was first reached.",
         "allocated": (
             "Bytes of the blocks that live tensors hold, as torch.cuda.memory_allocated() counts."
         ),
@@ -44,38 +52,64 @@ GLOSSARY = MappingProxyType(
         ),
         "call site": "The line of your code that made an allocation.",
         "call stack": "The chain of calls that led to an allocation.",
+        "frame": "One entry of a call stack: a function, its file and the line.",
+        "category": (
+            "What memory is for, such as parameter or activation: guessed from its call stack, or as"
+            " your own rules say."
+        ),
         "baseline": "What was live before the recording began.",
         "step": (
             "The number of an event in the recording, counted from 0; the timeline's horizontal"
             " axis."
         ),
+        "event": "One entry of the recording, such as an allocation, a free or a failed request.",
+        "iteration": "One turn of the program's main loop, such as one training step.",
         "stage": (
             "A named part of the program, as torch.profiler.record_function() marks; optimizer"
             " steps are marked by themselves."
         ),
+        "optimizer step": "A call of optimizer.step(), which changes the parameters.",
         "ring": (
             "PyTorch keeps the last max_entries events; when the ring is full the oldest are"
             " overwritten."
         ),
-        "closing law": (
-            "Replayed to its end, the recording must give exactly the final state that the file"
-            " also holds."
+        "final state": (
+            "What was in memory when the file was written. The file lists it beside the events."
         ),
         "driver": "NVIDIA's software below PyTorch, which owns the GPU's memory.",
-        "transient": "Memory that is freed soon after it was made.",
-        "activation": "A result of the forward pass that is kept until backward has used it.",
+        "forward pass": "Computing the model's outputs from a batch.",
+        "backward pass": "Computing the gradients, by loss.backward().",
+        "activation": (
+            "A result of the forward pass that is kept until the backward pass has used it."
+        ),
         "gradient": "The derivative of the loss by a parameter, as large as the parameter.",
         "optimizer state": (
             "What an optimizer keeps for each parameter: for Adam two numbers per parameter."
         ),
-        "checkpointing": (
-            "Dropping activations in forward and computing them again in backward: less memory,"
-            " more time (torch.utils.checkpoint)."
-        ),
+        "checkpoint": _CHECKPOINT,
+        "checkpointed": _CHECKPOINT,
+        "checkpointing": _CHECKPOINT,
+        "in-place": "Writing the result over an input, so that it needs no memory of its own.",
+        "fused": "Doing several operations in one, so that results between them need no memory.",
+        "inference mode": "Running a model without keeping anything for a backward pass.",
         "expandable segment": (
             "A segment that grows and shrinks in place, so that free memory is not cut in pieces."
+        ),
+        "returnable": "In segments that nothing uses: it could be given back to the driver.",
+        "CUDA graph": (
+            "GPU work that is captured once and then replayed as a whole, always in the same memory."
+        ),
+        "MemPool": "torch.cuda.MemPool: a private pool that the program made itself.",
+        "NCCL": "NVIDIA's library for exchange between GPUs. Its memory is not PyTorch's.",
+        "max_entries": (
+            "How many events a recording keeps, an argument of _record_memory_history(). All, where"
+            " it is left out."
+        ),
+        "max_split_size_mb": "A setting of the allocator: blocks larger than this are not split.",
+        "roundup_power2_divisions": (
+            "A setting of the allocator: sizes are rounded up to so many parts of a power of two."
         ),
         "allocator": "The part of PyTorch that hands out GPU memory and keeps what is freed.",
     }
 )
-"""Terms in the singular and lower case, each with one or two sentences."""
+"""Terms in the singular, each with one or two sentences."""

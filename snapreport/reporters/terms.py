@@ -8,11 +8,20 @@ from markupsafe import Markup, escape
 
 from snapreport.model.glossary import GLOSSARY
 
-# The longest first: "private pool" before "pool". Plurals count too; an "except block" is Python's.
+_STEP = r"(?:(?<=at )|(?<=from )|(?<=to ))step|steps?(?= \d)"
+"""Only a step with a number is ours: not "step by step", nor a training step."""
+# The longest first: "private pool" before "pool". Plurals count too.
+_NAMES = "|".join(
+    re.escape(term) for term in sorted(GLOSSARY, key=len, reverse=True) if term != "step"
+)
+# Neither code nor the name of a function or file is ours: stream.wait_stream(), graph.pool(),
+# "step (block.py:28)"; and an "except block" is Python's.
 _TERM = re.compile(
-    rf"(?<!except )\b({'|'.join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True)))})(e?s)?\b",
+    rf"(?<!except )(?<!::)(?<![\w.=/\\])(?:(?P<step>{_STEP})|(?P<term>{_NAMES})(?:e?s)?)"
+    r"(?![\w(=]|::|\.\w| \([^()\s]+:\d+\))",
     re.IGNORECASE,
 )
+_MEANINGS = {term.lower(): meaning for term, meaning in GLOSSARY.items()}
 
 
 class Definitions:
@@ -27,15 +36,15 @@ class Definitions:
         parts: list[Markup] = []
         end = 0
         for match in _TERM.finditer(text):
-            term = match.group(1).lower()
-            if term in self._explained:
+            meaning = _MEANINGS["step" if match["step"] else match["term"].lower()]
+            if meaning in self._explained:
                 continue
-            self._explained.add(term)
+            self._explained.add(meaning)
             parts += [
                 escape(text[end : match.start()]),
                 Markup(
                     '<span class="term" tabindex="0">{}<span role="tooltip">{}</span></span>'
-                ).format(match.group(0), GLOSSARY[term]),
+                ).format(match.group(0), meaning),
             ]
             end = match.end()
         return Markup("").join([*parts, escape(text[end:])])

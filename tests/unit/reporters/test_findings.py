@@ -114,8 +114,38 @@ def test_a_word_is_explained_once_the_longest_term_first() -> None:
     assert "tooltip" not in define.mark("another pool")
 
 
-def test_python_s_except_block_is_none_of_ours() -> None:
-    assert "tooltip" not in Definitions().mark("in the except block")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "in the except block",
+        "two steps of a training step, during which it is alive",
+        "forward (block.py:28) and step (optimizer.py:3)",
+        "stream.wait_stream(other), graph.pool(), live(), enabled='state'",
+        "NllLossBackward0::active, slack::peak",
+    ],
+)
+def test_ordinary_words_and_names_of_code_are_none_of_ours(text: str) -> None:
+    assert "tooltip" not in Definitions().mark(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("The peak is at step 12.", "step"),
+        ("steps 3 to 4", "step"),
+        ("made from step", "step"),
+        ("before an optimizer step", "optimizer step"),
+        ("streams: two", "stream"),
+        ("while CUDA graphs are captured", "CUDA graph"),
+    ],
+)
+def test_our_words_are_explained(text: str, term: str) -> None:
+    assert f'<span role="tooltip">{GLOSSARY[term]}' in Definitions().mark(text)
+
+
+def test_two_forms_of_a_word_are_explained_once() -> None:
+    text = "Checkpoint activations; checkpointed parts stay."
+    assert Definitions().mark(text).count('role="tooltip"') == 2
 
 
 def test_a_link_has_the_keys_that_the_page_reads() -> None:
