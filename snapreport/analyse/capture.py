@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECORD = Suggestion(
-    "Record from before the model is built, and write the file after the work, or in the except"
+    "Start recording before the model is built. Write the file after the work, or in the except"
     " block of an out-of-memory error.",
     "torch.cuda.memory._record_memory_history()  # before the model is built\n"
     'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work',
@@ -85,7 +85,7 @@ def history_faults(
     if others:
         title = f"{'1 event' if history.events else '0 events'} here while other devices have many"
         text = (
-            "History was recorded, as other devices show: on this one next to nothing was allocated"
+            "History was recorded, as other devices show. On this one next to nothing was allocated"
             " or freed meanwhile."
         )
     else:
@@ -95,7 +95,7 @@ def history_faults(
         )
         text = (
             f"{_why_no_history(history, tables, stacks)} The file shows what was live when it was"
-            " written, to the byte, but not how it came to that: the peak is not known."
+            " written, to the byte, but not what came before: the peak is not known."
         )
     yield Finding(
         "no-history",
@@ -155,9 +155,13 @@ def baseline_faults(
             f"{amount} was allocated before the oldest event that is left"
             if lost
             else f"Recording started late: {amount} was already allocated",
-            "That memory is counted, but the events that made it are not in the file. Of what was"
-            f" live at the peak, {format_bytes(unknown)} is from then and has no call stack: who"
-            " made it is not known.",
+            "That memory is counted, but the events that made it are not in the file."
+            + (
+                f" At the peak {format_bytes(unknown)} of it was live without a call stack: who"
+                " made that is not known."
+                if unknown
+                else " None of it was live without a call stack at the peak."
+            ),
             evidence=tuple(figures),
             suggestions=() if lost else (RECORD,),
             view=View(tab="live", step=START),
@@ -171,9 +175,9 @@ def baseline_faults(
             "note",
             f"{format_count(count)} {'free' if count == 1 else 'frees'} of memory from before the"
             f" recording: {format_bytes(size)}",
-            "The recording frees memory whose allocation it does not hold: that was before it"
-            " began, or is lost. The memory is counted as live from the start; its call stacks are"
-            " not known.",
+            "The recording does not hold the allocations of this memory: they came before it began,"
+            " or are lost. The memory is counted as live from the start; its call stacks are not"
+            " known.",
             evidence=(Figure("frees", count, "count"), Figure("requested bytes freed", size)),
             view=View(tab="live", step=START),
             bytes=size,
@@ -187,21 +191,21 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
     explained = (
         "Recording was stopped and started again, or newer events took their place in the ring. "
         if loss.state == "missing"
-        else "A recording keeps the newest events, as many as max_entries says. "
+        else "PyTorch keeps only the newest events, as many as max_entries says. "
     )
-    also = f" It fits that {_joined(loss.signs[1:])}." if len(loss.signs) > 1 else ""
+    also = f" More signs of that: {_joined(loss.signs[1:])}." if len(loss.signs) > 1 else ""
     yield Finding(
         "ring-overflowed",
         "warning" if loss.full else "note",
         f"{GONE[loss.state]}: {loss.signs[0]}",
-        f"{explained}The figures hold from the first event on; the peak of the whole program may"
-        f" have been earlier.{also}",
+        f"{explained}The figures hold from the first event that is left; the peak of the whole"
+        f" program may have been earlier.{also}",
         evidence=tuple(
             Figure(label, value, "count")
             for label, value in (
                 ("events", history.events),
                 ("size of the ring (max_entries)", loss.max_entries),
-                ("events in one step of the program", loss.events_per_step),
+                ("events per iteration", loss.events_per_step),
             )
             if value is not None
         ),
@@ -223,14 +227,14 @@ def stack_faults(
             "missing-stacks",
             "warning",
             f"Call stacks are missing for {missing / total:.0%} of all bytes ever allocated",
-            "Nothing tells who made that memory:"
-            f" {format_count(count)} {'allocation carries' if count == 1 else 'allocations carry'}"
+            "Who made that memory is not known:"
+            f" {format_count(count)} {'allocation has' if count == 1 else 'allocations have'}"
             " no call stack. Recording was set up to keep none, or not for all events.",
             evidence=(
                 Figure("allocations without a call stack", count, "count"),
                 Figure("their bytes", missing),
             ),
-            suggestions=(Suggestion("Record the call stacks, too.", _ALL_STACKS),),
+            suggestions=(Suggestion("Record call stacks for all events.", _ALL_STACKS),),
             view=_RECORDING,
             bytes=missing,
         )
@@ -238,9 +242,9 @@ def stack_faults(
         yield Finding(
             "native-stacks-only",
             "warning",
-            "Call stacks hold 0 Python frames: C++ alone",
-            "No call stack names a line of Python, so memory is told by C++ function only. That is"
-            " as it should be for a C++ program; for a Python one the stacks were not recorded.",
+            "Call stacks hold 0 Python frames, only C++",
+            "No call stack names a line of Python, only C++ functions. That is as it should be for"
+            " a C++ program. For a Python program the Python frames were not recorded.",
             suggestions=(
                 Suggestion("Record from the Python program, with stacks='all'.", _ALL_STACKS),
             ),
@@ -251,9 +255,9 @@ def stack_faults(
         yield Finding(
             "python-stacks-only",
             "note",
-            f"Call stacks hold Python frames alone: {empty / total:.0%} of all bytes have none",
-            "Threads that run no Python, such as that of backward, leave an empty call stack when"
-            f" C++ frames are not recorded: {format_count(count)} allocations have one.",
+            f"Call stacks hold only Python frames: {empty / total:.0%} of all bytes have none",
+            "Threads that run no Python, such as that of the backward pass, leave an empty call"
+            f" stack when C++ frames are not recorded: {format_count(count)} allocations have one.",
             evidence=(
                 Figure("allocations with an empty call stack", count, "count"),
                 Figure("their bytes", empty, meaning=MISSING_REASONS[EMPTY]),
@@ -276,17 +280,17 @@ def end_faults(
             "dumped-early",
             "note",
             f"Memory was still growing when the file was written: {format_bytes(end)} at the end",
-            "The peak is at the end of the recording and memory grew towards it. If the program"
-            " went on, its peak may be higher than the one shown.",
+            "The peak is at the very end of the recording, and memory was growing towards it. If"
+            " the program went on, its peak may be higher than the one shown.",
             evidence=(
                 Figure("peak", peak),
                 Figure("allocated at the end", end),
-                Figure("a quarter of the events before", earlier),
+                Figure("a quarter of the events earlier", earlier),
                 Figure("stages that were still open", open_stages, "count"),
             ),
             suggestions=(
                 Suggestion(
-                    "Write the file after the work, such as two whole training steps.",
+                    "Write the file after the work, such as two whole iterations.",
                     RECORD.change,
                 ),
             ),
@@ -326,8 +330,8 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
         "note",
         f"The file was written {format_count(after)} events after the failure, when"
         f" {format_bytes(freed)} had been freed",
-        "The final segments and blocks are not those of the failure. What was live then is in the"
-        f" recording all the same, at step {format_count(oom.step)}.",
+        "The final state in the file is not that of the failure. What was live at the failure is"
+        f" in the recording all the same, at step {format_count(oom.step)}.",
         evidence=(
             Figure("allocated at the failure", oom.allocated),
             Figure("allocated at the end", end),
@@ -345,7 +349,7 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
 
 
 def _larger_ring(loss: Loss) -> Suggestion:
-    text = "Leave max_entries out, and PyTorch keeps every event."
+    text = "Leave max_entries out: PyTorch then keeps every event."
     if not loss.full:
         text = (
             "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
@@ -355,8 +359,9 @@ def _larger_ring(loss: Loss) -> Suggestion:
         return Suggestion(text, RECORD.change)
     entries = _round_up(loss.events_per_step * _STEPS)
     text += (
-        f" To bound it: a step ({loss.step_name}) has about {format_count(loss.events_per_step)}"
-        f" events here, so that {_STEPS} steps need max_entries={entries:_}."
+        f" Or make the ring larger: an iteration ({loss.step_name}) has about"
+        f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
+        f" max_entries={entries:_}."
     )
     code = RECORD.change.replace("history()", f"history(max_entries={entries:_})")
     return Suggestion(text, code)

@@ -94,8 +94,8 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
         if _kept(history, made, places) > _KEPT:
             continue
         how = (
-            f"by the pattern of the allocations: one of them comes {len(places)} times at even"
-            f" distances, in which {share:.0%} of the allocations from there on lie"
+            f"by the pattern of the allocations: one comes {len(places)} times, at even distances"
+            f" that cover {share:.0%} of the allocations after it first comes"
         )
         return Period(rows.alloc_step[made[places]], share * sure, how)
     return None

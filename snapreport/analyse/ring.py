@@ -55,14 +55,13 @@ def find_loss(
     if said:
         proofs.append("the file says that the ring overflowed")
     if made:
-        proofs.append(
-            f"{_blocks(made)} a call stack though the event that made"
-            f" {'it' if made == 1 else 'them'} is not there"
-        )
+        proofs.append(f"{_blocks(made)} from an event that is not in the file")
     if most is not None and events >= most:
         signs.append(f"there are {format_count(events)} events, as many as the ring holds")
     elif _is_round(events):
-        signs.append(f"there are {format_count(events)} events, a round number as of a full ring")
+        signs.append(
+            f"there are {format_count(events)} events, a round number, as when the ring is full"
+        )
     full = bool(said or signs)
     if unmatched and _is_shared(history, tables) and (made or events >= _SMALLEST_RING):
         signs.append(f"another device has exactly {format_count(events)} events too")
@@ -136,7 +135,7 @@ def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
     headless = int((stages.start_time_us == NO_TIME).sum())
     signs = []
     if unmatched:
-        signs.append(f"{_frees(unmatched)} memory that no event of the recording made")
+        signs.append(f"{_frees(unmatched)} memory that was not allocated in the recording")
     if headless:
         signs.append(f"{_stages(headless)} {_has(headless)} an end but no start")
     if ended:
@@ -145,7 +144,11 @@ def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
 
 
 def _blocks(count: int) -> str:
-    return "1 block has" if count == 1 else f"{format_count(count)} blocks have"
+    return (
+        "1 block has a call stack"
+        if count == 1
+        else f"{format_count(count)} blocks have a call stack"
+    )
 
 
 def _frees(count: int) -> str:

@@ -13,8 +13,8 @@ from snapreport.units import format_bytes, format_count, format_signed_bytes
 # Call stacks that are missing for less of the peak change no answer.
 _FEW_MISSING = 0.05
 _FRAMES = {
-    "python": " The others hold Python frames alone.",
-    "native": " The others hold C++ frames alone.",
+    "python": " The others hold only Python frames.",
+    "native": " The others hold only C++ frames.",
 }
 
 
@@ -81,12 +81,12 @@ def _doubt(facts: TrustFacts) -> str:
     ]
     if off:
         reasons.append(f"the parts of reserved memory miss it by {format_bytes(abs(off[0]))}")
-    return " and ".join(reasons) or "segment events are missing"
+    return " and ".join(reasons) or "events of segments are missing"
 
 
 def _why_earlier(device: DeviceFindings, facts: TrustFacts) -> str:
     if facts.loss.state in GONE:
-        return f"{GONE[facts.loss.state].lower()}, as {facts.loss.signs[0]}"
+        return f"{GONE[facts.loss.state].lower()} ({facts.loss.signs[0]})"
     if device.peaks["allocated"].step == START:
         return "the most was allocated before the first event"
     return (
@@ -133,12 +133,12 @@ def _history(device: DeviceFindings, facts: TrustFacts) -> Check:
     if window.stages:
         figures.append(Figure("stages", window.stages, "count"))
     if window.cut_at_start:
-        figures.append(Figure("cut off at the start", window.cut_at_start, "count"))
+        figures.append(Figure("stages cut off at the start", window.cut_at_start, "count"))
     if window.cut_at_end:
-        figures.append(Figure("cut off at the end", window.cut_at_end, "count"))
+        figures.append(Figure("stages cut off at the end", window.cut_at_end, "count"))
     text = f"{_plural(window.events, 'event was', 'events were')} recorded."
     if not device.recorded:
-        text += " That is no history: the file shows a final state."
+        text += " That is no history: the file shows the final state only."
     return Check("history", _mark(device.recorded), "History", text, tuple(figures))
 
 
@@ -178,7 +178,7 @@ def _loss(facts: TrustFacts) -> Check:
         Figure(label, value, "count")
         for label, value in (
             ("size of the ring (max_entries)", loss.max_entries),
-            ("events in one step of the program", loss.events_per_step),
+            ("events per iteration", loss.events_per_step),
         )
         if value is not None
     )
@@ -217,8 +217,8 @@ def _stacks(device: DeviceFindings, facts: TrustFacts) -> Check:
     if not missing:
         text = f"Everything that was live {moment} has a call stack."
         frames = {
-            "python": " They hold Python frames alone.",
-            "native": " They hold C++ frames alone.",
+            "python": " They hold only Python frames.",
+            "native": " They hold only C++ frames.",
         }.get(facts.stack_kind, "")
         return Check("stacks", _mark(facts.stack_kind != "native"), "Call stacks", text + frames)
     text = (
@@ -240,8 +240,8 @@ def _sizes(device: DeviceFindings, facts: TrustFacts) -> Check:
     if not facts.inferred_blocks:
         return Check("sizes", "ok", "Block sizes", "Every block's size is exact.")
     peak = device.peaks["allocated"]
-    blocks = _plural(facts.inferred_blocks, "block is", "blocks are")
-    text = f"{blocks} of a size known only within a range: the lower bound is used. "
+    blocks = _plural(facts.inferred_blocks, "block", "blocks")
+    text = f"The exact size of {blocks} is not recorded: the smallest possible size is used. "
     text += (
         f"The allocated peak may be up to {format_bytes(peak.width)} higher."
         if peak.width
@@ -252,13 +252,14 @@ def _sizes(device: DeviceFindings, facts: TrustFacts) -> Check:
 
 def _closing(facts: TrustFacts) -> Check:
     closing = facts.closing
-    title = "Closing law"
+    title = "Final state"
     if closing is None:
-        text = "The file states no final segments for this device to compare with."
+        text = "The file lists no final segments of this device to compare with."
         return Check("closing", "unknown", title, text)
     if closing.closes:
         text = (
-            "Requested, allocated and active bytes end as in the file's own segments, to the byte."
+            "The events add up to the final state that the file lists too: requested, allocated and"
+            " active bytes, to the byte."
         )
         return Check("closing", "ok", title, text)
     figures = tuple(
@@ -269,7 +270,7 @@ def _closing(facts: TrustFacts) -> Check:
             ("active", closing.active),
         )
     )
-    text = "Replayed to their end, the events differ from the file's own segments."
+    text = "The events do not add up to the final state that the file lists too."
     return Check("closing", "not ok", title, text, figures)
 
 
@@ -281,7 +282,7 @@ def _reserved(device: DeviceFindings, facts: TrustFacts) -> Check:
         text = "No allocator reserved memory here: there are no blocks and no segments."
         return Check("reserved", "unknown", title, text)
     if any(each.code == "reserved-too-low" for each in device.warnings):
-        text = "More is active than reserved at some steps: segment events are missing."
+        text = "At some steps more is active than reserved: events of segments are missing."
         return Check("reserved", "not ok", title, text)
     off = [(name, each.difference) for name, each in known if each.difference]
     if off:

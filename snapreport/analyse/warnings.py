@@ -111,10 +111,10 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
     yield Finding(
         "inferred-sizes",
         "note",
-        f"{format_count(count)} {'block' if count == 1 else 'blocks'} of a size known only within a"
-        f" range, {format_bytes(doubt)} wide",
-        "These blocks are from before the recording and were freed in it, so the file has only the"
-        f" bytes requested, not those of the block. The lower bound is used; {effect}.",
+        f"{format_bytes(doubt)} in doubt: the exact size of {format_count(count)}"
+        f" {'block' if count == 1 else 'blocks'} is not recorded",
+        "Blocks from before the recording that were freed in it: the file has only the bytes"
+        f" requested. Their smallest possible size is used; {effect}.",
         evidence=(
             Figure("blocks", count, "count"),
             Figure("allocated peak", peak.bytes, most=peak.bytes + peak.width),
@@ -144,7 +144,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             "unknown-actions",
             "note",
             f"{format_count(count)} {'event' if count == 1 else 'events'} of unknown kinds",
-            f"They were kept and count as no bytes: {names}. This snapshot may be from a newer"
+            f"They are listed, but counted as no bytes: {names}. This snapshot may be from a newer"
             " PyTorch.",
             evidence=(Figure("events", count, "count"),),
             view=View(tab="events"),
@@ -207,8 +207,8 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             yield Finding(
                 "no-allocator",
                 "note",
-                "Made from a profile: tensor sizes, 0 blocks",
-                "This snapshot was derived from a profile: it has tensor sizes, not blocks, so"
+                "Made from a profile: 0 blocks, only tensor sizes",
+                "This snapshot was made from a profile. It has tensor sizes, but no blocks, so"
                 " reserved memory, slack and fragmentation are not known.",
             )
         return

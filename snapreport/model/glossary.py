@@ -54,8 +54,8 @@ GLOSSARY = MappingProxyType(
         "call stack": "The chain of calls that led to an allocation.",
         "frame": "One entry of a call stack: a function, its file and the line.",
         "category": (
-            "What memory is for, such as parameter or activation: guessed from its call stack, or as"
-            " your own rules say."
+            "What memory is for, such as parameter or activation: guessed from its call stack, or"
+            " as your own rules say."
         ),
         "baseline": "What was live before the recording began.",
         "step": (
@@ -97,7 +97,8 @@ GLOSSARY = MappingProxyType(
         ),
         "returnable": "In segments that nothing uses: it could be given back to the driver.",
         "CUDA graph": (
-            "GPU work that is captured once and then replayed as a whole, always in the same memory."
+            "GPU work that is captured once and then replayed as a whole, always in the same"
+            " memory."
         ),
         "MemPool": "torch.cuda.MemPool: a private pool that the program made itself.",
         "NCCL": "NVIDIA's library for exchange between GPUs. Its memory is not PyTorch's.",

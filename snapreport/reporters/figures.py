@@ -130,11 +130,11 @@ def closing_text(device: DeviceFindings) -> str:
     """Say whether the replay's end equals the final state."""
     closing = device.closing
     if closing is None:
-        return "no final state to compare with"
+        return "the file lists none to compare with"
     if closing.closes:
-        return "the events add up to the final state, to the byte"
+        return "the events add up to it, to the byte"
     return (
-        f"the events differ from the final state by {closing.requested:+,} requested,"
+        f"the events differ from it by {closing.requested:+,} requested,"
         f" {closing.allocated:+,} allocated and {closing.active:+,} active bytes"
     )
 

@@ -34,7 +34,10 @@ def figure_text(figure: Figure) -> str:
     text = value_text(figure.value, figure.unit)
     if figure.most is None or figure.most == figure.value:
         return text
-    return f"{text} to {value_text(figure.most, figure.unit)}"
+    most = value_text(figure.most, figure.unit)
+    if most == text and isinstance(figure.value, int | float):
+        return f"{text} (up to {value_text(figure.most - figure.value, figure.unit)} more)"
+    return f"{text} to {most}"
 
 
 def exact_text(value: Value, unit: Unit) -> str:
@@ -50,7 +53,7 @@ def frees_text(frees: int | None, most: int | None) -> str:
         return "" if most is None else f"frees up to {format_bytes(most)}"
     if most is not None and most != frees:
         return f"frees {format_bytes(frees)} to {format_bytes(most)}"
-    return f"frees {format_bytes(frees)}"
+    return f"frees {format_bytes(frees)}" if frees else "frees no memory"
 
 
 def tally(findings: tuple[Finding, ...]) -> str:

@@ -29,7 +29,7 @@ def conclusion(verdict: Verdict) -> str:
     if failed:
         parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} not kept")
     if raised:
-        parts.append(f"{plural(raised, 'finding')} that must not be there")
+        parts.append(f"{plural(raised, 'finding')} that {'fails' if raised == 1 else 'fail'} it")
     if parts:
         return f"Failed: {', and '.join(parts)}"
     kept = f"{plural(checks, 'budget')} kept" if checks else "no budget was given"
@@ -39,8 +39,8 @@ def conclusion(verdict: Verdict) -> str:
 def no_findings(verdict: Verdict) -> str:
     """Say which findings were looked for and not found."""
     if not verdict.fail_on:
-        return "findings not looked at"
-    return f"no finding of {', '.join(verdict.fail_on)}"
+        return "findings were not checked"
+    return f"no {' or '.join(verdict.fail_on)} finding"
 
 
 def check_name(check: Check) -> str:

@@ -138,7 +138,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield escaped(device.trust.sentence)
     yield ""
     if device.closing is None or not device.closing.closes:  # else the sentence says so
-        yield f"Closing law: {closing_text(device)}."
+        yield f"Final state: {closing_text(device)}."
         yield ""
 
 

@@ -86,7 +86,7 @@ class TextReporter:
             console.print(width_text(device.peaks["allocated"]))
         if device.recorded:
             console.print(f"Over the recording: {average_text(device)}; {sizes_text(device)}.")
-        console.print(f"Closing law: {closing_text(device)}.")
+        console.print(f"Final state: {closing_text(device)}.")
         self._sites(device, console)
         self._stages(device, console)
 

@@ -46,7 +46,7 @@ def test_a_check_that_passes_is_status_0(run: Run, new: Path) -> None:
     result = run("check", new, "--max-peak", "6MiB", *QUIET)
     assert result.exit_code == 0
     assert result.stderr == ""
-    assert result.stdout.splitlines()[0] == "Passed: 1 budget kept, findings not looked at."
+    assert result.stdout.splitlines()[0] == "Passed: 1 budget kept, findings were not checked."
 
 
 def test_a_check_that_fails_is_status_3_and_names_budget_figure_and_call_sites(

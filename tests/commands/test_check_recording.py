@@ -21,7 +21,7 @@ def test_the_answer_is_a_sentence_checks_and_what_reserved_memory_consists_of(
     text = result.stdout
     assert text.startswith("cuda:0: The peak may be earlier than shown: older events are lost")
     assert "not ok   Lost events" in text
-    assert "ok       Closing law" in text
+    assert "ok       Final state" in text
     assert "to the byte" in text.partition("What reserved memory consists of")[2]
     assert "before recording, or lost from the ring" in text
     assert "torch.cuda.memory._record_memory_history()  # before the model is built" in text

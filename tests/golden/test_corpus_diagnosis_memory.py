@@ -73,8 +73,8 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
     assert found.severity == "critical"
     assert found.title == "Out of memory: 4.94 GiB asked for, 91.25 MiB free on the device"
     assert "truly full" in found.explanation
-    assert "update_nodes (models.py:181) asked for it." in found.explanation
-    assert "On a card of 80 GiB, 1.49 GiB would be held by others" in found.explanation
+    assert "The request came from update_nodes (models.py:181)." in found.explanation
+    assert "on a card of 80 GiB, 1.49 GiB would be held by others" in found.explanation
     assert [(each.frees, each.most) for each in found.suggestions] == [
         (5_308_694_528, None),
         (None, 83_811_692_544),

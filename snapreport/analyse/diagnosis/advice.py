@@ -43,7 +43,7 @@ def advise_on_oom(savings: Iterable[Saving]) -> tuple[Suggestion, ...]:
 
 def _is_enough(saving: Saving) -> str:
     if not saving.enough:
-        return " Not enough by itself for this request."
+        return " By itself not enough for this request."
     return " That alone would have been enough for this request." if saving.frees else ""
 
 
@@ -72,31 +72,32 @@ def _peak_text(saving: Saving) -> str:
             )
         case "checkpointing":
             return (
-                "Checkpoint activations: make them again in the backward pass instead of keeping"
-                f" them. Without any the peak would be {most} lower; the inputs of the checkpointed"
-                " parts stay, so it will be less."
+                "Checkpoint activations: compute them again in the backward pass instead of keeping"
+                f" them. Without any activations the peak would be {most} lower. It will be less,"
+                " as the inputs of the checkpointed parts stay."
             )
         case "inference":
             return (
-                "If this is inference, run it in inference mode, so that nothing is kept for a"
-                " backward pass (none is in this recording); if it is training, checkpoint"
-                f" activations. Without any activation the peak would be {most} lower."
+                "If this is inference, run it in inference mode: nothing is then kept for a"
+                " backward pass, and this recording has none. If it is training, checkpoint"
+                f" activations. Without any activations the peak would be {most} lower."
             )
         case "batch":
             return (
-                "Use a smaller batch, and accumulate gradients if its size matters. At half the"
-                f" activations and inputs, which grow with it, the peak would be {most} lower."
+                "Use a smaller batch, and accumulate gradients if its size matters. With half of"
+                " the activations and inputs, which grow with the batch, the peak would be"
+                f" {most} lower."
             )
         case "gradients":
             return (
-                f"Release gradients before the forward pass: {most} of memory made in backward is"
-                " live at the peak, which is in a forward pass. Not possible where gradients are"
-                " accumulated over several passes."
+                f"Release gradients before the forward pass: {most} of memory made in a backward"
+                " pass is live at the peak, which is in a forward pass. Not possible where"
+                " gradients are accumulated over several passes."
             )
         case _:
             return (
-                "Let the optimizer work on fewer parameters at a time: its temporary tensors are in"
-                f" the peak. Without them it would be {most} lower."
+                "Let the optimizer work on fewer parameters at a time: its temporary tensors are"
+                f" part of the peak. Without them it would be {most} lower."
             )
 
 
@@ -105,26 +106,27 @@ def _oom_text(saving: Saving) -> str:
     match saving.change:
         case "checkpointing":
             return (
-                "Checkpoint activations: make them again in the backward pass instead of keeping"
-                f" them. {size} of activations were live; inputs of the checkpointed parts stay."
+                "Checkpoint activations: compute them again in the backward pass instead of keeping"
+                f" them. {size} of activations were live; the inputs of the checkpointed parts"
+                " would stay."
             )
         case "inference":
             return (
-                "If this is inference, run it in inference mode, so that nothing is kept for a"
-                " backward pass (none is in this recording); if it is training, checkpoint"
+                "If this is inference, run it in inference mode: nothing is then kept for a"
+                " backward pass, and this recording has none. If it is training, checkpoint"
                 f" activations. {size} of activations were live."
             )
         case "batch":
             return (
                 "Use a smaller batch, and accumulate gradients if its size matters. Half of the"
-                f" activations and inputs that were live is {size}; they grow with it, as may the"
-                " request itself."
+                f" activations and inputs that were live is {size}. They grow with the batch, as"
+                " may the request itself."
             )
         case "gradients":
             return (
-                f"Release gradients before the forward pass: {size} of memory made in backward was"
-                " live while a forward pass asked for more. Not possible where gradients are"
-                " accumulated over several passes."
+                f"Release gradients before the forward pass: {size} of memory made in a backward"
+                " pass was live while a forward pass asked for more. Not possible where gradients"
+                " are accumulated over several passes."
             )
         case "foreach":
             return (
@@ -133,8 +135,8 @@ def _oom_text(saving: Saving) -> str:
             )
         case "expandable":
             return (
-                f"Let segments grow and shrink page by page: with blocks side by side, up to {size}"
-                " of what was free in pieces could have served this request."
+                "Switch on expandable segments, which grow and shrink in place: with blocks side by"
+                f" side, up to {size} of what was free in pieces could have served this request."
             )
         case "max-split":
             return (
@@ -143,20 +145,20 @@ def _oom_text(saving: Saving) -> str:
             )
         case "roundup":
             return (
-                "Round sizes up, so that blocks of slightly different sizes can take each other's"
-                f" place: sizes vary a lot here, and {size} were free in pieces, less what rounding"
-                " would cost."
+                "Round sizes up further, so that blocks of slightly different sizes can take each"
+                f" other's place: sizes vary a lot here. {size} were free in pieces; what the"
+                " rounding would cost is taken off."
             )
         case "return-cache":
             return (
-                "Give unused segments back before a graph is captured, as the allocator cannot do"
-                f" meanwhile: {size} could have been."
+                "Give unused segments back before a graph is captured: the allocator cannot do that"
+                f" meanwhile. {size} could have gone back."
             )
         case "record-stream":
             return (
                 f"Make streams wait instead of calling record_stream(): {size} were freed already,"
-                " but held back because another stream might still use them. An event that the"
-                " freeing stream waits for makes them free at once."
+                " but held back because another stream might still use them. Where the freeing"
+                " stream waits for the other, they are free at once."
             )
         case _:
             return (

@@ -87,44 +87,44 @@ def _fragmentation(
     if not _is_expandable(tables, device):
         suggestions = (
             Suggestion(
-                "Switch on expandable segments: blocks then lie in one range of addresses, whose"
-                " unused pages go back to the driver, so few pieces are left over. At most"
-                f" {format_bytes(tightest.beyond)}: the most reserved less the most active.",
+                "Switch on expandable segments: what is free in them can go back to the driver, so"
+                f" few pieces are left over. That saves at most {format_bytes(tightest.beyond)}:"
+                " the most reserved less the most active.",
                 _EXPANDABLE,
                 most=tightest.beyond,
             ),
         )
     if tightest.grew:
         explanation = (
-            "That was when reserved memory was raised to its most. The allocator asks the driver"
-            " for more only when nothing that it has serves a request; so these free pieces, of"
-            " the same pool and stream, in segments that are partly in use, were all too small."
-            f" Never more than {format_bytes(int(device.curves['active'].max()))} were active at"
-            " once."
+            "That was when reserved memory rose to its most. The allocator asks the driver for more"
+            " only when nothing that it has serves a request. So these free pieces, of the same"
+            " pool and stream, were all too small. They lie in segments that are partly in use, so"
+            " they cannot be given back to the driver either. Never more than"
+            f" {format_bytes(int(device.curves['active'].max()))} were active at once."
         )
     else:
-        moment = "at the allocated peak" if device.recorded else "when the snapshot was taken"
+        moment = "at the allocated peak" if device.recorded else "when the snapshot was written"
         explanation = (
-            f"That was {moment}. These free pieces lie in segments that are partly in use, so they"
-            " cannot be given back to the driver, and serve only requests that fit into one."
+            f"That was {moment}. The pieces lie in segments that are partly in use, so they cannot"
+            " be given back to the driver. Each serves only requests that fit into it."
         )
     yield Finding(
         "fragmentation",
         "warning" if share >= _LOST_MUCH and tightest.grew else "note",
-        f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were in"
-        + (" pieces that did not serve" if tightest.grew else " pieces between live blocks"),
+        f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were free,"
+        + (" but in too small pieces" if tightest.grew else " in pieces between live blocks"),
         explanation,
         evidence=(
-            Figure("fragmentation", tightest.pieces, meaning="Free, in segments partly in use."),
+            Figure("fragmentation", tightest.pieces, meaning="free, in segments partly in use"),
             Figure("reserved", tightest.reserved),
             Figure("active", tightest.active),
-            Figure("unused segments", tightest.whole, meaning="Whole segments that were free."),
+            Figure("unused segments", tightest.whole, meaning="whole segments that were free"),
             Figure("free in other pools and streams", tightest.elsewhere),
             Figure("most reserved less most active", tightest.beyond),
-            Figure("at", tightest.step, "step"),
-            Figure("most fragmentation", int(known.max()), meaning="Over the recording."),
-            Figure("most at", device.allocator.most, "step"),
-            Figure("median fragmentation", int(np.median(known)), meaning="Over the recording."),
+            Figure("at step", tightest.step, "step"),
+            Figure("most fragmentation", int(known.max()), meaning="over the recording"),
+            Figure("most at step", device.allocator.most, "step"),
+            Figure("median fragmentation", int(np.median(known)), meaning="over the recording"),
         ),
         suggestions=suggestions,
         view=View("allocator", step=tightest.step),
@@ -152,9 +152,9 @@ def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iter
     if idle and not tables.settings.get("garbage_collection_threshold"):
         suggestions.append(
             Suggestion(
-                "Let the allocator give back segments that were not used for long before it asks"
-                f" for more. Of those that nothing used then, at most {format_bytes(idle)} could"
-                " have been spared.",
+                "Let the allocator give back segments that were long unused before it asks for"
+                f" more. Of those that nothing used then, at most {format_bytes(idle)} could have"
+                " been saved.",
                 "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
                 most=idle,
             )
@@ -162,8 +162,8 @@ def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iter
     if at_end:
         suggestions.append(
             Suggestion(
-                "Call this once when the part that needed so much is over, if another program"
-                f" needs the memory: {format_bytes(at_end)} lie in segments that nothing uses.",
+                "If another program needs the memory, call this once when the part that needed so"
+                f" much is over: {format_bytes(at_end)} lie in segments that nothing uses.",
                 "torch.cuda.empty_cache()",
                 frees=at_end,
             )
@@ -173,20 +173,20 @@ def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iter
         "note",
         f"{format_bytes(at_end)} of {format_bytes(reserved)} reserved are no longer used"
         if at_end
-        else f"{format_bytes(idle)} lay unused while more was reserved",
-        "PyTorch keeps segments that nothing uses any more for later requests. Other programs see"
-        " them as taken; this one can use them again."
+        else f"{format_bytes(idle)} lay unused when more was reserved",
+        "PyTorch keeps segments that nothing uses any more, for later requests. To other programs"
+        " they are taken; this one can use them again."
         + (
             f" In the second half of its iterations at most {format_bytes(half)} were active."
             if at_end
-            else " These were too small for what was asked for."
+            else " When more was reserved, these were too small for what was asked for."
         ),
         evidence=(
-            Figure("no longer used", at_end, meaning="Whole segments, free at the end."),
+            Figure("no longer used", at_end, meaning="whole segments, free at the end"),
             Figure("reserved at the end", reserved),
             Figure("most active in later iterations", half),
             Figure("unused when reserved was raised", idle),
-            Figure("raised at", tightest.step if tightest.grew else None, "step"),
+            Figure("raised at step", tightest.step if tightest.grew else None, "step"),
         ),
         suggestions=tuple(suggestions),
         view=View("allocator", step=device.history.events - 1 if at_end else tightest.step),
@@ -220,8 +220,9 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if sum(idle[:-1]) > 0:
         suggestions = (
             Suggestion(
-                "Let CUDA graphs that never run at the same time share a pool. At most"
-                f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the largest.",
+                "Let CUDA graphs that never run at the same time share a pool. That saves at most"
+                f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the one with"
+                " the most.",
                 "torch.cuda.graph(graph, pool=first_graph.pool())",
                 most=sum(idle[:-1]),
             ),
@@ -229,7 +230,7 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield Finding(
         "locked-pool",
         "note",
-        f"{format_bytes(locked)} are reserved for private pools, and in use by none at the peak",
+        f"{format_bytes(locked)} reserved for private pools are not in use at the peak",
         "A private pool belongs to a CUDA graph or a MemPool; nobody else may use what is free in"
         " it. A graph that is replayed uses its memory without leaving events, so part of this may"
         " be in use all the same.",
@@ -237,7 +238,7 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure("inactive in private pools", locked),
             Figure("reserved", reserved),
             Figure("private pools", len(pools), "count"),
-            Figure("at", step, "step"),
+            Figure("at step", step, "step"),
         ),
         tables=(
             Table(
@@ -263,8 +264,8 @@ def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         suggestions.append(
             Suggestion(
                 "Switch on expandable segments: they split every block, so none is handed out"
-                f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak are of"
-                " that kind.",
+                f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak come"
+                " from blocks that were not split.",
                 _EXPANDABLE,
                 frees=found.unsplit,
             )
@@ -272,27 +273,34 @@ def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if found.divided >= _SLACK * peak:
         suggestions.append(
             Suggestion(
-                "Round less: leave roundup_power2_divisions out, or give it a larger number."
-                f" {format_bytes(found.divided)} at the peak are what it adds to blocks beyond the"
-                " usual rounding to 512 bytes.",
+                "Round less: leave roundup_power2_divisions out, or give it a larger number. At the"
+                f" peak it adds {format_bytes(found.divided)} to blocks, beyond the usual rounding"
+                " to 512 bytes.",
                 "roundup_power2_divisions",
                 frees=found.divided,
             )
         )
     order = np.argsort(-found.slack, kind="stable")[:TOP]
-    at_least = "at least " if device.peak.allocated_width else ""
+    at_least = "At least " if device.peak.allocated_width else ""
     yield Finding(
         "slack",
         "warning" if found.total >= _SLACK_MUCH * peak else "note",
-        f"Blocks at the peak are {at_least}{format_bytes(found.total)} larger than was asked for",
-        "The allocator rounds sizes up, and hands out a free block whole when what would be left"
-        " of it is small (at most 1 MiB). Tensors hold this memory without using it.",
+        f"{at_least}{format_bytes(found.total)} of the peak was never asked for: blocks are larger"
+        " than that",
+        "The allocator rounds sizes up. It also hands out a free block whole when little of it"
+        " would be left (at most 1 MiB). Tensors hold this memory, the slack, without using it.",
         evidence=(
             Figure("slack at the peak", found.total),
             Figure("share of the peak", round(found.total / peak, 4), "share"),
-            Figure("blocks handed out whole", found.unsplit, meaning="The part of it from these."),
-            Figure("by roundup_power2_divisions", found.divided, meaning="The part it added."),
-            Figure("at", device.peak.step, "step"),
+            Figure(
+                "blocks handed out whole", found.unsplit, meaning="the part of the slack in these"
+            ),
+            Figure(
+                "by roundup_power2_divisions",
+                found.divided,
+                meaning="the part of the slack that it added",
+            ),
+            Figure("at step", device.peak.step, "step"),
         ),
         tables=(
             Table(
@@ -334,30 +342,30 @@ def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -
     if pieces >= _LEAST and not _is_expandable(tables, device):
         suggestions = (
             Suggestion(
-                "Switch on expandable segments, whose unused pages can be given back one by one."
-                f" Up to {format_bytes(pieces)} were free in segments partly in use when this"
-                " happened.",
+                "Switch on expandable segments: what is free in them can be given back even while"
+                f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
+                " partly in use when this happened.",
                 _EXPANDABLE,
                 most=pieces,
             ),
         )
-    times = "once" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
+    times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
     yield Finding(
         "allocator-retries",
         "warning",
-        f"The device was full: {times} cached memory was given back to serve a request",
-        "The driver had no memory left for a request, so the allocator gave back what it cached,"
-        " and asked again; that worked. It is slow, as it waits for the GPU, and little more"
-        " would have been out of memory. It is told by the order and the call stacks of the"
-        " events.",
+        f"The device was full: unused memory had to be given back {times} to serve a request",
+        "The driver had no memory left for a request. So the allocator gave back the segments that"
+        " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
+        " recording does not name such retries: the order and the call stacks of its events show"
+        " them.",
         evidence=(
             Figure("retries", len(bursts), "count"),
             Figure("segments given back", sum(burst.count for burst in bursts), "count"),
             Figure("bytes given back", given),
-            Figure("first at", bursts[0].first_step, "step"),
-            Figure("last at", bursts[-1].last_step, "step"),
+            Figure("first at step", bursts[0].first_step, "step"),
+            Figure("last at step", bursts[-1].last_step, "step"),
         ),
-        tables=(_burst_table(tables, bursts, "Requests that made room"),),
+        tables=(_burst_table(tables, bursts, "Which requests this was for"),),
         suggestions=suggestions,
         view=View("events", step=bursts[0].last_step),
         bytes=max(burst.bytes for burst in bursts),
@@ -375,10 +383,10 @@ def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) ->
     if emptied:
         suggestions = (
             Suggestion(
-                "Leave out torch.cuda.empty_cache() in the loop. It frees nothing for PyTorch,"
-                f" which got {format_bytes(again)} again afterwards; each call waits for the GPU,"
-                f" and so did the {format_count(sum(burst.count for burst in back))} returned"
-                " segments. It saves time, and no memory.",
+                "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
+                f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
+                f" back {format_count(sum(burst.count for burst in back))} segments in all here."
+                " Without it the program saves time, but no memory.",
                 frees=0,
             ),
         )
@@ -388,10 +396,10 @@ def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) ->
         "warning" if large else "note",
         f"{format_count(len(back))} times memory was given back to the driver, and"
         f" {format_bytes(again)} of it got again",
-        "Getting memory from the driver and giving it back is slow: the allocator exists to avoid"
-        " it."
+        "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
+        " avoid just that."
         + (
-            f" {format_count(emptied)} times that was torch.cuda.empty_cache()."
+            f" {format_count(emptied)} times the program called torch.cuda.empty_cache()."
             if emptied
             else " The recording does not show what made it give memory back."
         ),
@@ -401,7 +409,7 @@ def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) ->
             Figure("most at once", most),
             Figure("segments given back", sum(burst.count for burst in back), "count"),
             Figure("by empty_cache()", emptied, "count"),
-            Figure("first at", back[0].first_step, "step"),
+            Figure("first at step", back[0].first_step, "step"),
         ),
         tables=(_burst_table(tables, back, "Who gave memory back"),),
         suggestions=suggestions,

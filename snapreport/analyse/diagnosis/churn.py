@@ -55,13 +55,13 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         "note",
         f"{format_count(count)} allocations ({share:.0%}) were made just after one like them was"
         " freed",
-        "The same line freed a tensor and at once made another of the same size. The allocator"
-        " serves that from its cache, so no memory is lost; each costs a little time on the CPU,"
-        " which tells where many small operations run one after the other.",
+        "The same line freed a tensor and at once made another of the same size. The allocator uses"
+        " the memory again, so none is lost. But each allocation costs a little time on the CPU:"
+        " many of them show where many small operations run one after the other.",
         evidence=(
             Figure("made again at once", count, "count"),
             Figure("share of allocations", round(share, 4), "share"),
-            Figure("bytes turned over", found.bytes, meaning="Their blocks, added up."),
+            Figure("bytes turned over", found.bytes, meaning="their blocks, added up"),
             Figure("allocations in the recording", found.made, "count"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
@@ -77,27 +77,26 @@ def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield Finding(
         "transient-peak",
         "note",
-        f"{format_bytes(found.bytes)} of the {format_bytes(peak)} at the peak live for a moment"
-        " only",
+        f"{format_bytes(found.bytes)} of the {format_bytes(peak)} at the peak is short-lived",
         f"At the peak {found.bytes / peak:.0%} of what is allocated is freed within"
-        f" {format_count(found.longest)} events of its making. Without the short-lived memory of"
-        f" these call sites the most allocated would be {format_bytes(found.peak_falls)} lower, so"
-        " they alone decide how high the peak is.",
+        f" {format_count(found.longest)} events of its allocation. Without the short-lived memory"
+        f" of these call sites the peak would be {format_bytes(found.peak_falls)} lower.",
         evidence=(
             Figure("short-lived at the peak", found.bytes),
             Figure("share of the peak", round(found.bytes / peak, 4), "share"),
             Figure("allocations", len(found.rows), "count"),
-            Figure("live for at most", found.longest, "step", "Events from alloc to free."),
-            Figure("peak falls by", found.peak_falls, meaning="Added up again without them."),
-            Figure("peak", device.peak.step, "step"),
+            Figure(
+                "live for at most", found.longest, "step", "events from its allocation to its free"
+            ),
+            Figure("peak falls by", found.peak_falls, meaning="added up again without them"),
+            Figure("peak at step", device.peak.step, "step"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Short-lived at the peak"),),
         suggestions=(
             Suggestion(
-                "Do these operations in parts (in chunks of the batch or the vocabulary), or with a"
-                " fused or in-place operation: less of their temporary memory is then live at once."
-                f" The peak falls by {format_bytes(found.peak_falls)} at the very most, if they"
-                " needed none.",
+                "Do these operations in parts (chunks of the batch or the vocabulary), or use fused"
+                " or in-place ones: less of their temporary memory is then live at once. If they"
+                f" needed none, the peak would be {format_bytes(found.peak_falls)} lower.",
                 most=found.peak_falls,
             ),
         ),
@@ -115,22 +114,28 @@ def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield Finding(
         "held-across-stages",
         "warning" if costs else "note",
-        f"{format_bytes(found.most)} made before an optimizer step is live all through it",
-        "An optimizer needs parameters, gradients and its own state. This memory is none of these,"
-        " as far as its call stacks tell, and is freed only after the optimizer's step: the loss,"
-        " the model's outputs or the batch, held by a variable."
-        + ("" if costs else " It does not decide how high the peak is."),
+        f"{format_bytes(found.most)} made before an optimizer step stays live all through it",
+        "An optimizer needs parameters, gradients and its own state. As far as its call stacks"
+        " show, this memory is none of these, and it is freed only after the optimizer step. It may"
+        " be the loss, the model's outputs or the batch, held by a variable."
+        + (
+            f" Without it the peak would be {format_bytes(found.peak_falls)} lower."
+            if found.peak_falls
+            else " It does not raise the peak."
+        ),
         evidence=(
-            Figure("held through an optimizer step", found.most, meaning="The most of any."),
-            Figure("optimizer step from", found.step, "step"),
+            Figure(
+                "held through an optimizer step", found.most, meaning="the most of any such step"
+            ),
+            Figure("that optimizer step, from step", found.step, "step"),
             Figure("optimizer steps", found.stages, "count"),
-            Figure("peak falls by", found.peak_falls, meaning="Added up again without it."),
+            Figure("peak falls by", found.peak_falls, meaning="added up again without it"),
         ),
         tables=(site_table(tables, device.history, found.rows, "What was held, over all steps"),),
         suggestions=(
             Suggestion(
-                "del these variables after loss.backward(), before optimizer.step(). The peak falls"
-                f" by {format_bytes(found.peak_falls)}: it was added up again without them.",
+                "Delete these variables after loss.backward() and before optimizer.step(). The peak"
+                f" would be {format_bytes(found.peak_falls)} lower, added up again without them.",
                 "del outputs, loss",
                 frees=found.peak_falls,
             ),
@@ -152,15 +157,17 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         "warning" if found.peak_falls >= max(_PENDING_COSTS * active, MIB) else "note",
         f"Up to {format_bytes(found.most)} of freed memory waited for another stream",
         "Memory that was used on another stream (record_stream()) cannot be used again until that"
-        " stream has got there. Until then it counts as active although the program has freed it."
+        " stream has got so far. Until then it counts as active, though the program has freed it."
         f" {format_count(len(found.rows))} allocations waited, the longest for"
         f" {format_count(found.longest)} events.",
         evidence=(
             Figure("waiting at most", found.most),
-            Figure("at", found.step, "step"),
-            Figure("active peak falls by", found.peak_falls, meaning="Had nothing waited."),
+            Figure("at step", found.step, "step"),
+            Figure("active peak falls by", found.peak_falls, meaning="had nothing waited"),
             Figure("allocations that waited", len(found.rows), "count"),
-            Figure("longest wait", found.longest, "count", "Events from the request to the end."),
+            Figure(
+                "longest wait", found.longest, "count", "events from the free to its completion"
+            ),
         ),
         tables=(
             site_table(tables, device.history, found.rows, "Whose memory waited", heading="in all"),
@@ -169,9 +176,9 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         suggestions=(
             Suggestion(
                 "Let the stream that made the memory wait for the other one"
-                " (stream.wait_stream(other)) before the tensors are dropped, instead of"
-                " record_stream(): then they are free at once. The most that is active falls by"
-                f" {format_bytes(found.peak_falls)}: it was added up again without what waits.",
+                " (stream.wait_stream(other)) before the tensors are dropped, instead of calling"
+                " record_stream(): then they are free at once. The active peak would be"
+                f" {format_bytes(found.peak_falls)} lower, added up again without what waits.",
                 "torch.cuda.current_stream().wait_stream(other)",
                 frees=found.peak_falls,
             ),

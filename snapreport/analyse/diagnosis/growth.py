@@ -38,8 +38,8 @@ _KEY_VALUE = re.compile(
     r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache|cache_utils\.py", re.IGNORECASE
 )
 _WRITES = (
-    " If this is what a language model remembers of a text (keys and values), it is freed with the"
-    " text, and no leak."
+    " If these are the keys and values that a language model keeps of a text, they are freed with"
+    " the text, and this is no leak."
 )
 _TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
 
@@ -149,13 +149,13 @@ class _Words:
             if top.growing >= top.turns - 1
             else "from iteration to iteration"
         )
-        title = f"{format_bytes(per_step)} more {every} kept by {who}"
+        title = f"{format_bytes(per_step)} more stays live {every}, made by {who}"
         return Finding(
             "leak",
             self._severity(sites, per_step),
             title,
-            f"Between the iterations of the program, what is live from here grew in"
-            f" {format_count(top.growing)} of the last {format_count(top.turns)}, and none"
+            f"What was made there and is live between iterations grew in"
+            f" {format_count(top.growing)} of the last {format_count(top.turns)} iterations. None"
             " or hardly any of it was freed by the end of the recording."
             f" At this rate {format_count(MANY)} more iterations would need"
             f" {format_bytes(per_step * MANY)}."
@@ -167,10 +167,10 @@ class _Words:
             suggestions=(
                 Suggestion(
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
-                    " to which each iteration adds, and del it when it is no longer needed. Of what"
-                    " is logged keep numbers (.item()) or detached copies on the CPU"
+                    " to which each iteration adds. Delete them there when they are no longer"
+                    " needed. Of what is logged keep numbers (.item()) or copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
-                    f" pass needs. {format_bytes(grown)} is what was added in this recording.",
+                    f" pass needs. {format_bytes(grown)} were added in this recording.",
                     "total += loss.item()",
                     frees=grown,
                 ),
@@ -193,12 +193,12 @@ class _Words:
         start = int(self.turns.starts[min(top.since, len(self.turns) - 1)])
         return (
             Figure(
-                "growth per iteration", per_step, meaning="Bytes of blocks added in an iteration."
+                "growth per iteration", per_step, meaning="bytes of blocks added in an iteration"
             ),
             Figure(
                 "requested per iteration",
                 sum(site.requested_per_step for site in sites),
-                meaning="Bytes that the program asked for, before rounding up to blocks.",
+                meaning="bytes that the program asked for, before rounding up to blocks",
             ),
             Figure(
                 "allocations per iteration",
@@ -208,7 +208,7 @@ class _Words:
             Figure("grown in the recording", grown),
             Figure("iterations watched", top.turns, "count"),
             Figure("iterations that grew", top.growing, "count"),
-            Figure("grows since", start, "step"),
+            Figure("grows since step", start, "step"),
             Figure(f"after {format_count(MANY)} more iterations", per_step * MANY),
             *self._steps(),
         )
@@ -220,7 +220,7 @@ class _Words:
                 "confidence in the iterations",
                 round(self.turns.confidence, 2),
                 "share",
-                "1 where the file names the iterations; less where they were inferred.",
+                "100% where the file names the iterations; less where they are inferred",
             ),
         )
 
@@ -254,10 +254,10 @@ class _Words:
             "note",
             f"{format_bytes(site.per_step)} more with every iteration in what seems to be a"
             " key-value cache",
-            f"A language model keeps the keys and values of all that it has written;"
-            f" {short_site(name)} made"
-            f" {format_bytes(site.grown)} of them here. That is no leak if they are freed with the"
-            " text, which this recording does not show: it ends before.",
+            f"A language model keeps the keys and values of all the text that it has written."
+            f" {format_bytes(site.grown)} more of them came from {short_site(name)} here. That is"
+            " no leak if they are freed with the text. This recording does not show that: it ends"
+            " before.",
             subject=name,
             evidence=self._evidence((site,), site.per_step, site.grown),
             tables=(self._table((site,)),),
@@ -278,7 +278,7 @@ class _Words:
             evidence=(
                 Figure("grown in the recording", grown),
                 Figure(
-                    "grows since",
+                    "grows since step",
                     int(self.turns.starts[min(top.since, len(self.turns) - 1)]),
                     "step",
                 ),
@@ -297,16 +297,16 @@ class _Words:
         # Without training it may be what the next iteration goes on from.
         costs = held.peak_falls >= _COSTS * peak and self._trains()
         effect = (
-            " Freed in time, the most that is allocated in these iterations would be"
+            " Freed in time, the peak of these iterations would be"
             f" {format_bytes(held.peak_falls)} lower."
             if held.peak_falls
-            else " It does not raise the most that is allocated in these iterations."
+            else " It does not raise the peak of these iterations."
         )
         suggestion = Suggestion(
-            "del the variables that hold results of the last iteration (outputs, loss, the batch)"
-            " before the next one begins, or make them in a function: a name in a loop keeps its"
-            f" tensor until it is given another. The most allocated would fall by"
-            f" {format_bytes(held.peak_falls)}: it was added up again without them.",
+            "Delete the variables that hold results of the last iteration (outputs, loss, the"
+            " batch) before the next one begins, or make them in a function: a name in a loop keeps"
+            " its tensor until it is given another. The peak of these iterations would be"
+            f" {format_bytes(held.peak_falls)} lower, added up again without them.",
             "del outputs, loss",
             frees=held.peak_falls,
         )
@@ -314,11 +314,11 @@ class _Words:
             "outlives-step",
             "warning" if costs else "note",
             f"{format_bytes(held.typical)} made in one iteration is still live in the next",
-            "Between the iterations of the program this much is live that was made in the one"
-            f" before and is freed in one of the next.{effect} The iterations are known"
+            "This much is live between iterations that was made in the iteration before and is"
+            f" freed in a later one.{effect} The iterations are known"
             f" {self.turns.how}.",
             evidence=(
-                Figure("live between iterations", held.typical, meaning="The median over them."),
+                Figure("live between iterations", held.typical, meaning="the median over them"),
                 Figure("peak falls by", held.peak_falls),
                 Figure("allocations", len(held.rows), "count"),
                 *self._steps(),
@@ -340,29 +340,28 @@ class _Words:
 _NO_LEAK = {
     "buffer": (
         "growing-buffer",
-        "Buffers that are made anew with every iteration grew by {}",
+        "{} more in buffers that are made anew with every iteration",
         (
-            "Of these there are no more than before, but each new one is larger than the one that"
-            " it replaces: a tensor that is appended to (torch.cat), or input that gets longer."
-            " That needs the old and the new one at once, and goes on for as long as it is done."
+            "There are no more of these than before, but each new one is larger than the one that"
+            " it replaces. It may be a tensor that is appended to (torch.cat), or input that gets"
+            " longer."
         ),
     ),
     "freed-later": (
         "freed-later",
         "{} grew from iteration to iteration and was freed in the end: no leak",
         (
-            "What is live from here grew with nearly every iteration, and was freed after the last"
-            " of them. Results that are collected, and the keys and values of a language model,"
-            " grow like this. How long it goes on decides how much is needed."
+            "What was made there grew with nearly every iteration, and was freed after the last of"
+            " them. Results that are collected, and the keys and values of a language model,"
+            " grow like this: the more iterations, the more they need."
         ),
     ),
     "settled": (
         "settling-cache",
         "{} grew in the first iterations and then stayed: no leak so far",
         (
-            "What is live from here grew after the first iteration, and no longer did towards the"
-            " end of the recording. Caches and buffers that are made when first needed grow like"
-            " this."
+            "What was made there grew after the first iteration, and no longer grew towards the end"
+            " of the recording. Caches and buffers that are made when first needed grow like this."
         ),
     ),
 }

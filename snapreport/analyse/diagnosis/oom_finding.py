@@ -63,9 +63,11 @@ def _finding(
 ) -> Finding:
     oom = ooms[-1]
     verdict = judge(tables, device, oom)
-    asked = f" {short_site(where)} asked for it." if where else ""
+    asked = f" The request came from {short_site(where)}." if where else ""
     if len(ooms) > 1:
-        asked += f" {format_count(len(ooms))} requests failed there; this is the last."
+        asked += (
+            f" {format_count(len(ooms))} requests failed there; the figures are those of the last."
+        )
     view = View(step=oom.step, curve="allocated", event=True)
     held = (
         sites_table(tables, device, oom.step, "Who held it, by call site"),
@@ -77,14 +79,14 @@ def _finding(
             "critical",
             out_of_memory(oom.size, oom.device_free),
             f"A request for memory failed at step {format_count(oom.step)}.{asked} Why is not"
-            " known: the recording does not show what the allocator had reserved.",
+            " known: the recording does not show what PyTorch had reserved.",
             subject=subject,
             tables=held,
             view=view,
             bytes=oom.size,
         )
     if verdict.recovered:
-        asked += " The program went on: afterwards it allocated at least as much again."
+        asked += " The program went on: it allocated at least as much again afterwards."
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
@@ -111,26 +113,30 @@ def _capacity(tables: History, device: DeviceFindings) -> int | None:
 
 def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
     yield Figure("cause", of.cause, "text", CAUSES[of.cause])
-    yield Figure("asked for", of.size, meaning="rounded as the allocator does")
-    yield Figure("free on the device", of.device_free, meaning="as the driver told then")
+    yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
+    yield Figure("free on the device", of.device_free, meaning="as the driver said at that moment")
     if of.missing > 0:
         yield Figure(
             "missing",
             of.missing,
             most=of.missing + of.needed_most - of.needed,
-            meaning=f"of the {format_bytes(of.needed)} that the device would have had to give",
+            meaning=f"of the {format_bytes(of.needed)} that the device had to give for it",
         )
     yield Figure("allocated", of.allocated, meaning="in use by the program")
-    yield Figure("slack", of.slack, meaning="the part of blocks that nobody asked for")
+    yield Figure("slack", of.slack, meaning="what blocks hold beyond what was asked for")
     yield Figure("awaiting free", of.pending, meaning="freed, but another stream may still use it")
-    yield Figure("inactive", of.inactive, meaning="reserved by PyTorch, and free")
+    yield Figure("inactive", of.inactive, meaning="reserved, and free for later requests")
     yield Figure(
         "largest hole",
         of.hole,
         meaning="in segments that could have served the request",
     )
-    yield Figure("could go back", of.returnable, meaning="wholly free segments or pages")
-    yield Figure("reserved", of.reserved, meaning="got from the device by PyTorch's allocator")
+    yield Figure(
+        "could go back",
+        of.returnable,
+        meaning="to the driver: what lies in no segment that is in use",
+    )
+    yield Figure("reserved", of.reserved, meaning="got from the driver by PyTorch")
     yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
     if of.foreign:
         yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
@@ -148,11 +154,11 @@ def _removals(verdict: OomVerdict) -> Iterator[Table]:
     size = len(verdict.removals[0].sites)
     checked = format_count(verdict.checked)
     if size == 1:
-        title = "Without any one of these, all else in its place, there would have been room"
+        title = "Without any one of these, all else unchanged, there would have been room"
     else:
         title = (
-            f"No call site alone would have made room ({checked} tried); without these together,"
-            " all else in its place, there would have been"
+            f"No call site alone would have made room ({checked} tried). Without these together,"
+            " all else unchanged, there would have been room"
         )
     yield Table(
         title,
@@ -163,7 +169,7 @@ def _removals(verdict: OomVerdict) -> Iterator[Table]:
 
 def _pools(verdict: OomVerdict) -> Table:
     return Table(
-        "Reserved memory by pool, stream and kind of segments",
+        "Reserved memory by pool, stream and kind of segment",
         (
             Column("reserved"),
             Column("allocated"),

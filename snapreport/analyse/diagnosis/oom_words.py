@@ -48,10 +48,12 @@ def why(verdict: OomVerdict) -> str:
     """Say the cause, in a sentence or two."""
     text = _CAUSES[verdict.cause](verdict)
     if not verdict.alone and verdict.cause != "unclear":
-        text += " That alone was not enough: other free memory that could not be used adds to it."
+        text += (
+            " That alone would not have been enough; more was free that could not be used either."
+        )
     if verdict.cause in _THERE and verdict.allocated >= _TIGHT * verdict.ceiling:
         share = verdict.allocated / verdict.ceiling
-        text += f" Even so {share:.0%} of all that PyTorch could have had was in use: little room."
+        text += f" Even so {share:.0%} of all that PyTorch could have had was in use."
     return text
 
 
@@ -60,46 +62,49 @@ def _full(of: OomVerdict) -> str:
     part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
     return (
         f"The memory was truly full: {part} that PyTorch had reserved were in use."
-        f" {size_text(of.missing)} were missing, more than was free in any form."
+        f" {size_text(of.missing)} were missing: more than all free memory of PyTorch put together."
     )
 
 
 def _fragmented(of: OomVerdict) -> str:
     text = (
         f"The memory was there, but in pieces: {size_text(of.pieces)} of what PyTorch had reserved"
-        f" were free, the largest hole {size_text(of.hole)}, in segments that are partly in use and"
-        f" so could not go back to the driver. {size_text(of.missing)} were missing."
+        f" were free, and the largest hole was {size_text(of.hole)}. The pieces lie in segments"
+        " that are partly in use, so they could not go back to the driver."
+        f" {size_text(of.missing)} were missing."
     )
     if of.hole >= of.size:
-        text += " That hole is large enough, but max_split_size_mb forbids to split it."
+        text += " That hole is large enough, but max_split_size_mb forbids splitting it."
     return text
 
 
 def _locked(of: OomVerdict) -> str:
     if of.pool != "default":
         return (
-            "The request was, as far as the recording shows, for a private pool"
-            f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured: then the"
-            f" {size_text(of.locked)} that were free in other pools can neither serve it nor go"
-            f" back to the driver. {size_text(of.missing)} were missing."
+            "As far as the recording shows, the request was for a private pool"
+            f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured. The"
+            f" {size_text(of.locked)} that were free in other pools could not serve it, nor go back"
+            f" to the driver meanwhile. {size_text(of.missing)} were missing."
         )
     return (
-        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool)"
-        f" which serve nothing else and keep their memory. {size_text(of.missing)} were missing."
+        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool)."
+        " These serve nothing else and keep their memory."
+        f" {size_text(of.missing)} were missing."
     )
 
 
 def _waiting(of: OomVerdict) -> str:
     return (
-        f"{size_text(of.pending)} were freed already, but held back because another stream may"
-        f" still use them. {size_text(of.missing)} were missing."
+        f"{size_text(of.pending)} were freed already, but could not be used again yet: another"
+        f" stream might still be using them. {size_text(of.missing)} were missing."
     )
 
 
 def _other_stream(of: OomVerdict) -> str:
     return (
-        f"{size_text(of.other_streams)} were free, but of other streams, and in segments partly in"
-        " use: a block is only used again on the stream that it was made on."
+        f"{size_text(of.other_streams)} were free, but for other streams: a block is only used"
+        " again on the stream that it was made on. They lie in segments that are partly in use, so"
+        " they could not go back to the driver either."
         f" {size_text(of.missing)} were missing."
     )
 
@@ -107,19 +112,19 @@ def _other_stream(of: OomVerdict) -> str:
 def _giant(of: OomVerdict) -> str:
     if of.size > of.ceiling:
         return (
-            "The request is larger than all that PyTorch could have had here:"
-            f" {size_text(of.ceiling)}, with everything of its own freed. No setting helps; it has"
-            " to ask for less."
+            f"The request is larger than the {size_text(of.ceiling)} that PyTorch could have had"
+            " here with everything of its own freed. No setting helps: the program has to ask for"
+            " less."
         )
     return (
-        f"One giant request: it asked for over half of the {size_text(of.ceiling)} that PyTorch"
-        f" could have had at that moment, when {size_text(of.allocated)} were in use."
+        f"One giant request: it asked for more than half of the {size_text(of.ceiling)} that"
+        f" PyTorch could have had at that moment, and {size_text(of.allocated)} were in use."
     )
 
 
 def _foreign(of: OomVerdict) -> str:
     return (
-        f"At least {size_text(of.foreign)} had been taken by something outside of PyTorch's"
+        f"At least {size_text(of.foreign)} had been taken by something outside PyTorch's"
         " allocator (another process, NCCL, another library): earlier in this recording PyTorch"
         f" could have had that much more. {size_text(of.missing)} were missing."
     )
@@ -128,18 +133,17 @@ def _foreign(of: OomVerdict) -> str:
 def _limit(of: OomVerdict) -> str:
     low, high = size_text(of.most_reserved), size_text(of.reserved + of.needed)
     return (
-        f"The device had room: {size_text(of.needed)} were needed. So the process is probably"
-        f" limited, as by set_per_process_memory_fraction(), to between {low} and {high}; or the"
-        " device's memory became free just then."
+        f"The device had room: only {size_text(of.needed)} were needed. So the process is probably"
+        f" limited to between {low} and {high}, as by set_per_process_memory_fraction(); or the"
+        " device's memory became free just after the request."
     )
 
 
 def _unclear(of: OomVerdict) -> str:
     return (
-        f"The recording does not show why: a hole of {size_text(of.hole)} and"
-        f" {size_text(of.returnable)} that could go back to the driver would have been enough for"
-        " an ordinary request. It may have been for a private pool, as while a CUDA graph is"
-        " captured."
+        f"The recording does not show why. The largest hole was {size_text(of.hole)}, and"
+        f" {size_text(of.returnable)} could go back to the driver: enough for an ordinary request."
+        " This one may have been for a private pool, as while a CUDA graph is captured."
     )
 
 
@@ -159,14 +163,14 @@ _CAUSES = {
 def outside(verdict: OomVerdict) -> str:
     """Say what lies outside of PyTorch's allocator, as far as it can be known."""
     text = (
-        "How large the device is and what others hold of it is not recorded; what PyTorch had"
-        f" reserved and what was free make {size_text(verdict.ceiling)}"
+        f"PyTorch could have had {size_text(verdict.ceiling)} in all: what it had reserved, and"
+        " what was free. The file does not say how large the device is"
     )
     for card in _CARDS:
         if _NEAR * (card << 30) <= verdict.ceiling <= card << 30:
             rest = size_text((card << 30) - verdict.ceiling)
             return (
-                f"{text}. On a card of {card} GiB, {rest} would be held by others and the driver."
+                f"{text}; on a card of {card} GiB, {rest} would be held by others and the driver."
             )
     return f"{text}."
 
@@ -174,10 +178,11 @@ def outside(verdict: OomVerdict) -> str:
 def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
     """Yield the least that the program could have done without."""
     for least in verdict.removals[:1]:
-        which = " and ".join(map(short_site, least.sites))
+        *others, last = map(short_site, least.sites)
+        which = f"{', '.join(others)} and {last}" if others else last
         yield Suggestion(
-            f"Let {which} hold less: {size_text(least.bytes)} were live from there. Without them,"
-            " and with all else in its place, the request would have been served.",
+            f"Hold less from {which}: {size_text(least.bytes)} made there were live. Without that"
+            " memory, all else unchanged, the request would have been served.",
             frees=least.bytes,
         )
 
@@ -187,8 +192,8 @@ def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
     if verdict.cause == "giant":
         served = max(verdict.hole, verdict.device_free + verdict.returnable)
         yield Suggestion(
-            "Ask for less at a time, in several requests or with smaller tensors: up to"
-            f" {size_text(served)} could have been served then."
+            "Ask for less at a time, in several requests or with smaller tensors: a request of up"
+            f" to {size_text(served)} could have been served at that moment."
         )
     if verdict.cause == "limit":
         yield Suggestion(
@@ -199,8 +204,8 @@ def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
         )
     if verdict.foreign:
         yield Suggestion(
-            "Find what else uses the device: nvidia-smi lists its processes. What it had taken is"
-            " known because PyTorch had that much more reserved or free earlier.",
+            "Find out what else uses the device: nvidia-smi lists its processes. PyTorch had that"
+            " much more reserved or free earlier in the recording.",
             "nvidia-smi",
             verdict.foreign,
         )

@@ -29,15 +29,16 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
         device: the device's figures.
     """
     peak = device.peak
-    size, live = format_bytes(peak.allocated), format_count(peak.live)
+    size = format_bytes(peak.allocated)
+    live = f"{format_count(peak.live)} {'allocation was' if peak.live == 1 else 'allocations were'}"
     view = View(step=peak.step, curve="allocated")
     if not device.recorded:
         return Finding(
             "peak",
             "note",
             f"{size} allocated when the snapshot was written",
-            f"{live} allocations were live. There is no history, so neither the peak before is"
-            " known, nor whether a request for memory failed.",
+            f"{live} live. No history was recorded, so it is not known how high the peak was, nor"
+            " whether a request for memory failed.",
             evidence=_figures(peak, peak.allocated_width),
             tables=(
                 sites_table(tables, device, peak.step, "Held by call site"),
@@ -53,9 +54,9 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
         "peak",
         "note",
         f"{size} allocated at the peak, {where}",
-        f"{live} allocations were live then, with more bytes than at any other step. No request for"
-        " memory failed on this device in this recording. The tables show how far the peak would"
-        " fall without each part: less than it held where another moment would then be the peak.",
+        f"{live} live then. No request for memory failed on this device in this recording. The"
+        " tables show how far the peak would fall without each part. That is less than the part"
+        " held where another moment would then be the peak.",
         evidence=_figures(peak, device.peaks["allocated"].width),
         tables=(
             _what_if(by_site, "call site"),
@@ -72,14 +73,14 @@ def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
     figures = [
         Figure("allocated", peak.allocated, meaning="in use by the program", most=most),
         Figure("requested", peak.requested, meaning="what the program asked for"),
-        Figure("slack", peak.slack, meaning="the part of blocks that nobody asked for"),
+        Figure("slack", peak.slack, meaning="what blocks hold beyond what was asked for"),
     ]
     if peak.reserved is not None:
-        figures.append(
-            Figure("reserved", peak.reserved, meaning="got from the driver by PyTorch's allocator")
-        )
+        figures.append(Figure("reserved", peak.reserved, meaning="got from the driver by PyTorch"))
     if peak.inactive is not None:
-        figures.append(Figure("inactive", peak.inactive, meaning="reserved by PyTorch, and free"))
+        figures.append(
+            Figure("inactive", peak.inactive, meaning="reserved, and free for later requests")
+        )
     return tuple(figures)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from markupsafe import escape
 
 from snapreport.model.diagnosis import (
     CODES,
@@ -56,9 +57,11 @@ def test_a_value_is_written_in_its_unit(value: object, unit: str, text: str) -> 
 def test_a_range_names_both_ends_and_an_exact_figure_one() -> None:
     assert figure_text(Figure("", MIB, most=2 * MIB)) == "1.00 MiB to 2.00 MiB"
     assert figure_text(Figure("", MIB, most=MIB)) == "1.00 MiB"
+    assert figure_text(Figure("", 1024 * MIB, most=1024 * MIB + 9)) == "1.00 GiB (up to 9 B more)"
     assert frees_text(MIB, 2 * MIB) == "frees 1.00 MiB to 2.00 MiB"
     assert frees_text(None, MIB) == "frees up to 1.00 MiB"
     assert frees_text(None, None) == ""
+    assert frees_text(0, None) == "frees no memory"
 
 
 def test_an_id_depends_on_code_and_subject_alone() -> None:
@@ -140,7 +143,7 @@ def test_ordinary_words_and_names_of_code_are_none_of_ours(text: str) -> None:
     ],
 )
 def test_our_words_are_explained(text: str, term: str) -> None:
-    assert f'<span role="tooltip">{GLOSSARY[term]}' in Definitions().mark(text)
+    assert f'<span role="tooltip">{escape(GLOSSARY[term])}' in Definitions().mark(text)
 
 
 def test_two_forms_of_a_word_are_explained_once() -> None:

@@ -50,7 +50,7 @@ def test_a_request_that_fails_for_a_known_reason_gets_that_verdict(cause: str) -
     (finding,) = findings_of(made)
     assert (finding.code, finding.severity) == ("oom", "critical")
     assert finding.title.startswith("Out of memory: ")
-    assert "request (train.py:7) asked for it." in finding.explanation
+    assert "The request came from request (train.py:7)." in finding.explanation
     assert finding.view is not None
     assert (finding.view.step, finding.view.event) == (found.step, True)
     assert all(each.frees or each.most or cause == "giant" for each in finding.suggestions)
