@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { overlap, placeLabels, type Rect } from "./labels"
+import { overlap, placeLabels, placeOnLine, type Rect } from "./labels"
 import { random } from "./testing"
 
 const AREA: Rect = { left: 60, top: 20, width: 300, height: 200 }
@@ -35,4 +35,17 @@ test("labels never overlap one another or leave the plot, however close their po
 
 test("a label wider than the plot is left out", () => {
   assert.deepEqual(placeLabels([{ x: 200, y: 120, width: 400, height: 16 }], AREA, 8), [null])
+})
+
+test("a line's text stands above it at the left, else below, at the right, or shorter, and never over another", () => {
+  const on = (y: number, taken: Rect[]) => {
+    const place = placeOnLine([200, 60], y, 16, AREA, taken)
+    return place && [place.text, place.rect.left, place.rect.top]
+  }
+  assert.deepEqual(on(100, []), [0, 60, 83])
+  assert.deepEqual(on(30, []), [0, 60, 32]) // no room above
+  assert.deepEqual(on(100, [{ left: 70, top: 85, width: 20, height: 10 }]), [0, 160, 83])
+  assert.deepEqual(on(100, [{ left: 70, top: 0, width: 100, height: 300 }]), [1, 300, 83])
+  assert.deepEqual(on(100, [{ left: 60, top: 90, width: 300, height: 20 }]), [0, 60, 67]) // further off
+  assert.deepEqual(on(100, [{ left: 60, top: 0, width: 300, height: 300 }]), null)
 })

@@ -17,6 +17,8 @@ export interface Wanted {
 
 /** How many rows up and down from its point a label may move. */
 const MOST_ROWS = 6
+/** And how many a line's text may stand off. */
+const LINE_ROWS = 2
 
 /** A place for each label, or null where there is none left; earlier labels choose first.
  *
@@ -30,6 +32,22 @@ export function placeLabels(wanted: Wanted[], area: Rect, gap: number): (Rect | 
     taken.push(place)
     return place
   })
+}
+
+/** A place by a level line for one of some texts, the widest first: above the line or below it, at its left end or its
+ * right; further off only where no text has room there. Null where there is none. */
+export function placeOnLine(widths: number[], y: number, height: number, area: Rect, taken: Rect[]): { text: number; rect: Rect } | null {
+  for (let row = 0; row < LINE_ROWS; row++) {
+    for (const [text, width] of widths.entries()) {
+      for (const top of [y - 1 - (row + 1) * height, y + 2 + row * height]) {
+        for (const left of [area.left, area.left + area.width - width]) {
+          const rect = { left, top, width, height }
+          if (inside(rect, area) && !taken.some((other) => overlap(rect, other))) return { text, rect }
+        }
+      }
+    }
+  }
+  return null
 }
 
 /** Above the point, then beside it, then below, then further away. */

@@ -2,7 +2,7 @@
 
 import { formatBytes } from "../lib/format"
 import type { History } from "../lib/history"
-import { placeLabels, type Rect } from "../lib/labels"
+import { placeLabels, placeOnLine, type Rect } from "../lib/labels"
 import type { Theme } from "../lib/theme"
 import type { Geometry } from "./geometry"
 import type { Pen } from "./pen"
@@ -25,8 +25,18 @@ export type OomHit = Rect & { oom: number }
 const MOST_LABELS = 8
 const HIT_PX = 8
 
-/** Draws a line, a dot, and a label where there is room for one; tells where failed requests can be pointed at. */
-export function drawPoints(pen: Pen, scene: Scene, history: History): OomHit[] {
+/** The most that could have been reserved, and its y. */
+export interface Limit {
+  y: number
+  colour: string
+  /** What to say of it, the longest first. */
+  texts: string[]
+}
+
+/** Draws a line, a dot, and a label where there is room for one; tells where failed requests can be pointed at.
+ *
+ * The limit's label takes what room the others leave. */
+export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
   const { g, state: { curve, pinnedOom }, theme } = scene
   const at = (step: number, bytes: number) => place(scene, step, bytes)
   const points: Point[] = history.ooms.map((oom, k) => {
@@ -44,7 +54,7 @@ export function drawPoints(pen: Pen, scene: Scene, history: History): OomHit[] {
   // The peak's smaller dot is drawn last: where the two meet, both are seen.
   for (const point of seen) dot(pen, point, theme, point.oom < 0 ? 3.5 : point.oom === pinnedOom ? 8 : 6)
   // The peak chooses its label's place first, then the failed requests in order.
-  const labelled = labels(pen, g, [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)], theme)
+  const labelled = labels(pen, g, [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)], limit, theme)
   return [...labelled, ...seen.filter((point) => point.oom >= 0).map(({ x, y, oom }) =>
     ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom }))]
 }
@@ -80,15 +90,16 @@ function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): 
   pen.stroke()
 }
 
-/** The most that could have been reserved when the last failed request in sight was made; without one, all memory of the device. */
-export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): void {
+/** Draws the most that could have been reserved when the last failed request in sight was made; without one, all memory of
+ * the device. Null out of sight. */
+export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): Limit | null {
   const [first, end] = scale.stepsIn(w.x0, w.x1)
   const oom = history.ooms.filter(({ step }) => step >= first && step < end).at(-1)
   const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
   const bytes = free ?? history.device.summary.capacity
-  if (bytes === null) return
+  if (bytes === null) return null
   const y = g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0))
-  if (y < g.top || y > g.top + g.plotHeight) return
+  if (y < g.top || y > g.top + g.plotHeight) return null
   const colour = free === null ? theme.reserved : theme.danger
   pen.strokeStyle = colour
   pen.lineWidth = 1
@@ -100,22 +111,30 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   pen.stroke()
   pen.setLineDash([])
   pen.globalAlpha = 1
-  pen.textAlign = "left"
-  pen.textBaseline = y - g.font * 1.6 < g.top ? "top" : "bottom"
-  pen.fillStyle = colour
-  pen.fillText(`${formatBytes(bytes)}: ${free === null ? "all memory of the device" : "reserved and free when a request failed"}`, g.left + g.font * 0.5, y + (pen.textBaseline === "top" ? 3 : -2))
+  const size = formatBytes(bytes)
+  const texts = free === null
+    ? [`${size}: all memory of the device`, size]
+    : [`${size}: all that PyTorch could have had when a request failed`, `${size}: all that PyTorch could have had`, `at most ${size}`]
+  return { y, colour, texts }
 }
 
-function labels(pen: Pen, g: Geometry, points: Point[], theme: Theme): OomHit[] {
+function labels(pen: Pen, g: Geometry, points: Point[], limit: Limit | null, theme: Theme): OomHit[] {
   const pad = g.font * 0.45
   const height = g.font * 1.5
   const area = { left: g.left, top: g.top + 2, width: g.plotWidth, height: g.plotHeight - 4 }
   const wanted = points.map((point) => ({ x: point.x, y: point.y, width: pen.measureText(point.label).width + 2 * pad, height }))
   const hits: OomHit[] = []
+  // The points themselves are kept free, too.
+  const taken: Rect[] = points.map(({ x, y }) => ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX }))
   placeLabels(wanted, area, g.font * 0.8).forEach((rect, k) => {
     if (!rect) return
+    taken.push(rect)
     tag(pen, rect, points[k].label, pad, theme.surface, points[k].colour, 0.92)
     if (points[k].oom >= 0) hits.push({ ...rect, oom: points[k].oom })
   })
+  if (limit) {
+    const found = placeOnLine(limit.texts.map((text) => pen.measureText(text).width + 2 * pad), limit.y, height, area, taken)
+    if (found) tag(pen, found.rect, limit.texts[found.text], pad, theme.surface, limit.colour, 0.8)
+  }
   return hits
 }
