@@ -38,6 +38,8 @@ class PartCard:
 
     kind: str
     title: str
+    name: Markup
+    """The title, with what its words mean."""
     percent: float
     start: float
     """Where it begins in the bar, in percent."""
@@ -72,11 +74,14 @@ def lay_out_trust(trust: Trust) -> TrustCard:
     """Lay out a device's trust for the page."""
     define = Definitions()
     moments = [("at the peak", trust.facts.at_peak), ("at the end", trust.facts.at_end)]
+    # In the order of the page: a word is explained where it comes up first.
     return TrustCard(
         verdict=trust.verdict.replace(" ", "-"),
         sentence=define.mark(trust.sentence),
+        bars=tuple(
+            _bar(moment, parts, define) for moment, parts in moments if parts and parts.reserved
+        ),
         checks=tuple(_check(each, define) for each in trust.checks),
-        bars=tuple(_bar(moment, parts) for moment, parts in moments if parts and parts.reserved),
         fixes=tuple(
             SuggestionCard(define.mark(each.text), each.change, frees_text(each.frees, each.most))
             for each in trust.fixes
@@ -96,14 +101,15 @@ def _check(check: Check, define: Definitions) -> CheckCard:
     )
 
 
-def _bar(moment: str, parts: ReservedParts) -> BarCard:
+def _bar(moment: str, parts: ReservedParts, define: Definitions) -> BarCard:
     cards, start = [], 0.0
     for (name, title), (size, share) in zip(PARTS, part_rows(parts), strict=True):
         count = getattr(parts, name)
         percent = 100 * max(count, 0) / parts.reserved
         exact = f"{format_count(count)} bytes"
         kind = _KINDS.get(name, name)
-        cards.append(PartCard(kind, title, percent, start, size, exact, share))
+        marked = define.mark(title)
+        cards.append(PartCard(kind, title, marked, percent, start, size, exact, share))
         start += percent
     off = parts.difference
     return BarCard(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from playwright.sync_api import expect
 
+import snapreport
 from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 
+OOM = Path(__file__).parents[2] / "sample_snapshots" / "out_of_memory.pickle.gz"
 HOSTILE = "<img src=x onerror=alert(1)> & {{ 7*7 }}"
 LEAK = Finding(
     "leak",
@@ -75,3 +80,21 @@ def test_without_scripts_findings_are_complete_but_for_their_links(open_page: Op
     page = open_page(findings(spec(LEAK)), java_script_enabled=False, ready=False).page
     expect(page.get_by_text("Do not keep the loss.")).to_be_visible()
     expect(page.get_by_text("Show it in the report")).not_to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_what_a_word_means_is_shown_on_the_screen(open_page: Opener, width: int) -> None:
+    page = open_page(snapreport.load(OOM).findings()).page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.get_by_role("tab", name="Recording").click()
+    for details in page.locator(".findings details").all():
+        details.evaluate("each => each.open = true")
+    terms = page.locator(".findings .term, .recording-panel .term").all()
+    assert len(terms) > 20
+    for term in terms:
+        term.focus()
+        left, right = term.locator("[role=tooltip]").evaluate(
+            "each => { const r = each.getBoundingClientRect(); return [r.left, r.right] }"
+        )
+        assert right > left >= 0, term.text_content()
+        assert right <= width, term.text_content()
