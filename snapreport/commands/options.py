@@ -47,19 +47,21 @@ full_option = click.option("--full", is_flag=True, help="Every row, and texts as
 def _check_names(
     _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    for name in names:
+    # As `check` has them: one at a time, or several with commas.
+    single = tuple(name.strip() for each in names for name in each.split(",") if name.strip())
+    for name in single:
         if not names_a_finding(name):
             known = ", ".join((*TOPICS, *CODES))
             raise click.BadParameter(f"{name!r} names no finding; known are {known}.")
-    return names
+    return single
 
 
 ignore_option = click.option(
     "--ignore",
     multiple=True,
-    metavar="ID",
+    metavar="NAME,...",
     callback=_check_names,
-    help="Leave out a finding: an id such as leak/1a2b3c, a code or a topic; may be repeated.",
+    help="Leave out findings: ids such as leak/1a2b3c, codes or topics; may be repeated.",
 )
 
 rules_option = click.option(

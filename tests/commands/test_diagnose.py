@@ -55,6 +55,12 @@ def test_a_finding_is_silenced_by_code_or_topic_and_that_is_said(
     assert "started-late" in text.rpartition("Silenced:")[2]
 
 
+def test_several_findings_are_silenced_with_commas_as_in_check(run: Run, failed: Path) -> None:
+    text = run("diagnose", failed, "--ignore", "started-late, oom").stdout
+    assert "Silenced: oom, started-late" in text
+    assert "CRITICAL" not in text
+
+
 def test_a_name_that_no_finding_has_is_wrong_usage(run: Run, failed: Path) -> None:
     result = run("diagnose", failed, "--ignore", "leek")
     assert result.exit_code == 2
