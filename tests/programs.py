@@ -128,6 +128,18 @@ def keeps_last(count: int, size: int) -> Each:
     return each
 
 
+def collects(count: int, size: int) -> Each:
+    """Keep something of so many iterations, then drop all of it at once."""
+
+    def each(program: Program, number: int) -> None:
+        program.keep(size, line=60)
+        if number % count == count - 1:
+            program.drop(*program.kept)
+            program.kept.clear()
+
+    return each
+
+
 def clears_most(every: int, size: int) -> Each:
     """Keep something in every iteration; now and then drop all of it but one."""
 

@@ -167,7 +167,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
             kind = "buffer"
         elif not _survives(live, added):
             kind = "freed-later"
-        elif _is_replaced(live, added, gone, since, growing):
+        elif _is_replaced(live, added, gone, since, growing) or _grew_before(live, added, since):
             return None
     rates: tuple[float, float, float]
     rates = (_rate(held[since:]), _rate(requested[since:]), more / n)
@@ -232,11 +232,27 @@ def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
         made: int64, shape (n_turns,): bytes that are kept, by the turn that made them.
         since: the turn from which on it seems to grow.
     """
-    older = (live.enter > 1) & (live.enter <= since)
-    dropped = older & (live.leave > since) & (live.leave < len(live.bounds))
-    dropped &= live.leave - live.enter > _SOON
+    dropped = _lasted(live, since) & (live.leave > since)
     size = live.device.history.allocations.block_size[live.rows[dropped]]
     return int(size.sum()) > _UNDONE * int(made[since:].sum())
+
+
+def _grew_before(live: _Live, added: NDArray[np.int64], since: int) -> bool:
+    """Whether a site grew from turn to turn once before, and what it had made was dropped then.
+
+    So does what is collected over some turns and then used, such as an agent's experience.
+    """
+    size = live.device.history.allocations.block_size
+    dropped = _lasted(live, since)
+    if len(np.unique(live.enter[dropped])) < FEWEST_EVEN:
+        return False
+    return int(size[live.rows[dropped]].sum()) >= _REPLACES * int(size[added].sum())
+
+
+def _lasted(live: _Live, since: int) -> NDArray[np.bool_]:
+    """Say which were made after the first turn and before another, and kept for some but freed."""
+    freed = (live.enter > 1) & (live.enter <= since) & (live.leave < len(live.bounds))
+    return freed & (live.leave - live.enter > _SOON)
 
 
 def _survives(live: _Live, added: NDArray[np.int64]) -> bool:

@@ -16,6 +16,7 @@ from tests.programs import (
     Program,
     caches,
     clears_most,
+    collects,
     figures,
     found,
     holds_over,
@@ -229,3 +230,12 @@ def test_more_of_the_same_size_are_no_buffers_that_grow() -> None:
     plan = Plan(iterations=40, each=clears_most(5, 2 * MIB))
     leak = of_code(Program(plan).run().analysed(), "leak")
     assert figures(leak)["requested per iteration"] == 2 * MIB // 5
+
+
+@pytest.mark.parametrize("iterations", [19, 27, 36])
+@pytest.mark.parametrize("stages", [True, False])
+def test_what_was_dropped_once_before_is_collected_and_no_leak(
+    iterations: int, stages: bool
+) -> None:
+    plan = Plan(iterations=iterations, stages=stages, each=collects(10, 2 * MIB))
+    assert "leak" not in codes(plan)
