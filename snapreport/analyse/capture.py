@@ -59,9 +59,16 @@ _FREED = 0.5
 _STEPS = 10
 
 
-def recorded(history: DeviceHistory) -> bool:
-    """Say whether there is a history: ``enabled="state"`` leaves a ring of one event."""
-    return history.events > 1
+def recorded(history: DeviceHistory, tables: History) -> bool:
+    """Say whether there is a history: ``enabled="state"`` leaves a ring of one event.
+
+    What snapreport recorded from its begin on is one, however short: it keeps two events or more.
+    """
+    if history.events > 1:
+        return True
+    note = tables.recorder
+    # A recording on CUDA that it joined may be of any kind.
+    return note is not None and not (note.joined and note.recorder == "cuda")
 
 
 def history_faults(
@@ -76,12 +83,12 @@ def history_faults(
             "The file holds no memory of this device.",
         )
         return
-    if recorded(history):
+    if recorded(history, tables):
         return
     live = live_at(history, history.events - 1, "allocated")  # the one event may be a free
     held, count = int(history.allocations.block_size[live].sum()), int(live.sum())
     stacks = int((reason[live] == HAS_FRAMES).sum())
-    others = any(recorded(other) for other in tables.devices)
+    others = any(recorded(other, tables) for other in tables.devices)
     if others:
         title = f"{'1 event' if history.events else '0 events'} here while other devices have many"
         text = (
@@ -132,7 +139,7 @@ def baseline_faults(
     history: DeviceHistory, curves: Curves, peak: CurvePeak, reason: NDArray[np.int8], loss: Loss
 ) -> Iterator[Finding]:
     """Yield what there is to say of memory from before the first event."""
-    if not recorded(history):
+    if history.events < 2:
         return
     rows = history.allocations
     start, most = int(curves.allocated[0]), peak.bytes
@@ -186,7 +193,7 @@ def baseline_faults(
 
 def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
     """Yield what there is to say of events that were lost, or may have been."""
-    if not recorded(history) or loss.state not in GONE:
+    if history.events < 2 or loss.state not in GONE:
         return
     explained = (
         "Recording was stopped and started again, or newer events took their place in the ring. "
@@ -297,7 +304,7 @@ def end_faults(
             view=View(step=history.events - 1),
             bytes=end,
         )
-    if ooms and recorded(history):
+    if ooms and history.events > 1:
         yield from _late(history, curves, ooms[-1])
 
 
@@ -306,7 +313,7 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
 
     A failed request ends a program, on any of its devices: what comes before it may well grow.
     """
-    if not recorded(history) or any("oom" in each.other.action for each in tables.devices):
+    if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
     step, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())
     if step < history.events * (1 - _LAST) - 1 or curves.allocated[-1] < _GROWN * peak:

@@ -80,7 +80,7 @@ def _find_device(
     times = step_times(history)
     peaks = find_peaks(history, curves, times)
     # Without a history the lone event, if any, leads to the only state that is known.
-    step = peaks["allocated"].step if recorded(history) else history.events - 1
+    step = peaks["allocated"].step if recorded(history, tables) else history.events - 1
     lives = lives_of(history)
     start = find_amounts(history, lives, curves, times, START)
     peak = find_amounts(history, lives, curves, times, step)
@@ -94,7 +94,7 @@ def _find_device(
     category, categories = classify(tables, history, rules)
     return DeviceFindings(
         history=history,
-        recorded=recorded(history),
+        recorded=recorded(history, tables),
         first_time_us=int(known[0]) if len(known) else None,
         last_time_us=int(known[-1]) if len(known) else None,
         start=start,
@@ -121,7 +121,7 @@ def _find_device(
         inferred_blocks=int(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),
-        answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history)),
+        answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
         find_iterations=partial(find_iterations, tables, history, curves.allocated),

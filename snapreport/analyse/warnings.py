@@ -11,7 +11,6 @@ from snapreport.analyse.capture import (
     baseline_faults,
     end_faults,
     history_faults,
-    recorded,
     ring_faults,
     stack_faults,
 )
@@ -168,7 +167,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             view=_RECORDING,
         )
     times = np.concatenate([history.allocations.alloc_time_us, history.other.time_us])
-    if recorded(history) and history.device.kind == "cuda" and (times == NO_TIME).all():
+    if history.events > 1 and history.device.kind == "cuda" and (times == NO_TIME).all():
         yield Finding(
             "no-times",
             "note",

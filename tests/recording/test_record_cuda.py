@@ -259,3 +259,26 @@ def _exit_as_a_worker() -> None:
 def test_an_argument_that_cannot_be_is_refused(arguments: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="|".join(arguments)):
         snapreport.record(tmp_path, **arguments)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_recording_of_few_events_or_none_is_a_history(
+    gpu: FakeGpu, tmp_path: Path, count: int
+) -> None:
+    with snapreport.record(tmp_path, formats=["pickle"]) as recording:
+        for _ in range(count):
+            gpu.alloc(MIB)
+    verdict = snapreport.check(recording.files["pickle"], max_peak=2 * MIB)
+    assert verdict.passed, verdict.failures
+    (device,) = snapreport.load(recording.files["pickle"]).findings().devices
+    assert "no-history" not in [each.code for each in device.warnings]
+
+
+def test_one_event_of_a_recording_that_was_joined_may_be_all_that_was_kept(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    gpu.simulator.start_recording("state", "all", 100)
+    with snapreport.record(tmp_path, formats=["pickle"]) as recording:
+        gpu.alloc(MIB)
+    (check,) = snapreport.check(recording.files["pickle"], max_peak=2 * MIB).checks
+    assert check.outcome == "unknown"
