@@ -37,6 +37,8 @@ DOORS = {
     "exporting": {"ground", "model", "device", "api", "read", "bundle", "exporters"},
     # And for the running program: apart from api, as it alone may come to import torch.
     "recording": {"ground", "model", "api", "recorders", "read", "analyse"},
+    # What others' programs load: it uses what everyone may, and only when it is called.
+    "integrations": {"root", "ground", "model"},
     "commands": {"root", "ground", "model", "device", "api", "gate", "reporters"},
     "root": {
         "ground",
@@ -47,12 +49,16 @@ DOORS = {
         "exporting",
         "gate",
         "recording",
+        "integrations",
     },
     "main": {"commands"},
 }
 
 # design.md names what we use instead.
 BANNED = {"argparse", "json", "sqlite3"}
+
+# What loads us; to be imported where it is there already.
+HOSTS = {"IPython", "lightning", "pytest", "pytorch_lightning", "transformers"}
 
 MOST_LINES = 450
 
@@ -105,6 +111,8 @@ def test_libraries_are_those_of_the_design(path: Path) -> None:
     assert names & BANNED == set()
     if "torch" in names:
         assert room_of(dotted_name(path)) == "recorders"
+    if names & HOSTS:
+        assert room_of(dotted_name(path)) == "integrations"
 
 
 @pytest.mark.parametrize("path", MODULES + OTHERS, ids=dotted_name)

@@ -1,0 +1,1 @@
+"""Hooks into what runs people's training and tests; each is imported only where it is used."""

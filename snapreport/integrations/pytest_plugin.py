@@ -1,0 +1,57 @@
+"""The pytest plugin: a marker and a fixture that hold tests to a memory budget.
+
+pytest loads it in every project where snapreport is installed. So it imports nothing heavy, and
+puts itself around tests only where one of them has the marker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from snapreport.integrations.pytest_budget import GpuMemory
+
+MARKER = "gpu_memory"
+_MARKER_HELP = (
+    f"{MARKER}(max_peak=..., ...): record the memory of the test, and fail it where that is over"
+    " the budget; the names are those of snapreport.check()"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--gpu-memory``."""
+    parser.getgroup("snapreport").addoption(
+        "--gpu-memory",
+        metavar="FOLDER",
+        dest="gpu_memory",
+        default=None,
+        help="keep the snapshots and reports of tests whose memory is recorded in FOLDER, also of"
+        " those that pass",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, for ``--strict-markers`` and ``--markers``."""
+    config.addinivalue_line("markers", _MARKER_HELP)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Be around tests from here on, if one of them has the marker."""
+    plugins = session.config.pluginmanager
+    name = "snapreport-budget"
+    if not plugins.has_plugin(name) and any(
+        item.get_closest_marker(MARKER) is not None for item in session.items
+    ):
+        from snapreport.integrations.pytest_budget import MarkedTests
+
+        plugins.register(MarkedTests(), name)
+
+
+@pytest.fixture
+def gpu_memory(request: pytest.FixtureRequest) -> GpuMemory:
+    """Hold parts of a test to budgets; each is a ``with`` block on what this returns, called."""
+    from snapreport.integrations.pytest_budget import GpuMemory
+
+    return GpuMemory(request.node)

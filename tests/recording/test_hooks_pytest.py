@@ -1,0 +1,244 @@
+"""The pytest plugin, in projects of its own that pytest runs in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+PLUGIN = "snapreport.integrations.pytest_plugin"
+
+
+@pytest.fixture
+def torch_here() -> None:
+    pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+
+
+def run(
+    folder: Path, tests: str, *options: str, path: tuple[Path, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest over a file of tests, with the plugin and no other that is not pytest's."""
+    (folder / "test_it.py").write_text(tests)
+    places = os.pathsep.join(map(str, (*path, REPOSITORY)))
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", PLUGIN, "--strict-markers", "-Werror",
+         f"--basetemp={folder / 'temporary'}", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        env=os.environ
+        | {
+            "PYTHONPATH": places,
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )  # fmt: skip
+
+
+def outcomes(result: subprocess.CompletedProcess[str]) -> str:
+    """The last line: how many passed, failed and so on."""
+    lines = result.stdout.rstrip().splitlines()
+    return lines[-1].strip("= ") if lines else result.stderr
+
+
+def pages(folder: Path) -> list[str]:
+    return sorted(str(page.relative_to(folder)) for page in folder.rglob("report*.html"))
+
+
+def test_loading_the_plugin_imports_neither_torch_nor_numpy_nor_the_package(
+    tmp_path: Path,
+) -> None:
+    result = run(
+        tmp_path,
+        """
+import sys
+
+def test_it():
+    ours = sorted(name for name in sys.modules if name.startswith("snapreport."))
+    assert ours == [
+        "snapreport.integrations", "snapreport.integrations.pytest_plugin", "snapreport.version"
+    ]
+    assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)
+
+def test_no_hook_is_around_tests_that_did_not_ask(request):
+    assert not request.config.pluginmanager.has_plugin("snapreport-budget")
+""",
+    )
+    assert outcomes(result).startswith("2 passed"), result.stdout + result.stderr
+    assert not (tmp_path / "temporary" / "gpu_memory").exists()
+
+
+@pytest.mark.usefixtures("torch_here")
+def test_a_marked_test_over_its_budget_fails_with_who_held_it_and_a_report(
+    tmp_path: Path,
+) -> None:
+    result = run(
+        tmp_path,
+        """
+import pytest
+import torch
+
+@pytest.mark.gpu_memory(max_peak="8MB")
+def test_large():
+    kept = torch.ones(3_000_000)
+
+@pytest.mark.gpu_memory(max_peak="12MB")
+def test_just_within():
+    kept = torch.ones(3_000_000)
+""",
+    )
+    assert "1 failed, 1 passed" in outcomes(result), result.stdout + result.stderr
+    assert "gpu_memory: test_large is over its budget." in result.stdout
+    assert "test_it.py:7" in result.stdout
+    assert "11.44 MiB" in result.stdout
+    assert pages(tmp_path) == ["temporary/gpu_memory/test_it.py_test_large/report.html"]
+    assert "Captured gpu_memory call" in result.stdout
+
+
+@pytest.mark.usefixtures("torch_here")
+def test_the_fixture_measures_a_part_of_a_test(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import torch
+
+def test_part(gpu_memory):
+    before = torch.ones(5_000_000)
+    with gpu_memory(max_peak="5MB") as measured:
+        inside = torch.ones(1_000_000)
+    assert measured.peak == 4_000_000
+    assert measured.snapshot.device().name == "cpu:0"
+    assert set(measured.files) == {"pickle"}
+
+def test_without_a_budget_nothing_fails(gpu_memory):
+    with gpu_memory() as measured:
+        inside = torch.ones(1_000_000)
+    assert measured.peak == 4_000_000
+
+def test_over(gpu_memory):
+    with gpu_memory(max_peak=1000):
+        inside = torch.ones(1_000_000)
+    assert False, "not reached"
+""",
+    )
+    assert "1 failed, 2 passed" in outcomes(result), result.stdout + result.stderr
+    assert "test_over is over its budget" in result.stdout
+    assert "not reached" not in result.stdout.partition("short test summary")[2]
+
+
+@pytest.mark.usefixtures("torch_here")
+def test_the_outcome_of_a_test_stays_its_own(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import unittest
+import pytest
+import torch
+
+pytestmark = pytest.mark.gpu_memory(max_peak="1MB")
+
+def test_fails_by_itself():
+    kept = torch.ones(1_000_000)
+    raise ValueError("mine")
+
+def test_skipped():
+    kept = torch.ones(1_000_000)
+    pytest.skip("no")
+
+@pytest.mark.xfail(strict=True)
+def test_expected_to_be_over():
+    kept = torch.ones(1_000_000)
+
+@pytest.mark.gpu_memory(max_peak="5MB")
+def test_its_own_marker_wins():
+    kept = torch.ones(1_000_000)
+
+class Old(unittest.TestCase):
+    def test_of_unittest(self):
+        kept = torch.ones(1_000_000)
+""",
+    )
+    assert "2 failed, 1 passed, 1 skipped, 1 xfailed" in outcomes(result), result.stdout
+    assert "ValueError: mine" in result.stdout
+    assert "test_of_unittest is over its budget" in result.stdout
+    assert [page for page in pages(tmp_path) if "by_itself" in page]
+
+
+@pytest.mark.usefixtures("torch_here")
+def test_the_folder_on_the_command_line_keeps_what_passes_too(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import pytest
+import torch
+
+@pytest.mark.parametrize("width", [10, 20])
+@pytest.mark.gpu_memory(max_peak="5MB")
+def test_it(width):
+    kept = torch.ones(width)
+""",
+        "--gpu-memory=kept",
+    )
+    assert outcomes(result).startswith("2 passed"), result.stdout + result.stderr
+    assert pages(tmp_path) == [
+        "kept/test_it.py_test_it_10/report.html",
+        "kept/test_it.py_test_it_20/report.html",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("max_peak='2 parsecs'", "'2 parsecs' is no size"),
+        ("most='2GiB'", "there is no 'most'; there are max_peak"),
+        ("'2GiB'", "gpu_memory: it takes a budget by name, such as max_peak='2GiB'"),
+    ],
+)
+def test_a_budget_that_is_none_fails_the_test_before_it_runs(
+    tmp_path: Path, marker: str, said: str
+) -> None:
+    result = run(
+        tmp_path,
+        f"""
+import pytest
+
+@pytest.mark.gpu_memory({marker})
+def test_it():
+    print("it ran")
+""",
+    )
+    assert outcomes(result).startswith("1 failed"), result.stdout + result.stderr
+    assert said in result.stdout
+    assert "it ran" not in result.stdout
+
+
+def test_without_torch_a_marked_test_fails_and_says_what_to_install(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "torch.py").write_text("raise ImportError('not here')\n")
+    result = run(
+        tmp_path,
+        """
+import pytest
+
+@pytest.mark.gpu_memory(max_peak="2GiB")
+def test_it():
+    pass
+""",
+        path=(hidden,),
+    )
+    assert outcomes(result).startswith("1 failed"), result.stdout + result.stderr
+    assert "gpu_memory: PyTorch cannot be imported: not here" in result.stdout
+
+
+def test_the_entry_point_names_the_plugin() -> None:
+    text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'[project.entry-points.pytest11]\nsnapreport = "{PLUGIN}"\n' in text
