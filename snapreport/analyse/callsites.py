@@ -72,10 +72,12 @@ def is_native_file(filename: str) -> bool:
 
 
 def _classify_file(filename: str) -> int:
-    # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open.
     if is_native_file(filename):
         return NATIVE
-    return LIBRARY if filename.startswith("<") or _LIBRARY_FILE.search(filename) else OUTSIDE
+    # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open; cells of
+    # IPython in a terminal are, where it was typed.
+    generated = filename.startswith("<") and not filename.startswith("<ipython-input-")
+    return LIBRARY if generated or _LIBRARY_FILE.search(filename) else OUTSIDE
 
 
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:

@@ -49,6 +49,11 @@ def test_a_model_library_is_a_site_as_the_users_code_is() -> None:
     assert site_of(UNWIND, block, frame("main", "train.py")) == "forward"
 
 
+def test_a_cell_of_ipython_is_a_site_as_a_file_is() -> None:
+    cell = frame("<module>", "<ipython-input-1-8a01efcc9603>", 2)
+    assert site_of(UNWIND, cell, frame("run_code", f"{SITE}/IPython/core/x.py")) == "<module>"
+
+
 def test_without_the_users_frames_the_innermost_of_the_library_is_the_site() -> None:
     autograd = frame("backward", f"{SITE}/torch/autograd/x.py")
     assert site_of(UNWIND, frame("at::add", "??", 0), autograd) == "backward"
