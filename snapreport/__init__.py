@@ -113,3 +113,10 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Let IPython have ``%%snapreport_memory``; ``%load_ext snapreport`` calls this."""
+    from snapreport.integrations.ipython import load
+
+    load(shell)

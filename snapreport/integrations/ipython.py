@@ -1,0 +1,121 @@
+"""The IPython magic ``%%snapreport_memory``: a cell is run, and what it held is shown below it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import FileLink, display
+from IPython.utils.process import arg_split
+
+import snapreport
+from snapreport.errors import SnapreportError
+
+if TYPE_CHECKING:
+    from snapreport import Recording
+
+FOLDER = "cell.memory"
+
+
+@magics_class
+class MemoryMagics(Magics):
+    """What ``%load_ext snapreport`` adds."""
+
+    @magic_arguments()
+    @argument("-o", "--output", metavar="FOLDER", default=FOLDER, help="for the files")
+    @argument("--title", metavar="TEXT", help="of the report; by default the cell's number")
+    @argument("--into", metavar="NAME", help="leave the Snapshot in this variable")
+    @argument("--stacks", choices=("python", "all"), help="C++ frames too, or not")
+    @argument("--max-entries", metavar="N", type=int, help="events to keep, the newest")
+    @argument("--compress", action="store_true", help="write snapshot.pickle.zst")
+    @argument("statement", nargs="...", help="of a line magic")
+    @no_var_expand
+    @line_cell_magic
+    def snapreport_memory(self, line: str, cell: str | None = None) -> Any:
+        """Record the memory of a cell or statement, show a summary, and link the report.
+
+        The value of the last line is shown as ever, and an exception goes its way; the report is
+        made all the same. Recorded again, the files get numbers: report-2.html.
+
+        Example::
+
+            %%snapreport_memory -o out
+            loss = model(batch).sum()
+            loss.backward()
+        """
+        __tracebackhide__ = True
+        wanted = parse_argstring(self.snapreport_memory, line)
+        statement = _as_written(line, wanted.statement)
+        if (cell is None) == (not statement):
+            raise UsageError("%%snapreport_memory takes a cell, %snapreport_memory a statement.")
+        arguments = {"stacks": wanted.stacks, "compress": wanted.compress}
+        if wanted.max_entries is not None:
+            arguments["max_entries"] = wanted.max_entries
+        title = wanted.title or f"In [{self._number()}]"
+        body, last = self._compile(statement if cell is None else cell)
+        with contextlib.ExitStack() as stack:
+            try:
+                recording = snapreport.record(wanted.output, title=title, **arguments)
+                stack.callback(self._show, recording, wanted.into)
+                stack.enter_context(recording)
+            except (SnapreportError, ValueError) as error:
+                raise UsageError(str(error)) from None
+            exec(body, self.shell.user_ns)  # noqa: S102  (the user's own code)
+            return None if last is None else eval(last, self.shell.user_ns)  # noqa: S307
+
+    def _compile(self, cell: str) -> tuple[Any, Any]:
+        """Return the code of a cell, and that of the expression at its end if there is one.
+
+        As IPython compiles cells: magics inside work, and frames have their source lines.
+        """
+        compiler = self.shell.compile
+        source = self.shell.transform_cell(cell)
+        name = compiler.cache(source, self._number(), raw_code=cell)
+        tree = self.shell.transform_ast(compiler.ast_parse(source, filename=name))
+        last = None
+        quiet = source.rstrip().endswith(";")
+        if tree.body and isinstance(tree.body[-1], ast.Expr) and not quiet:
+            last = compiler(ast.Expression(tree.body.pop().value), name, "eval")
+        return compiler(tree, name, "exec"), last
+
+    def _number(self) -> int:
+        """Return the cell's; ``execution_count`` is the next one's in newer IPythons."""
+        history = self.shell.history_manager
+        kept = len(history.input_hist_parsed) - 1 if history is not None else 0
+        return kept or self.shell.execution_count
+
+    def _show(self, recording: Recording, into: str | None) -> None:
+        """Show what the files say, and where the page is."""
+        files = recording.files
+        if "zip" not in files:
+            return  # it did not begin, or the log says why
+        snapshot = snapreport.load(files["zip"])
+        if into:
+            self.shell.user_ns[into] = snapshot
+        display(snapshot, FileLink(_from_here(files["html"])))
+
+
+def _as_written(line: str, words: list[str]) -> str:
+    """Return the end of a line that was split into these words, with its own blanks."""
+    starts = (found.start() for found in re.finditer(r"\S+", line))
+    return next((line[k:] for k in starts if words and arg_split(line[k:]) == words), "")
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as a notebook links it: from its folder, where that can be."""
+    try:
+        return os.path.relpath(path)
+    except ValueError:  # on another drive
+        return str(path)
+
+
+def load(shell: Any) -> None:
+    """Add the magics to a running IPython."""
+    shell.register_magics(MemoryMagics)

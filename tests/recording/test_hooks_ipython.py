@@ -1,0 +1,143 @@
+"""The magic in a real IPython, each in a process of its own: there is one shell per process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapreport
+from tests.conftest import REPOSITORY
+
+pytest.importorskip("IPython", reason="IPython is not installed")
+pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+
+BEGIN = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance(colors="NoColor")
+shell.run_cell("%load_ext snapreport").raise_error()
+assert "torch" not in sys.modules
+shell.run_cell("import torch").raise_error()
+"""
+
+
+def run(folder: Path, program: str) -> str:
+    """Run cells, and return what they print."""
+    result = subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        cwd=folder,
+        env=os.environ
+        | {
+            "PYTHONPATH": str(REPOSITORY),
+            "CUDA_VISIBLE_DEVICES": "",
+            "IPYTHONDIR": str(folder / "ipython"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_a_cell_leaves_files_shows_them_and_keeps_its_names_and_value(tmp_path: Path) -> None:
+    printed = run(
+        tmp_path,
+        """
+cell = '''%%snapreport_memory -o out
+kept = torch.ones(1_000_000)
+kept.shape'''
+result = shell.run_cell(cell, store_history=True)
+result.raise_error()
+assert tuple(result.result) == (1_000_000,)
+assert shell.user_ns["kept"].shape == (1_000_000,)
+""",
+    )
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "report.html",
+        "report.md",
+        "snap.zip",
+        "snapshot.pickle",
+    }
+    assert "<Snapshot of snapshot.pickle: cpu:0>" in printed
+    assert str(Path("out", "report.html")) in printed
+    snapshot = snapreport.load(tmp_path / "out" / "snap.zip")
+    assert snapshot.device().peak.allocated == 4_000_000
+    assert snapshot.history.recorder is not None
+    assert snapshot.history.recorder.title == "In [1]"
+
+
+def test_call_stacks_have_the_lines_of_the_cell(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+cell = '''%%snapreport_memory
+small = torch.ones(10)
+large = torch.ones(1_000_000)
+'''
+shell.run_cell(cell).raise_error()
+""",
+    )
+    snapshot = snapreport.load(tmp_path / "cell.memory" / "snap.zip")
+    top = snapshot.findings().devices[0].sites[0]
+    assert top.bytes == 4_000_000
+    assert top.line == 2
+
+
+def test_an_exception_goes_its_way_and_the_report_is_there(tmp_path: Path) -> None:
+    printed = run(
+        tmp_path,
+        """
+cell = '''%%snapreport_memory -o out
+kept = torch.ones(1_000_000)
+raise ValueError("mine")'''
+result = shell.run_cell(cell)
+assert isinstance(result.error_in_exec, ValueError)
+""",
+    )
+    assert "ValueError: mine" in printed
+    assert "ipython.py" not in printed
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "Ended by: `ValueError: mine`" in text
+
+
+def test_a_line_is_recorded_into_a_variable(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+shell.run_cell("%snapreport_memory --into seen y = torch.ones(2_000_000)").raise_error()
+assert shell.user_ns["seen"].device().peak.allocated == 8_000_000
+assert shell.user_ns["y"].shape == (2_000_000,)
+""",
+    )
+
+
+def test_a_statement_keeps_its_quotes(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+shell.run_cell('''%snapreport_memory t = {"a b": torch.ones(len('x  y'))}''').raise_error()
+assert shell.user_ns["t"]["a b"].shape == (4,)
+""",
+    )
+
+
+def test_what_cannot_be_recorded_is_said_in_a_line_and_nothing_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    run(
+        tmp_path,
+        """
+from IPython.core.error import UsageError
+result = shell.run_cell("%%snapreport_memory -o file\\nran = 1")
+assert isinstance(result.error_in_exec, UsageError), result
+assert "is a file" in str(result.error_in_exec)
+assert "ran" not in shell.user_ns
+assert isinstance(shell.run_cell("%snapreport_memory").error_in_exec, UsageError)
+""",
+    )
