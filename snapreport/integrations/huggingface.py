@@ -1,0 +1,70 @@
+"""A callback for the Trainer of Hugging Face transformers that records some of its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from snapreport.integrations.steps import STEPS, StepRecording
+
+Told = Any
+"""The arguments, state and control that a Trainer tells; they stay as they are."""
+
+
+class MemoryCallback(TrainerCallback):
+    """Records the memory of a Trainer's first optimizer steps, or of later ones.
+
+    Each step is a stage, with all its gradient accumulation; parameters, gradients and optimizer
+    states are told exactly. The files are there as soon as the last of the steps is done.
+
+    A Trainer tells its callbacks of no exception. A training that fails inside a recorded step
+    leaves its files when the program ends, the next training begins, or ``stop()`` is called.
+    """
+
+    def __init__(
+        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
+    ) -> None:
+        """Take what to record.
+
+        Args:
+            path: the folder for the files.
+            skip: so many steps pass first.
+            steps: so many are recorded; None for all that follow.
+            arguments: of ``snapreport.record()``.
+
+        Raises:
+            ValueError: one is none that can be; likewise TypeError.
+        """
+        self._steps = StepRecording(path, skip, steps, arguments)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """What the last recording left, by format; empty while it is on."""
+        recording = self._steps.recording
+        return {} if recording is None else recording.files
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End the recording now, and make its reports; nothing if none is on.
+
+        Args:
+            error: what ended the training.
+        """
+        self._steps.end(error)
+
+    def on_train_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+        """Begin, or wait for the first step to record."""
+        self._steps.begin(kwargs.get("model"), kwargs.get("optimizer"))
+
+    def on_step_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+        """Open the step's stage."""
+        self._steps.step_begins()
+
+    def on_step_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+        """Close it, and end the recording after the last."""
+        self._steps.step_ends()
+
+    def on_train_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+        """End the recording of a training that is shorter."""
+        self._steps.end()
