@@ -38,6 +38,9 @@ for epoch in range(int(sys.argv[2])):
 """
 """Their ``train.py``."""
 
+HOSTS = {"huggingface": "transformers", "lightning": "lightning"}
+"""The libraries behind the hooks that documents show."""
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -94,6 +97,12 @@ def records(example: Example) -> bool:
     return bool(
         re.search(r"snapreport record |\bls out\b|snapreport\.(record|start)\(", example.code)
     )
+
+
+def host_of(example: Example) -> str | None:
+    """Return the library that an example hooks into, None where it is none."""
+    found = re.search(r"from snapreport\.integrations\.(\w+) import", example.code)
+    return HOSTS[found[1]] if found else None
 
 
 def run_command(code: str, folder: Path) -> str:
