@@ -110,7 +110,7 @@ class Measured:
 
     def _words(self, verdict: snapreport.Verdict) -> Iterator[str]:
         """Say what failed, and for a size who held it."""
-        yield f"{self._item.name} is over its budget."
+        yield f"{self._item.name} does not keep its budget."
         yield from (f"  {line}" for line in verdict.failures)
         failed = next((each for each in verdict.checks if not each.passed), None)
         if failed is not None and failed.sites:
@@ -159,7 +159,6 @@ class MarkedTests:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Run a test, recorded if it is marked."""
-        __tracebackhide__ = True
         # The marker of the test wins over those of its class and module, name by name.
         marks = list(item.iter_markers(MARKER))
         if not marks:
