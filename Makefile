@@ -78,11 +78,13 @@ $(VENV)/.installed: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable .
 	@touch $@
 
-# What tests of recording need: `make test TORCH=` goes without, and skips them.
+# What tests of recording need, and the libraries that it has hooks for: `make test TORCH=` goes
+# without, and skips them.
 TORCH ?= torch==2.13.0
+DEV := $(if $(TORCH),'.[dev,lightning,huggingface]' $(TORCH) ipython,'.[dev]')
 
 $(VENV)/.dev: $(BUILD) | $(BIN)/python
-	$(PIP) install --editable '.[dev]' $(TORCH)
+	$(PIP) install --editable $(DEV)
 	@touch $@ $(VENV)/.installed
 
 # Node builds and checks the page. Rendering needs none of it: templates/built is committed.

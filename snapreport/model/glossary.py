@@ -32,8 +32,8 @@ GLOSSARY = MappingProxyType(
             " returned to the driver."
         ),
         "fragmented": (
-            "Free in pieces between blocks that are in use: only a request that fits into one piece can"
-            " use it."
+            "Free in pieces between blocks that are in use: only a request that fits into one piece"
+            " can use it."
         ),
         "segment": (
             "A piece of memory that PyTorch got from the driver at once, and cuts into blocks."

@@ -149,7 +149,7 @@ def test_memory_that_waits_for_another_stream_is_measured(size: int, falls: int)
     assert pending.tables[1].rows[0][0] == "default"
     # The call stacks and the allocations leave it out; the allocator's view has it by itself.
     assert pending.view is not None
-    assert (pending.view.tab, pending.view.step) == ("allocator", said["at"])
+    assert (pending.view.tab, pending.view.step) == ("allocator", said["at step"])
 
 
 def test_frees_that_complete_at_once_do_not_wait() -> None:
