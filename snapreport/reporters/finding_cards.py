@@ -68,6 +68,8 @@ class FindingCard:
     """Fragment of the view that shows it, without ``#``; ``""`` where there is none."""
     oom: int | None
     """Which failed request it is about."""
+    hint: str
+    """What the first thing that would help gives, for who does not open the finding."""
     leads: bool
     """Whether it is said at once, and not only on request."""
 
@@ -115,8 +117,17 @@ def _card(finding: Finding, device: int, oom_steps: list[int]) -> FindingCard:
         ),
         link="" if view is None else _fragment(finding, device, oom),
         oom=oom,
+        hint=_hint(finding),
         leads=finding.leads,
     )
+
+
+def _hint(finding: Finding) -> str:
+    if not finding.suggestions:
+        return ""
+    first = finding.suggestions[0]
+    frees = frees_text(first.frees, first.most)
+    return f"what would help most {frees}" if frees else "with what would help"
 
 
 def _table(table: Table, define: Definitions) -> TableCard:

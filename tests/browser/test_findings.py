@@ -38,8 +38,9 @@ def spec(*found: Finding) -> DeviceSpec:
 def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener) -> None:
     page = open_page(findings(spec(LEAK, NOTE))).page
     card = page.locator(".finding[data-code=leak]")
-    for text in ("2.00 MiB more with every step", "frees 5.00 MiB to 6.00 MiB"):
-        expect(card.get_by_text(text)).to_be_visible()
+    expect(card.get_by_text("2.00 MiB more with every step")).to_be_visible()
+    expect(card.locator(".frees")).to_have_text("frees 5.00 MiB to 6.00 MiB")
+    expect(card.locator(".frees")).to_be_visible()
     expect(card.get_by_text("grows by")).not_to_be_visible()
     card.get_by_text("Evidence").click()
     expect(card.get_by_text("grows by")).to_be_visible()
@@ -98,3 +99,15 @@ def test_what_a_word_means_is_shown_on_the_screen(open_page: Opener, width: int)
         )
         assert right > left >= 0, term.text_content()
         assert right <= width, term.text_content()
+
+
+def test_what_held_the_peak_is_a_line_that_says_what_would_lower_it(open_page: Opener) -> None:
+    help_ = (Suggestion("Checkpoint activations.", "", None, 7 * MIB),)
+    peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
+    page = open_page(findings(spec(peak))).page
+    card = page.locator(".finding[data-code=peak]")
+    expect(card.locator(".hint")).to_have_text("what would help most frees up to 7.00 MiB")
+    expect(card.get_by_text("Why.")).not_to_be_visible()
+    card.locator("summary").first.click()
+    expect(card.get_by_text("Why.")).to_be_visible()
+    expect(card.locator(".hint")).not_to_be_visible()
