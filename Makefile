@@ -81,7 +81,8 @@ $(VENV)/.installed: $(BUILD) | $(BIN)/python
 # What tests of recording need, and the libraries that it has hooks for: `make test TORCH=` goes
 # without, and skips them.
 TORCH ?= torch==2.13.0
-DEV := $(if $(TORCH),'.[dev,lightning,huggingface]' $(TORCH) ipython,'.[dev]')
+WITH_TORCH = '.[dev,lightning,huggingface]' $(TORCH) ipython
+DEV := $(if $(TORCH),$(WITH_TORCH),'.[dev]')
 
 $(VENV)/.dev: $(BUILD) | $(BIN)/python
 	$(PIP) install --editable $(DEV)
