@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from snapreport.model.findings import Findings
 from snapreport.reporters.html import HtmlReporter
+
+# Software graphics on a busy machine: what comes at all may come late.
+expect.set_options(timeout=20_000)
 
 _ARGUMENTS = [
     "--no-sandbox",

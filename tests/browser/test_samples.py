@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 import snapreport
 from snapreport.reporters.html import ROWS_WITHOUT_SCRIPT
@@ -50,6 +51,8 @@ def test_the_page_agrees_with_the_analysis(open_page: Opener, path: Path) -> Non
         part = page.locator(f"#device-{index}")
         root: Any = part.locator("[role=treegrid] .view .num span").first.get_attribute("title")
         assert root == f"{device.peak.allocated:,} bytes"
+        if device.recorded:  # the list beside the picture comes a moment after it
+            expect(part.locator(".legend li").first).to_be_visible()
         legend, table = part.evaluate(_SITES)
         shown = [[site.name, format_bytes(site.bytes)] for site in device.sites]
         assert [[name, size] for name, _, size in table] == shown[:ROWS_WITHOUT_SCRIPT]
