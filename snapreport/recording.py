@@ -67,6 +67,12 @@ class Recording:
         return self._settings.folder
 
     @property
+    def best(self) -> Path | None:
+        """The file to look at first; None while nothing was written."""
+        kinds = ("html", "md", "zip", "pickle")
+        return next((self.files[kind] for kind in kinds if kind in self.files), None)
+
+    @property
     def on(self) -> bool:
         """Whether it is being made now, in this process."""
         return self._session() is not None
@@ -102,7 +108,7 @@ class Recording:
         for taken in session.close(error):
             self._finish(taken)
         if isinstance(error, Exception) and self.files:
-            _add_note(error, self.files)
+            _add_note(error, self.best or next(iter(self.files.values())))
         return self.files
 
     def mark(self, name: str) -> None:
@@ -381,9 +387,8 @@ def _program() -> str | None:
     return None if name in ("", "-c", "-m", "ipykernel_launcher.py") else name
 
 
-def _add_note(error: Exception, files: dict[str, Path]) -> None:
+def _add_note(error: Exception, best: Path) -> None:
     """Let the traceback name the report; Python 3.10 has no notes."""
-    best = next(files[kind] for kind in ("html", "md", "zip", "pickle", *files) if kind in files)
     if hasattr(error, "add_note"):
         error.add_note(f"snapreport: what held the memory is in {best}")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpus import NO_CORPUS
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-NO_CORPUS = "SNAPREPORT_CORPUS names no folder of real snapshots"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

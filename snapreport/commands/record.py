@@ -123,11 +123,8 @@ def record(
             recording.stop(error)
     finally:
         status = _leave(error)
-    if not quiet:
-        for kind in ("html", "md", "zip", "pickle"):
-            if kind in recording.files:
-                say(f"Recorded: {recording.files[kind]}")
-                break
+    if not quiet and recording.best is not None:
+        say(f"Recorded: {recording.best}")
     sys.exit(status)
 
 

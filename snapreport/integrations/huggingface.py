@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
-from snapreport.integrations.steps import STEPS, StepRecording
+from snapreport.integrations.steps import StepCallback
 
 Told = Any
 """The arguments, state and control that a Trainer tells; they stay as they are."""
 
 
-class MemoryCallback(TrainerCallback):
+class MemoryCallback(StepCallback, TrainerCallback):
     """Records the memory of a Trainer's first optimizer steps, or of later ones.
 
     Each step is a stage, with all its gradient accumulation; parameters, gradients and optimizer
@@ -22,28 +21,6 @@ class MemoryCallback(TrainerCallback):
     A Trainer tells its callbacks of no exception. A training that fails inside a recorded step
     leaves its files when the program ends, the next training begins, or ``stop()`` is called.
     """
-
-    def __init__(
-        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
-    ) -> None:
-        """Take what to record.
-
-        Args:
-            path: the folder for the files.
-            skip: so many steps pass first.
-            steps: so many are recorded; None for all that follow.
-            arguments: of ``snapreport.record()``.
-
-        Raises:
-            ValueError: one is none that can be; likewise TypeError.
-        """
-        self._steps = StepRecording(path, skip, steps, arguments)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """What the last recording left, by format; empty while it is on."""
-        recording = self._steps.recording
-        return {} if recording is None else recording.files
 
     def stop(self, error: BaseException | None = None) -> None:
         """End the recording now, and make its reports; nothing if none is on.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-from snapreport.integrations.steps import STEPS, StepRecording
+from snapreport.integrations.steps import StepCallback
 
 # The one package under its two names; whose Trainer it is decides.
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
@@ -21,35 +20,13 @@ Told = Any
 """A Trainer, its module, a batch: they stay as they are."""
 
 
-class MemoryCallback(Callback):
+class MemoryCallback(StepCallback, Callback):
     """Records the memory of a Trainer's first training batches, or of later ones.
 
     Each batch is a stage; parameters, gradients and optimizer states are told exactly. The files
     are there as soon as the last of the batches is done, or the training fails: its exception
     then has a note with the report.
     """
-
-    def __init__(
-        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
-    ) -> None:
-        """Take what to record.
-
-        Args:
-            path: the folder for the files.
-            skip: so many batches pass first.
-            steps: so many are recorded; None for all that follow.
-            arguments: of ``snapreport.record()``.
-
-        Raises:
-            ValueError: one is none that can be; likewise TypeError.
-        """
-        self._steps = StepRecording(path, skip, steps, arguments)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """What the last recording left, by format; empty while it is on."""
-        recording = self._steps.recording
-        return {} if recording is None else recording.files
 
     def on_train_start(self, trainer: Told, pl_module: Told) -> None:
         """Begin, or wait for the first batch to record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import snapreport
@@ -89,7 +90,32 @@ class StepRecording:
         self._stage.close()
         if self.recording is not None and self.recording.on:
             self.recording.stop(error)
-            for kind in ("html", "md", "zip", "pickle"):
-                if kind in self.recording.files:
-                    _LOG.info("Recorded: %s", self.recording.files[kind])
-                    break
+            if self.recording.best is not None:
+                _LOG.info("Recorded: %s", self.recording.best)
+
+
+class StepCallback:
+    """What the callbacks of every library take and tell."""
+
+    def __init__(
+        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
+    ) -> None:
+        """Take what to record.
+
+        Args:
+            path: the folder for the files.
+            skip: so many steps pass first; a step is what the library calls one.
+            steps: so many are recorded; None for all that follow.
+            arguments: of ``snapreport.record()``.
+
+        Raises:
+            ValueError: one is none that can be; likewise TypeError.
+        """
+        super().__init__()
+        self._steps = StepRecording(path, skip, steps, arguments)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """What the last recording left, by format; empty while it is on."""
+        recording = self._steps.recording
+        return {} if recording is None else recording.files

@@ -10,7 +10,7 @@ from snapreport.model.answers import EventAt, Group, LineUse, LiveRows, Parts
 from snapreport.model.findings import Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.figures import amount, plural, step_name, step_range
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
@@ -184,7 +184,4 @@ def _share(part: int, whole: int) -> str:
 
 def _cut(by: str, name: str, room: int) -> str:
     """Paths tell most at their end, names and stacks at their beginning."""
-    text = one_line(name)
-    if by in ("line", "file"):
-        return one_line(text, room)
-    return text if len(text) <= room else f"{text[: room - 1]}…"
+    return one_line(name, room) if by in ("line", "file") else cut(name, room)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.diff import Change, Diff
@@ -19,12 +20,12 @@ from snapreport.reporters.diff_figures import (
     split_rows,
 )
 from snapreport.reporters.figures import amount
-from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.markdown_parts import first_that_fits, folded, table
 from snapreport.reporters.plain_text import code_span, escaped
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 from snapreport.version import __version__
 
-# Rows of each table, tried in turn until the whole fits: names of thousands of letters exist.
+# Rows of each table, tried in turn until the whole fits.
 _ROWS = (25, 12, 5, 2)
 _NAME, _PLACE = 80, 90
 
@@ -34,11 +35,7 @@ class DiffMarkdownReporter:
 
     def render(self, diff: Diff, out: BinaryIO) -> None:
         """Write the Markdown in UTF-8; long parts are folded."""
-        for rows in _ROWS:
-            text = "\n".join(_report(diff, rows)).encode()
-            if len(text) < LIMIT:
-                break
-        out.write(text)
+        out.write(first_that_fits(partial(_report, diff), _ROWS))
 
 
 def _report(diff: Diff, most: int) -> Iterator[str]:
@@ -56,7 +53,7 @@ def _report(diff: Diff, most: int) -> Iterator[str]:
         (escaped(name), *cells)
         for *cells, name in (figure_row(name, figure) for name, figure in shown_figures(diff))
     ]
-    yield from _table(("", "BASE", "NEW", "change", ""), rows)
+    yield from table(("", "BASE", "NEW", "change", ""), rows, left=(0,))
     yield f"### {_title(diff, diff.by)}"
     yield ""
     yield from _changes(diff.groups, diff.by, most)
@@ -66,7 +63,7 @@ def _report(diff: Diff, most: int) -> Iterator[str]:
         yield ""
         yield from _changes(diff.categories, "category", most)
     yield from _stages(diff, most)
-    yield from _about(diff)
+    yield from folded("About this comparison", list(_about(diff)))
 
 
 def _title(diff: Diff, by: str) -> str:
@@ -86,7 +83,7 @@ def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
         )
         for change in shown
     ]
-    yield from _table((GROUP_WORDS[by], "change", "BASE", "NEW", "count", ""), rows, left=(0, 5))
+    yield from table((GROUP_WORDS[by], "change", "BASE", "NEW", "count", ""), rows, left=(0, 5))
     if rest:
         yield f"{rest[0].upper()}{rest[1:]}."
         yield ""
@@ -112,7 +109,7 @@ def _parts(diff: Diff) -> Iterator[str]:
         for part in diff.parts
     ]
     total = (f"{diff.change:+,}", format_count(diff.base.bytes), format_count(diff.new.bytes))
-    yield from _table(("bytes", "change", "BASE", "NEW"), [*rows, ("in all", *total)])
+    yield from table(("bytes", "change", "BASE", "NEW"), [*rows, ("in all", *total)], left=(0,))
 
 
 def _stages(diff: Diff, most: int) -> Iterator[str]:
@@ -130,15 +127,13 @@ def _stages(diff: Diff, most: int) -> Iterator[str]:
     ]
     yield "### Peaks inside stages, in allocated bytes"
     yield ""
-    yield from _table(("stage", "change", "BASE", "NEW", ""), rows, left=(0, 4))
+    yield from table(("stage", "change", "BASE", "NEW", ""), rows, left=(0, 4))
     if len(diff.stages) > most:
         yield f"{format_count(len(diff.stages) - most)} more stages."
         yield ""
 
 
 def _about(diff: Diff) -> Iterator[str]:
-    yield "<details><summary>About this comparison</summary>"
-    yield ""
     for name, side in (("BASE", diff.base), ("NEW", diff.new)):
         size = format_count(side.source.size)
         yield (
@@ -155,16 +150,3 @@ def _about(diff: Diff) -> Iterator[str]:
         " edit, and files with the folder they are installed in."
     )
     yield f"- Made with snapreport {__version__}"
-    yield ""
-    yield "</details>"
-    yield ""
-
-
-def _table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)
-) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + "|".join(" :-- " if i in left else " --: " for i in range(len(headings))) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""

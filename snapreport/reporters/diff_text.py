@@ -18,7 +18,7 @@ from snapreport.reporters.diff_figures import (
     split_rows,
 )
 from snapreport.reporters.figures import amount
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
@@ -92,17 +92,11 @@ def _row_name(change: Change, by: str, room: int) -> str:
     tail = f"  ({match})" if match else ""
     room = max(room - len(tail), 16)
     if change.kind != "site":
-        return _cut(change.name, room, from_left=by == "file") + tail
-    name = _cut(change.name, room)
+        # Of a path its end tells most.
+        return (one_line if by == "file" else cut)(change.name, room) + tail
+    name = cut(change.name, room)
     place = place_text(place_of(change), max(room - len(name) - 2, 12))
     return f"{name}  {place}".rstrip() + tail
-
-
-def _cut(text: str, room: int, *, from_left: bool = False) -> str:
-    if from_left:
-        return one_line(text, room)
-    line = one_line(text)
-    return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
 def _count(change: int) -> str:
@@ -146,7 +140,7 @@ def _stages(page: Page, diff: Diff, most: int | None) -> None:
                 amount(stage.base_peak),
                 amount(stage.new_peak),
                 "" if stage.match == "exact" else stage.match,
-                "  " * min(stage.depth, 8) + _cut(stage.name, room),
+                "  " * min(stage.depth, 8) + cut(stage.name, room),
             )
             for stage in stages
         ],

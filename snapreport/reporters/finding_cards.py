@@ -92,7 +92,7 @@ def _card(finding: Finding, device: int, oom_steps: list[int]) -> FindingCard:
     define = Definitions()
     view = finding.view
     oom = None
-    if finding.code == "oom" and view is not None and view.step in oom_steps:
+    if view is not None and view.event and view.step in oom_steps:
         oom = oom_steps.index(view.step)
     return FindingCard(
         code=finding.code,

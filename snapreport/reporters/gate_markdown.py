@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.diff import Diff
@@ -17,11 +18,11 @@ from snapreport.reporters.gate_figures import (
     conclusion,
     site_row,
 )
-from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.markdown_parts import first_that_fits, folded, table
 from snapreport.reporters.plain_text import code_span, escaped
 from snapreport.version import __version__
 
-# Rows of each table, tried in turn until the whole fits: names of thousands of letters exist.
+# Rows of each table, tried in turn until the whole fits.
 _ROWS = (10, 5, 2, 1)
 _NAME, _PLACE = 80, 90
 _MARKS = {"passed": "✅", "failed": "❌", "unknown": "❔"}
@@ -32,11 +33,7 @@ class VerdictMarkdownReporter:
 
     def render(self, verdict: Verdict, out: BinaryIO) -> None:
         """Write the Markdown in UTF-8."""
-        for rows in _ROWS:
-            text = "\n".join(_report(verdict, rows)).encode()
-            if len(text) < LIMIT:
-                break
-        out.write(text)
+        out.write(first_that_fits(partial(_report, verdict), _ROWS))
 
 
 def _report(verdict: Verdict, most: int) -> Iterator[str]:
@@ -46,7 +43,7 @@ def _report(verdict: Verdict, most: int) -> Iterator[str]:
     yield f"**{escaped(conclusion(verdict))}.**"
     yield ""
     if verdict.checks:
-        yield from _table(HEADINGS, [_check_cells(each) for each in verdict.checks], left=(0, 1, 2))
+        yield from table(HEADINGS, [_check_cells(each) for each in verdict.checks], left=(0, 1, 2))
     for check in verdict.checks:
         if not check.passed:
             yield from _failed(check, most)
@@ -72,7 +69,7 @@ def _failed(check: Check, most: int) -> Iterator[str]:
             (size, count, _place(name, place))
             for size, count, name, place in (site_row(site, _PLACE) for site in check.sites[:most])
         ]
-        yield from _table(("bytes", "count", "held then, by call site"), rows, left=(2,))
+        yield from table(("bytes", "count", "held then, by call site"), rows, left=(2,))
 
 
 def _findings(verdict: Verdict, most: int) -> Iterator[str]:
@@ -90,13 +87,7 @@ def _findings(verdict: Verdict, most: int) -> Iterator[str]:
         each for each in verdict.findings if not each.fails and each.finding.severity != "note"
     ]
     if others:
-        yield "<details><summary>Other findings</summary>"
-        yield ""
-        for each in others[: 2 * most]:
-            yield f"- {_line(each)}"
-        yield ""
-        yield "</details>"
-        yield ""
+        yield from folded("Other findings", [f"- {_line(each)}" for each in others[: 2 * most]])
 
 
 def _line(raised: Raised) -> str:
@@ -114,7 +105,7 @@ def _comparison(diff: Diff, most: int) -> Iterator[str]:
     ):
         rows.append((*figures, _place(name, place), escaped(match)))
     if rows:
-        yield from _table(("change", "before", "now", "call site", ""), rows, left=(3, 4))
+        yield from table(("change", "before", "now", "call site", ""), rows, left=(3, 4))
 
 
 def _place(name: str, place: str) -> str:
@@ -133,14 +124,4 @@ def _about(verdict: Verdict) -> Iterator[str]:
         facts.append(f"ignored: {', '.join(map(code_span, ids))}")
     facts.append(f"made with snapreport {__version__}")
     yield f"<sub>{' · '.join(facts)}</sub>"
-    yield ""
-
-
-def _table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]
-) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + "|".join(" :-- " if i in left else " --: " for i in range(len(headings))) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
     yield ""

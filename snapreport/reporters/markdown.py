@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.findings import DeviceFindings, Findings
@@ -19,15 +20,12 @@ from snapreport.reporters.figures import (
     step_range,
     width_text,
 )
-from snapreport.reporters.markdown_parts import folded, table
+from snapreport.reporters.markdown_parts import LIMIT, first_that_fits, folded, table
 from snapreport.reporters.plain_text import code_span, escaped, location, without_html
 from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.tree_text import tree_lines
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 from snapreport.version import __version__
-
-LIMIT = 65_536
-"""The longest comment that GitHub takes, in bytes here (it counts characters)."""
 
 _PLACE = 90
 _NAME = 80
@@ -58,10 +56,8 @@ class MarkdownReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the Markdown in UTF-8; long parts are folded."""
-        for room in _ROOMS:
-            text = "\n".join(_report(findings, room)).encode()
-            if len(text) + len(_notes(findings.notes, LIMIT)) < LIMIT:
-                break
+        notes = len(_notes(findings.notes, LIMIT))
+        text = first_that_fits(partial(_report, findings), _ROOMS, notes)
         out.write(_notes(findings.notes, LIMIT - len(text) - 1) + text)
 
 

@@ -26,6 +26,12 @@ def one_line(text: str, limit: int = 0) -> str:
     return text
 
 
+def cut(text: str, room: int) -> str:
+    """Return text on one line, cut at its end where it has more than ``room`` letters."""
+    line = one_line(text)
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
 def code_span(text: str, limit: int = 0) -> str:
     """Return text as a Markdown code span that nothing in it can end, also in a table."""
     text = one_line(text, limit).replace("|", "\\|")

@@ -8,7 +8,7 @@ from typing import Any
 
 from snapreport.model.answers import Profile
 from snapreport.reporters.figures import step_name
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count
 
@@ -32,7 +32,7 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
                 format_bytes(group.peak_bytes),
                 step_name(group.peak_step),
                 format_count(group.count),
-                _cut(f"{group.name}  [{group.rule}]" if group.rule else group.name, room),
+                cut(f"{group.name}  [{group.rule}]" if group.rule else group.name, room),
             )
             for group in profile.groups
         ],
@@ -77,11 +77,6 @@ def profile_csv(profile: Profile, times: list[int | None]) -> str:
     for step, time, *values in rows:
         writer.writerow([step, "" if time is None else time, *values])
     return text.getvalue()
-
-
-def _cut(text: str, room: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
 def _safe(name: str) -> str:

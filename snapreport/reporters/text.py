@@ -23,7 +23,7 @@ from snapreport.reporters.figures import (
     step_range,
     width_text,
 )
-from snapreport.reporters.plain_text import location, one_line
+from snapreport.reporters.plain_text import cut, location, one_line
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
 _SITES, _STAGES = 10, 15
@@ -97,7 +97,7 @@ class TextReporter:
         table = _table("bytes", "share", "count", "call site", last_left=True)
         room = max(self._width - 34, 20)
         for site in device.sites[:_SITES]:
-            name = _cut(one_line(site.name), room)
+            name = cut(site.name, room)
             place = location(site.filename, site.line, max(room - len(name) - 2, 16))
             share = f"{site.bytes / device.peak.allocated:.1%}" if device.peak.allocated else "-"
             table.add_row(
@@ -127,14 +127,10 @@ class TextReporter:
             # Rich would shorten the figures to make room for a long name.
             room = max(self._width - _STAGE_FIGURES, 16)
             name = "  " * min(stage.depth, 8) + one_line(stage_name(stage))
-            table.add_row(*figures, _cut(name, room))
+            table.add_row(*figures, cut(name, room))
         console.print(table)
         if len(device.stages) > _STAGES:
             console.print(f"and {format_count(len(device.stages) - _STAGES)} more")
-
-
-def _cut(name: str, room: int) -> str:
-    return name if len(name) <= room else name[: room - 1] + "…"
 
 
 def _table(*headings: str, last_left: bool = False) -> Table:

@@ -250,7 +250,7 @@ def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
     plain = []
     for k, text in enumerate(spec.warnings):
         if k < len(device.ooms):
-            view = View("events", device.ooms[k].step)
+            view = View("events", device.ooms[k].step, event=True)
             plain.append(Finding("oom", "critical", f"Out of memory {k}", text, view=view))
         else:
             plain.append(Finding("odd-events", "warning", "Odd", text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +9,11 @@ import pytest
 
 import snapreport
 from snapreport.model.answers import GROUPINGS
+from tests.corpus import NO_CORPUS, corpus_files
 
-_CORPUS = os.environ.get("SNAPREPORT_CORPUS")
-_FILES = (
-    sorted(
-        path
-        for kind in ("*.pickle", "*.pkl")
-        for path in Path(_CORPUS).glob(kind)
-        if path.name != "not_a_snapshot.pickle"
-    )
-    if _CORPUS
-    else []
-)
+_FILES = corpus_files()
 
-pytestmark = pytest.mark.skipif(
-    not _FILES, reason="SNAPREPORT_CORPUS names no folder of real snapshots"
-)
+pytestmark = pytest.mark.skipif(not _FILES, reason=NO_CORPUS)
 
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -13,18 +12,9 @@ from snapreport.analyse.diagnosis.memory import find_memory
 from snapreport.analyse.verdict import judge
 from snapreport.model.diagnosis import Finding
 from snapreport.model.verdict import OomVerdict, Removal
+from tests.corpus import corpus_files
 
-_CORPUS = os.environ.get("SNAPREPORT_CORPUS")
-_FILES = (
-    sorted(
-        path
-        for kind in ("*.pickle", "*.pkl")
-        for path in Path(_CORPUS).glob(kind)
-        if path.name != "not_a_snapshot.pickle"
-    )
-    if _CORPUS
-    else []
-)
+_FILES = corpus_files()
 _MODELS = "/mnt/data3/haoyangsun/CurProject/src/train/models.py"
 
 

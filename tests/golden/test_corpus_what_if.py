@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,11 @@ import pytest
 import snapreport
 from snapreport.analyse.curves import sum_live
 from snapreport.analyse.what_if import find_members
+from tests.corpus import NO_CORPUS, corpus_files
 
-_CORPUS = os.environ.get("SNAPREPORT_CORPUS")
-_FILES = (
-    sorted(
-        path
-        for kind in ("*.pickle", "*.pkl")
-        for path in Path(_CORPUS).glob(kind)
-        if path.name != "not_a_snapshot.pickle"
-    )
-    if _CORPUS
-    else []
-)
+_FILES = corpus_files()
 
-pytestmark = pytest.mark.skipif(
-    not _FILES, reason="SNAPREPORT_CORPUS names no folder of real snapshots"
-)
+pytestmark = pytest.mark.skipif(not _FILES, reason=NO_CORPUS)
 
 
 @pytest.mark.parametrize("by", ["site", "category", "stage"])

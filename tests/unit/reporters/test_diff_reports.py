@@ -18,7 +18,7 @@ from snapreport.reporters.diff_html import DiffHtmlReporter
 from snapreport.reporters.diff_markdown import DiffMarkdownReporter
 from snapreport.reporters.diff_svg import draw_diff
 from snapreport.reporters.diff_text import write_diff
-from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.markdown_parts import LIMIT
 from snapreport.reporters.svg import HEIGHT
 from snapreport.reporters.tables import Page
 from tests.builders import MIB, TraceBuilder, frame, trace

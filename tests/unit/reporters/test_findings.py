@@ -156,7 +156,7 @@ def test_a_link_has_the_keys_that_the_page_reads() -> None:
     (card,) = lay_out([finding(view=view)], 2)
     assert card.link == "device=2&curve=requested&step=12&tab=live&search=a%20b%26c"
     ooms = [OomEvent(step, None, 1, 1, 1, 1, 0) for step in (3, 9)]
-    (card,) = lay_out([finding("oom", "critical", view=View("events", 9))], 0, ooms)
+    (card,) = lay_out([finding("oom", "critical", view=View("events", 9, event=True))], 0, ooms)
     assert card.oom == 1
     assert "oom=1" in card.link
 

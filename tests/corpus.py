@@ -1,0 +1,18 @@
+"""The real snapshots that tests read where there are some: the folder SNAPREPORT_CORPUS names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+NO_CORPUS = "SNAPREPORT_CORPUS names no folder of real snapshots"
+_REFUSED = "not_a_snapshot.pickle"
+
+
+def corpus_files() -> list[Path]:
+    """Return every file that is a snapshot, by name; none without a folder."""
+    folder = os.environ.get("SNAPREPORT_CORPUS")
+    if not folder:
+        return []
+    found = (path for kind in ("*.pickle", "*.pkl") for path in Path(folder).glob(kind))
+    return sorted(path for path in found if path.name != _REFUSED)
