@@ -205,3 +205,28 @@ def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str, 
     page.get_by_role("tab", name=tab).click()
     panel = violations(page)
     assert [line for line in panel if "label-content-name-mismatch" not in line] == []
+
+
+def test_a_step_that_is_being_typed_stays_while_the_cursor_moves(open_page: Opener) -> None:
+    page = open_panel(open_page, findings(training()))
+    box = page.get_by_label("Step", exact=True)
+    go_to(page, 12)
+    typed = box.evaluate(
+        """async (box) => {
+            const type = (text, ...kinds) => {
+                box.value = text
+                for (const kind of kinds) box.dispatchEvent(new Event(kind, { bubbles: true }))
+            }
+            const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+            type("20", "input", "change")
+            type("3", "input") // before the page has shown the former
+            await drawn()
+            return box.value
+        }"""
+    )
+    assert typed == "3"
+    box.blur()
+    expect(box).to_have_value("20")
+    box.fill("100000")
+    box.press("Enter")
+    expect(box).to_have_value("99")

@@ -11,10 +11,21 @@ export function momentBar(store: Store): HTMLElement {
   const title = h("h2", { class: "moment-title" })
   const where = h("p", { class: "moment-where" })
   const totals = h("dl", { class: "totals" })
+  // What someone is typing stays, whatever moves meanwhile.
+  let typing = false
   const step = h("input", {
     type: "number", min: -1, max: device.events - 1, "aria-label": "Step",
-    change: () => step.value !== "" && store.goTo(Number(step.value)),
+    input: () => (typing = true),
+    change: () => {
+      if (step.value !== "") store.goTo(Number(step.value))
+      settle()
+    },
+    blur: () => settle(),
   })
+  const settle = () => {
+    typing = false
+    step.value = String(store.state.cursor)
+  }
   const button = (label: string, name: string, to: () => number) =>
     h("button", { type: "button", title: name, "aria-label": /\w/.test(label) ? null : name, click: () => store.goTo(to()) }, label)
   const element = h("div", { class: "moment" },
@@ -37,7 +48,7 @@ export function momentBar(store: Store): HTMLElement {
     const now = totalsAt(history, cursor)
     const live = liveAt(device, curve, cursor).length
     title.textContent = `Live ${momentText(history, curve, cursor)}`
-    step.value = String(cursor)
+    if (!typing) step.value = String(cursor)
     const time = history.timeOf(cursor)
     const stages = device.summary.stages.filter((stage) => stage.start_step <= cursor && cursor < stage.end_step).map((stage) => stage.name)
     where.textContent = [
