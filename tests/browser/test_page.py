@@ -11,24 +11,18 @@ from snapreport.reporters.json_report import findings_as_json
 from snapreport.units import format_bytes
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
+from tests.browser.timeline_tools import NO_WEBGL, count_colours, drawn
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
-NO_WEBGL = """
-const get = HTMLCanvasElement.prototype.getContext
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-  return kind === "webgl2" ? null : get.call(this, kind, ...rest)
-}
-"""
 NO_WORKER = "window.Worker = class { constructor() { throw new Error('no worker') } }"
 
 
 def strip_colours(page: Page) -> Counter[tuple[int, ...]]:
     """How often each colour occurs among the strips."""
-    raw = page.evaluate("[...window.snapreport.pixels().data]")
-    return Counter(zip(raw[0::4], raw[1::4], raw[2::4], strict=True))
+    return count_colours(drawn(page))
 
 
 def settle(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import urllib.parse
 from collections import Counter
 from pathlib import Path
@@ -42,17 +43,36 @@ def window(page: Page) -> dict[str, float]:
 
 
 def pixels(page: Page) -> Any:
-    """The strips' pixels, without alpha: shape (height, width, 3)."""
+    """The strips' pixels once they are settled, without alpha: shape (height, width, 3)."""
     settle(page)
-    data, width = page.evaluate(
-        "(() => { const p = window.snapreport.pixels(); return [[...p.data], p.width] })()"
+    return drawn(page)
+
+
+def drawn(page: Page) -> Any:
+    """The strips' pixels as they are now, likewise."""
+    # As text: a list of millions of numbers takes the driver half a minute.
+    text, width = page.evaluate(
+        """(() => {
+            const { data, width } = window.snapreport.pixels()
+            let bytes = ""
+            for (let k = 0; k < data.length; k += 32768)
+                bytes += String.fromCharCode(...data.subarray(k, k + 32768))
+            return [btoa(bytes), width]
+        })()"""
     )
-    return np.array(data, dtype=np.uint8).reshape(-1, width, 4)[:, :, :3]
+    data = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    return data.reshape(-1, width, 4)[:, :, :3]
 
 
 def colours(page: Page) -> Counter[tuple[int, ...]]:
-    """How often each colour occurs among the strips."""
-    return Counter(map(tuple, pixels(page).reshape(-1, 3).tolist()))
+    """How often each colour occurs among the strips, once they are settled."""
+    return count_colours(pixels(page))
+
+
+def count_colours(shown: Any) -> Counter[tuple[int, ...]]:
+    """How often each colour occurs in pixels of shape (height, width, 3)."""
+    found, counts = np.unique(shown.reshape(-1, 3), axis=0, return_counts=True)
+    return Counter(dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True)))
 
 
 def strips_box(page: Page) -> dict[str, float]:
