@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.errors import BundleError
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.snapshot import NO_ID
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_SQLITE = b"SQLite format 3\0"
 _KINDS = ("cuda", "host", "cpu")
+
+
+def check_begin(data: bytes) -> None:
+    """Check that bytes begin as an SQLite file does; SQLite itself may take too few for a new one.
+
+    Raises:
+        BundleError: they do not.
+    """
+    if not data.startswith(_SQLITE):
+        raise BundleError("has a damaged elements.db (it is no SQLite file); convert it again.")
 
 
 def check_history(history: History) -> None:

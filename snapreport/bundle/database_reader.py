@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from snapreport.bundle.cells import from_cells, transposed
-from snapreport.bundle.checks import check_history
+from snapreport.bundle.checks import check_begin, check_history
 from snapreport.errors import BundleError
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.recorder import recorder_info
@@ -31,6 +31,7 @@ def read_database(data: bytes, source: Source) -> History:
     Raises:
         BundleError: the database is damaged, or is none of ours.
     """
+    check_begin(data)
     connection = apsw.Connection(":memory:")
     try:
         connection.deserialize("main", data)

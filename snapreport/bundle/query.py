@@ -8,6 +8,7 @@ from functools import cached_property
 
 import apsw
 
+from snapreport.bundle.checks import check_begin
 from snapreport.errors import BundleError, QueryError
 from snapreport.model.answers import Cell, QueryAnswer
 
@@ -77,6 +78,7 @@ class Database:
         self._seconds = seconds
         self._entered = self._spent = 0.0
         self._refused = ""
+        check_begin(data)
         self._connection = apsw.Connection(":memory:")
         try:
             self._connection.deserialize("main", data)
