@@ -2,7 +2,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
-.PHONY: help report test lint types front front-check pytest golden bench verdicts gpu-check screenshots node browser clean
+SHELL := bash
+.PHONY: help report test lint types front front-check pytest golden bench verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -59,6 +60,17 @@ gpu-check: $(VENV)/.installed ## record on a real GPU and check against PyTorch'
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python docs/make_screenshots.py
 
+# For every Python that we support. PyTorch is chosen by TORCH, and brings the libraries of CUDA.
+NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-, \
+	cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse \
+	cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
+lock: $(BIN)/python ## take the newest versions of what development uses into constraints.txt
+	$(PIP) install uv
+	echo ipython | $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrade \
+		--no-annotate --custom-compile-command 'make lock' --extra dev --extra lightning \
+		--extra huggingface --override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) \
+		pyproject.toml - --output-file $(LOCK)
+
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find snapreport simulator tests benchmarks docs sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -72,10 +84,11 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make virtual environments; install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
 
+LOCK := constraints.txt
 BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/read/*.c)
 
-$(VENV)/.installed: $(BUILD) | $(BIN)/python
-	$(PIP) install --editable .
+$(VENV)/.installed: $(BUILD) $(LOCK) | $(BIN)/python
+	$(PIP) install --constraint $(LOCK) --editable .
 	@touch $@
 
 # What tests of recording need, and the libraries that it has hooks for: `make test TORCH=` goes
@@ -84,8 +97,8 @@ TORCH ?= torch==2.13.0
 WITH_TORCH = '.[dev,lightning,huggingface]' $(TORCH) ipython
 DEV := $(if $(TORCH),$(WITH_TORCH),'.[dev]')
 
-$(VENV)/.dev: $(BUILD) | $(BIN)/python
-	$(PIP) install --editable $(DEV)
+$(VENV)/.dev: $(BUILD) $(LOCK) | $(BIN)/python
+	$(PIP) install --constraint $(LOCK) --editable $(DEV)
 	@touch $@ $(VENV)/.installed
 
 # Node builds and checks the page. Rendering needs none of it: templates/built is committed.

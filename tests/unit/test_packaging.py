@@ -13,10 +13,16 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import snapreport
 from snapreport.version import __version__
 from tests.conftest import REPOSITORY
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 # Building takes seconds: with `--dist loadfile` these tests share one build.
 
@@ -134,3 +140,17 @@ def test_an_editable_install_reads_the_templates_where_they_lie() -> None:
     assert package == REPOSITORY / "snapreport"
     assert not (package / "_templates").exists()
     assert (REPOSITORY / "templates" / "report.html.j2").is_file()
+
+
+def test_every_dependency_is_bounded_and_locked_for_development() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    locked = {Requirement(line).name for line in lines if not line.startswith("#")}
+    needed = [Requirement(text) for text in project["dependencies"]]
+    assert [str(each) for each in needed if not {">=", "<"} <= operators(each)] == []
+    extras = [Requirement(text) for text in project["optional-dependencies"]["dev"]]
+    assert {each.name for each in needed + extras} - locked == set()
+
+
+def operators(requirement: Requirement) -> set[str]:
+    return {each.operator for each in requirement.specifier}
