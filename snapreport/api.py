@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -268,6 +268,7 @@ def render(
     ignore: Sequence[str] = (),
     force: bool = False,
     progress: Progress = silent,
+    see: Callable[[Findings], None] | None = None,
 ) -> Path:
     """Render a snapshot or bundle as a report, and return the report's path.
 
@@ -284,6 +285,7 @@ def render(
         ignore: findings to leave out, by id, code or topic.
         force: replace an existing file.
         progress: called with what is being done.
+        see: called with the findings once the report is written.
 
     Raises:
         SnapreportError: as ``load()``, and DeviceError, OutputExistsError or OutputError.
@@ -299,6 +301,8 @@ def render(
     findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
     save_report(findings, target, kind, force=force)
+    if see is not None:
+        see(findings)
     return target
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,15 +34,19 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
     if output is not None and str(output) == "-":
         raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
     if output is None or output.is_dir():
-        name = source.name
-        for known in (_COMPRESSED, _KINDS):
-            stem, suffix = os.path.splitext(name)
-            if suffix.lower() in known:
-                name = stem
-        output = (output or Path()) / (name + ending)
+        output = (output or Path()) / (stem_of(source.name) + ending)
     if output.is_file() and source.is_file() and output.samefile(source):
         raise OutputError(f"{output} is the input itself; name another file with -o.")
     return output
+
+
+def stem_of(name: str) -> str:
+    """Return an input's name without what says its kind: ``snap.pickle.gz`` gives ``snap``."""
+    for known in (_COMPRESSED, _KINDS):
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() in known:
+            name = stem
+    return name
 
 
 def report_format(output: Path | None) -> str:
@@ -108,7 +112,8 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
         return
     target = Path(os.path.realpath(path))  # through a link: the link stays
     # Not the module secrets: what it imports takes longer than a small file's deflate.
-    beside = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.part")
+    unique = os.urandom(4).hex()
+    beside = target.with_name(f".{target.name[:200]}.{os.getpid()}-{unique}.part")
     try:
         # Not tempfile: its files are readable by their owner alone, whatever the umask says.
         out = beside.open("xb")
@@ -124,6 +129,21 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno in _WRITE_ERRORS:
             raise _cannot_write(path, error) from error
         raise
+
+
+def remove_unfinished(path: Path, process: int) -> None:
+    """Remove what a process that was killed had written of a file before it had its name.
+
+    Args:
+        path: the file that ``write_atomically`` was to write.
+        process: the id of the process that is gone.
+    """
+    target = Path(os.path.realpath(path))
+    begin = f".{target.name[:200]}.{process}-"
+    with suppress(OSError):
+        for beside in list(target.parent.iterdir()):
+            if beside.name.startswith(begin) and beside.name.endswith(".part"):
+                beside.unlink(missing_ok=True)
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:
