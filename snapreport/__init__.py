@@ -1,8 +1,8 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
-The whole interface is here: ``load()``, ``convert()``, ``render()``, ``export()``, ``diff()``,
-``check()``, the ``Snapshot`` that ``load()`` returns, and the errors, which share the parent
-``SnapreportError``.
+The whole interface is here: ``load()``, ``convert()``, ``render()``, ``convert_many()``,
+``render_many()``, ``export()``, ``diff()``, ``check()``, the ``Snapshot`` that ``load()`` returns,
+and the errors, which share the parent ``SnapreportError``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from snapreport.version import __version__
 
 if TYPE_CHECKING:
     from snapreport.api import Snapshot, convert, load, load_rules, render
+    from snapreport.batch import Batch, Outcome, convert_many, render_many
     from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
     from snapreport.errors import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Batch",
     "BudgetError",
     "BundleError",
     "Device",
@@ -58,6 +60,7 @@ __all__ = [
     "Moment",
     "MomentError",
     "NotASnapshotError",
+    "Outcome",
     "OutputError",
     "OutputExistsError",
     "PatternError",
@@ -71,6 +74,7 @@ __all__ = [
     "__version__",
     "check",
     "convert",
+    "convert_many",
     "diff",
     "export",
     "from_profile",
@@ -80,6 +84,7 @@ __all__ = [
     "record",
     "render",
     "render_diff",
+    "render_many",
     "schedule",
     "stage",
     "start",
@@ -88,6 +93,7 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
+    **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.batch"),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
     "Diff": "snapreport.model.diff",

@@ -35,16 +35,19 @@ DOORS = {
     "gate": {"ground", "model", "device", "api", "comparison", "read", "analyse"},
     # Like api, but for other tools' forms: apart from it, as nothing else needs their writers.
     "exporting": {"ground", "model", "device", "api", "read", "bundle", "exporters"},
+    # Several files at once: it says what to do, to processes that use api.
+    "batch": {"ground", "model", "api", "reporters"},
     # And for the running program: apart from api, as it alone may come to import torch.
     "recording": {"ground", "model", "api", "recorders", "read", "analyse"},
     # What others' programs load: it uses what everyone may, and only when it is called.
     "integrations": {"root", "ground", "model"},
-    "commands": {"root", "ground", "model", "device", "api", "gate", "reporters"},
+    "commands": {"root", "ground", "model", "device", "api", "batch", "gate", "reporters"},
     "root": {
         "ground",
         "model",
         "device",
         "api",
+        "batch",
         "comparison",
         "exporting",
         "gate",
