@@ -7,32 +7,39 @@ from pathlib import Path
 import click
 
 from snapreport.commands.console import print_path, progress_bar, say, say_warnings
-from snapreport.commands.options import (
-    force_option,
-    output_option,
-    quiet_option,
-    source_argument,
-)
+from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
+from snapreport.commands.options import force_option, output_option, quiet_option
 from snapreport.files import output_path
 from snapreport.units import format_bytes
 
 
 @click.command(short_help="Turn a snapshot into a portable bundle.")
-@source_argument("SNAPSHOT")
+@sources_argument("SNAPSHOT...")
 @output_option("BUNDLE.zip")
+@jobs_option
 @force_option
 @quiet_option
-def convert(source: Path, output: Path | None, force: bool, quiet: bool) -> None:
+def convert(
+    sources: tuple[Path, ...], output: Path | None, jobs: int | None, force: bool, quiet: bool
+) -> None:
     """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
 
     SNAPSHOT is what torch.cuda.memory._dump_snapshot() writes, also compressed with gzip or
     zstd, or JSON of the same shape. The bundle is a zip with the whole history as SQLite
     (elements.db) and the timeline as JSON (allocations.json). Its path is printed.
 
+    Several snapshots, or folders of them, such as the ranks of one run, are converted in several
+    processes, and -o names a folder, made if there is none. Of a folder files are taken that end
+    in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots do.
+
     \b
     Example:
       snapreport convert snap.pickle -o snap.zip
     """
+    if is_many(sources):
+        convert_several(sources, output, jobs, quiet, force=force)
+        return
+    source = sources[0]
     with progress_bar(quiet) as progress:
         from snapreport.api import convert_and_warn
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import snapreport
 from snapreport.commands.console import print_path, progress_bar
+from snapreport.commands.many import is_many, jobs_option, render_several, sources_argument
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -15,14 +17,13 @@ from snapreport.commands.options import (
     output_option,
     quiet_option,
     rules_option,
-    source_argument,
 )
 from snapreport.errors import InputError, OutputError
 from snapreport.files import output_path, report_format
 
 
 @click.command(short_help="Make a report of a snapshot or bundle.")
-@source_argument("SNAPSHOT|BUNDLE")
+@sources_argument("SNAPSHOT|BUNDLE...")
 @output_option("REPORT")
 @click.option(
     "--format",
@@ -45,10 +46,11 @@ from snapreport.files import output_path, report_format
     help="What the page's timeline is coloured by at first; site by default.",
 )
 @ignore_option
+@jobs_option
 @force_option
 @quiet_option
 def render(
-    source: Path,
+    sources: tuple[Path, ...],
     output: Path | None,
     format_: str | None,
     device: str | None,
@@ -57,6 +59,7 @@ def render(
     rules: str | None,
     colour: str | None,
     ignore: tuple[str, ...],
+    jobs: int | None,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -65,29 +68,36 @@ def render(
     The page is one file that opens offline, with everything in it; the Markdown fits into an
     issue comment. The report's path is printed.
 
+    Several files, or folders of them, such as the ranks of one run, are rendered in several
+    processes. Then -o names a folder, made if there is none, and index.html (or index.md) in it
+    lists the reports with their peaks and verdicts. Of a folder snapshots and bundles are taken:
+    of a snapshot with its bundle beside it the bundle alone.
+
     \b
     Example:
       snapreport render snap.zip -o report.html
     """
-    format_ = format_ or _format_by_ending(output)
-    target = output_path(source, output, f".{format_}")
-    if notes is not None and target.is_file() and notes.is_file() and target.samefile(notes):
+    many = is_many(sources)
+    format_ = format_ or ("html" if many else _format_by_ending(output))
+    target = None if many else output_path(sources[0], output, f".{format_}")
+    if target is not None and notes is not None and _is_same(target, notes):
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
     chosen = None if rules is None else snapreport.load_rules(rules)
+    options: dict[str, Any] = {
+        "format": format_,
+        "device": device,
+        "title": title,
+        "notes": None if notes is None else _read_notes(notes),
+        "rules": chosen,
+        "colour": colour or ("site" if chosen is None else "category"),
+        "ignore": ignore,
+        "force": force,
+    }
+    if many:
+        render_several(sources, output, jobs, quiet, **options)
+        return
     with progress_bar(quiet) as progress:
-        path = snapreport.render(
-            source,
-            target,
-            format=format_,
-            device=device,
-            title=title,
-            notes=None if notes is None else _read_notes(notes),
-            rules=chosen,
-            colour=colour or ("site" if chosen is None else "category"),
-            ignore=ignore,
-            force=force,
-            progress=progress,
-        )
+        path = snapreport.render(sources[0], target, progress=progress, **options)
     print_path(path)
 
 
@@ -96,6 +106,10 @@ def _format_by_ending(output: Path | None) -> str:
         return report_format(output)
     except OutputError as error:
         raise click.UsageError(f"{error} Use --format.") from None
+
+
+def _is_same(target: Path, notes: Path) -> bool:
+    return target.is_file() and notes.is_file() and target.samefile(notes)
 
 
 def _read_notes(path: Path) -> str:

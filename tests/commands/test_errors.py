@@ -131,7 +131,7 @@ def test_bad_notes_are_one_line_that_names_the_file(
         ["convert"],
         ["render"],
         ["summary"],
-        ["convert", "a.pickle", "b.pickle"],
+        ["summary", "a.pickle", "b.pickle"],
         ["convert", "a.pickle", "--device", "0"],
         ["render", "a.pickle", "--format", "pdf"],
         ["render", "a.pickle", "-o", "report.pdf"],

@@ -1,0 +1,165 @@
+"""``convert`` and ``render`` of several files: one progress display, a line for each that fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from snapreport.commands.console import MOST_WARNINGS, one_line, print_path, say
+from snapreport.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from snapreport.batch import Batch, Doing, ManyProgress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAME = 40
+"""Columns of a file's name beside its bar."""
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Files to work on at once; by default as many as processors and free memory allow.",
+)
+
+
+def sources_argument(metavar: str) -> Callable[[F], F]:
+    """The input files and folders. Whether they exist is for the reader to say."""
+    return click.argument(
+        "sources", metavar=metavar, nargs=-1, required=True, type=click.Path(path_type=Path)
+    )
+
+
+def is_many(sources: Sequence[Path]) -> bool:
+    """Say whether ``-o`` names a folder: several files, or a folder of them, were given."""
+    return len(sources) > 1 or sources[0].is_dir()
+
+
+def convert_several(
+    sources: Sequence[Path],
+    output: Path | None,
+    jobs: int | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
+    with _progress_bars(quiet) as progress:
+        from snapreport.batch import convert_many
+
+        batch = convert_many(sources, output, jobs=jobs, progress=progress, **options)
+    if not quiet:
+        _say_skipped(batch)
+        _say_sizes(batch)
+        _say_warnings(batch)
+    _finish(batch)
+
+
+def render_several(
+    sources: Sequence[Path],
+    output: Path | None,
+    jobs: int | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Render several files and their index, and say what came of them, as above."""
+    with _progress_bars(quiet) as progress:
+        from snapreport.batch import render_many
+
+        batch = render_many(sources, output, jobs=jobs, progress=progress, **options)
+    if not quiet:
+        _say_skipped(batch)
+        if batch.index is not None:
+            say(f"{batch.index} lists them.")
+    _finish(batch)
+
+
+def _say_skipped(batch: Batch) -> None:
+    from snapreport.batch import skipped_words
+
+    for line in skipped_words(batch.skipped):
+        say(f"Skipped: {line}")
+
+
+def _say_sizes(batch: Batch) -> None:
+    made = [outcome for outcome in batch.outcomes if outcome.path is not None]
+    if not made:
+        return
+    before = sum(each.source.stat().st_size for each in made)
+    after = sum(each.path.stat().st_size for each in made if each.path is not None)
+    say(
+        f"{format_count(len(made))} bundle{'' if len(made) == 1 else 's'}: {format_bytes(after)},"
+        f" {after / before:.1%} of the {format_bytes(before)} of their snapshots."
+    )
+
+
+def _say_warnings(batch: Batch) -> None:
+    """Write the first few warnings, each with its bundle."""
+    said = [(each.path, text) for each in batch.outcomes for text in each.warnings]
+    for path, text in said[:MOST_WARNINGS]:
+        say(f"Warning: {path.name if path else ''}: {text}")
+    if len(said) > MOST_WARNINGS:
+        say(f"Warning: {len(said) - MOST_WARNINGS} more; the reports list all of them.")
+
+
+def _finish(batch: Batch) -> None:
+    """Write the errors, then the paths; exit with 1 if there is an error."""
+    for error in batch.errors:
+        click.echo(f"Error: {one_line(error)}", err=True)
+    for path in batch.paths:
+        print_path(path)
+    if batch.errors:
+        raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
+    """Show a bar for all files on stderr and one for each that is being worked on.
+
+    Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.fields[name]}", markup=False),
+        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        running: dict[Path, TaskID] = {}
+        whole = bar.add_task("", total=None, name="In all")
+
+        def show(doing: Doing) -> None:
+            done = f"{doing.ended} of {doing.total} files"
+            bar.update(whole, description=done, total=doing.total, completed=doing.ended)
+            source = doing.source
+            if doing.what is None:
+                if source in running:
+                    bar.remove_task(running.pop(source))
+                return
+            if source not in running:
+                running[source] = bar.add_task("", total=None, name=_short(source))
+            total = None if doing.fraction is None else 1.0
+            bar.update(
+                running[source],
+                description=doing.what,
+                total=total,
+                completed=doing.fraction or 0.0,
+            )
+
+        yield show
+
+
+def _short(source: Path) -> str:
+    text = one_line(str(source))
+    return text if len(text) <= _NAME else f"…{text[1 - _NAME :]}"
