@@ -1,95 +1,93 @@
-"""Make a long recording out of a real one: its trace again and again, as of steps of a training.
+"""Make a long recording to measure with, out of a simulated program or of a real recording.
 
-Between two rounds, what the trace leaves live is freed and what it frees without an alloc is
-allocated, and likewise with segments, so that every round begins as the first one did and the
-last ends as the file does.
-The pickle is loaded by Python's own unpickler: give this program only files that you trust.
+Its trace is played again and again, as of steps of a training. From round to round the times
+jitter, requests vary within their blocks, and segments lie elsewhere: so nothing compresses
+better than in a real recording of that length. Between two rounds all memory is freed and given
+back, and what was live at first is set up again, so that every round begins as the first did and
+the last ends as the recording did; the result is a history that an allocator could have had.
 
-    python benchmarks/make_workload.py snap.pickle long.pickle --rounds 48
+It is written as a stream: memory holds one round, however many there are.
+
+    python -m benchmarks.make_workload long.pickle --events 1200000
+    python -m benchmarks.make_workload long.pickle --events 50000000 --snapshot snap.pickle
+    python -m benchmarks.make_workload crowd.pickle --live 100000 --stacks 100000
+
+A snapshot is loaded by Python's own unpickler: give this program only files that you trust.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 import pickle
-import random
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-Event = dict[str, Any]
-UNDO = {
-    "segment_alloc": "segment_free",
-    "segment_free": "segment_alloc",
-    "segment_map": "segment_unmap",
-    "segment_unmap": "segment_map",
-}
+from benchmarks.workloads.programs import Shape, play
+from benchmarks.workloads.recording import Recording, WorkloadError
+
+MOST_EVENTS = 50_000_000
 
 
-def repeat(events: list[Event], rounds: int, rng: random.Random) -> list[Event]:
-    """Return a trace of so many rounds, with times that go on and jitter a little."""
-    live: dict[int, Event] = {}
-    freed: list[Event] = []  # without an alloc in the trace
-    for event in events:
-        if event["action"] == "alloc":
-            live[event["addr"]] = event
-        elif event["action"] == "free_completed" and live.pop(event["addr"], None) is None:
-            freed.append(event)
-    ends = [
-        {**event, "action": action}
-        for event in live.values()
-        for action in ("free_requested", "free_completed")
-    ]
-    ends += [
-        {**event, "action": UNDO[event["action"]]}
-        for event in reversed(events)
-        if event["action"] in UNDO
-    ]
-    ends += [{**event, "action": "alloc"} for event in freed]
-    first, last = events[0].get("time_us", 0), events[-1].get("time_us", 0)
-    made: list[Event] = []
-    clock = first
-    for done in range(rounds):
-        lists: dict[int, list[Any]] = {}
-        before = first
-        for event in [*events, *(ends if done < rounds - 1 else [])]:
-            copy = {key: fresh(value, lists) for key, value in event.items()}
-            if "time_us" in event:
-                now = max(min(event["time_us"], last), before)
-                clock += round((now - before) * rng.uniform(0.8, 1.2))
-                before = now
-                copy["time_us"] = clock
-            made.append(copy)
-        clock += 1000
-    return made
+def make(
+    output: Path,
+    events: int,
+    snapshot: dict[str, Any] | None = None,
+    shape: Shape | None = None,
+    seed: int = 1,
+) -> int:
+    """Write a recording, and return how many events it has.
 
+    Args:
+        output: the file to write, or to replace.
+        events: at least so many, in whole rounds.
+        snapshot: the recording to repeat; None to run a program.
+        shape: the program's.
+        seed: of all that is drawn: equal arguments give equal bytes.
 
-def fresh(value: Any, lists: dict[int, list[Any]]) -> Any:
-    """Return a list or text as an object of its own, as a recording has them."""
-    if isinstance(value, list):
-        return lists.setdefault(id(value), list(value))
-    if value == "N/A":
-        return "".join(value)  # PyTorch writes it anew in each event
-    return value
+    Raises:
+        WorkloadError: the snapshot has no trace.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # there are millions of objects, and no garbage among them
+    try:
+        first = Recording(snapshot or play(shape or Shape(), seed), 1, seed)
+        recording = first.of_length(events)
+        unfinished = output.with_name(f"{output.name}.part")
+        with unfinished.open("wb") as out:
+            recording.write(out)
+        os.replace(unfinished, output)
+    finally:
+        if collecting:
+            gc.enable()
+    return recording.events
 
 
 def main() -> None:
-    """Write the file."""
-    parser = argparse.ArgumentParser(description="Make a long recording out of a real one.")
-    parser.add_argument("snapshot", type=Path)
+    """Write the file that was named."""
+    parser = argparse.ArgumentParser(description="Make a long recording to measure with.")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--rounds", type=int, default=48)
+    parser.add_argument("--events", type=int, default=1_200_000, help="at least so many")
+    parser.add_argument("--snapshot", type=Path, help="the recording to repeat")
     parser.add_argument("--seed", type=int, default=1)
+    program = parser.add_argument_group("the program that is simulated otherwise")
+    for each in fields(Shape):
+        program.add_argument(f"--{each.name}", type=int, default=each.default, metavar="N")
     arguments = parser.parse_args()
-    gc.disable()
-    with arguments.snapshot.open("rb") as file:
-        snapshot = pickle.load(file)
-    rng = random.Random(arguments.seed)
-    traces = snapshot["device_traces"]
-    traces[:] = [repeat(trace, arguments.rounds, rng) if trace else trace for trace in traces]
-    with arguments.output.open("wb") as file:
-        pickle.dump(snapshot, file, protocol=4)
-    print(f"{arguments.output}: {sum(map(len, traces)):,} events")
+    if not 0 < arguments.events <= MOST_EVENTS:
+        parser.error(f"--events is between 1 and {MOST_EVENTS:,}")
+    shape = Shape(**{each.name: getattr(arguments, each.name) for each in fields(Shape)})
+    snapshot = None
+    if arguments.snapshot is not None:
+        with arguments.snapshot.open("rb") as file:
+            snapshot = pickle.load(file)
+    try:
+        written = make(arguments.output, arguments.events, snapshot, shape, arguments.seed)
+    except WorkloadError as error:
+        parser.exit(1, f"{error}\n")
+    print(f"{arguments.output}: {written:,} events, {arguments.output.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

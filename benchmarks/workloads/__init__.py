@@ -1,0 +1,1 @@
+"""Recordings of any length and shape to measure with, written as PyTorch writes them."""
