@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest golden bench verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest golden bench bench-check verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -46,9 +46,11 @@ pytest: $(VENV)/.dev browser ## all Python tests, those in the browser included
 golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
-FILES ?= $(SAMPLE)
-bench: $(VENV)/.installed ## measure convert: make bench FILES="a.pickle b.pickle"
-	$(BIN)/python benchmarks/convert.py $(FILES)
+bench: $(VENV)/.installed ## measure all stages on quick workloads: make bench BENCH="--browser snap.pickle"
+	@$(BIN)/python -m benchmarks.run $(BENCH)
+
+bench-check: $(VENV)/.installed ## compare the quick workloads with benchmarks/baseline.json; fail if slower or larger
+	@$(BIN)/python -m benchmarks.check
 
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50

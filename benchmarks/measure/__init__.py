@@ -1,0 +1,1 @@
+"""Measuring ourselves beside the floor, and beside what people have today."""

@@ -1,0 +1,196 @@
+"""The benchmark measures what it says, and finds other programs by their paths."""
+
+from __future__ import annotations
+
+import math
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure import peers, tables
+from benchmarks.measure.processes import CommandError, Cost, run_once
+from benchmarks.measure.results import (
+    CONVERT,
+    FLOOR,
+    HELP,
+    READ,
+    RENDER,
+    PageResult,
+    Report,
+    Result,
+    growth,
+)
+from benchmarks.measure.session import measure
+from benchmarks.measure.stages import STAGES
+from benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
+from benchmarks.run import arguments_of, filled, main, workloads_of
+from tests.unit.benchmarks.fake_peers import mosaic_checkout, snapviewer_checkout
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SAMPLE = REPOSITORY / "sample_snapshots" / "two_streams.pickle"
+
+
+def cost(cpu: float, peak: int = 100, size: int = 0) -> Cost:
+    return Cost(cpu, 2 * cpu, peak, size)
+
+
+def result(name: str, events: int, convert: float, series: str = "steps") -> Result:
+    return Result(
+        name,
+        events,
+        1000,
+        series,
+        costs={
+            READ: [cost(0.1)],
+            FLOOR: [cost(1.0), cost(1.2), cost(5.0)],
+            CONVERT: [cost(convert, 150, 80)] * 3,
+            RENDER: [cost(0.4, 120, 200)] * 3,
+        },
+        stages={"load": [cost(0.6)], "find": [cost(0.3), cost(0.9)]},
+    )
+
+
+def test_all_stages_and_commands_of_a_snapshot_are_measured(tmp_path: Path) -> None:
+    (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path)
+    assert set(found.stages) == set(STAGES)
+    assert {READ, FLOOR, CONVERT, RENDER} <= set(found.costs)
+    assert found.events > 0
+    for one in (*found.costs.values(), *found.stages.values()):
+        assert len(one) == 1
+        assert one[0].cpu >= 0
+        assert one[0].peak > 1 << 20
+    assert found.median(CONVERT).bytes == (tmp_path / "bundle.zip").stat().st_size
+    assert found.median("load", stage=True).bytes == SAMPLE.stat().st_size
+    assert found.median(CONVERT).peak > found.median(FLOOR).peak
+    assert set(found.ratios()) >= {"time: convert", "memory: render", "bytes: convert"}
+
+
+def test_a_command_that_fails_says_why_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="ValueError: no such luck"):
+        run_once([sys.executable, "-c", "print(1); raise ValueError('no such luck')"])
+    with pytest.raises(CommandError, match="wrote no out"):
+        run_once([sys.executable, "-c", "0"], output=tmp_path / "out.zip")
+    with pytest.raises(CommandError, match="not done after"):
+        run_once([sys.executable, "-c", "import time; time.sleep(60)"], seconds=0.5)
+
+
+def test_time_and_memory_are_the_commands_own() -> None:
+    busy = "a = bytearray(200 << 20); t = __import__('time').process_time\nwhile t() < 0.3: pass"
+    taken = run_once([sys.executable, "-c", busy])
+    assert taken.cpu > 0.25
+    assert taken.peak > 200 << 20
+    idle = run_once([sys.executable, "-c", "import time; time.sleep(0.3)"])
+    assert idle.wall >= 0.3
+    assert idle.peak < 100 << 20
+
+
+def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
+    others = [
+        peers.snapviewer(snapviewer_checkout(tmp_path / "viewer")),
+        peers.mosaic(mosaic_checkout(tmp_path / "mosaic")),
+    ]
+    (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path, others)
+    assert found.failed == {}
+    assert found.median("SnapViewer convert_snap.py").bytes > 0
+    assert found.median("Mosaic peak").bytes == 0
+    table = tables.peers_table([found])
+    assert "sample: SnapViewer convert_snap.py" in table
+    assert "sample: Mosaic peak" in table
+
+
+def test_a_peer_that_fails_spoils_nothing_else(tmp_path: Path) -> None:
+    broken = snapviewer_checkout(tmp_path / "viewer", "raise SystemExit('no memory | left')")
+    (found,) = measure([("sample", "", SAMPLE)], 2, tmp_path, [peers.snapviewer(broken)])
+    assert list(found.failed) == ["SnapViewer convert_snap.py"]
+    assert len(found.costs[CONVERT]) == 2
+    assert "no memory / left" in tables.peers_table([found])
+    assert all(line.count("|") == 7 for line in tables.peers_table([found]).splitlines())
+
+
+def test_a_wrong_path_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    for option in ("--peer-snapviewer", "--peer-mosaic", "--peer-viewer"):
+        with pytest.raises(SystemExit, match=r"holds no .*(convert_snap|peak|MemoryViz)"):
+            main([str(SAMPLE), option, str(tmp_path), "--folder", str(tmp_path / "made")])
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch's own script")
+def test_pytorchs_own_plot_is_run(tmp_path: Path) -> None:
+    (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path, [peers.torch_plot()])
+    assert found.failed == {}
+    assert found.median("PyTorch trace_plot").bytes > SAMPLE.stat().st_size
+
+
+def test_medians_and_ratios_are_of_the_same_run() -> None:
+    ratios = result("a", 10, 2.4).ratios()
+    assert ratios["time: convert"] == pytest.approx(2.0)
+    assert ratios["time: render"] == pytest.approx(1 / 3)
+    assert ratios["memory: convert"] == pytest.approx(1.5)
+    assert ratios["bytes: convert"] == pytest.approx(0.08)
+    assert ratios["stage: find"] == pytest.approx(0.5)
+
+
+def test_growth_is_the_exponent() -> None:
+    assert growth((n, 3 * n) for n in (10, 100, 1000)) == pytest.approx(1)
+    assert growth((n, 0.2 * n**2) for n in (10, 30, 70)) == pytest.approx(2)
+    assert growth([(10, 1.0)]) is None
+    assert growth([(10, 1.0), (10, 2.0)]) is None
+    table = tables.growth_table([result("a", 100, 1.0), result("b", 10_000, 1000.0)])
+    assert "| convert | 1.50 | 0.00 | 0.00 |" in table
+
+
+def test_targets_say_what_was_met_missed_and_not_measured() -> None:
+    large = result("large", 1_200_000, 2.4)
+    large.costs["SnapViewer convert_snap.py"] = [cost(60.0, 100, 4000)]
+    large.costs[HELP] = [cost(0.4)]
+    pages = [
+        PageResult("large", OUR_PAGE, 10, 900.0, 10, 70.0),
+        PageResult("large", VIEWER, 10, 4500.0, 10, math.nan),
+    ]
+    rows = targets_table(Report("m", "c", 1, [large], pages)).splitlines()
+    found = {row.split(" | ")[0].strip("| "): row.rstrip(" |").rsplit(" | ", 2)[1:] for row in rows}
+    assert found["convert, 1.2 M events: time"] == ["2.00 x", "met"]
+    assert found["bundle"] == ["8.0%", "met"]
+    assert found["bundle against its file: bytes"] == ["50 x", "**not met**"]
+    assert found["convert against `convert_snap.py`: time"] == ["25 x", "met"]
+    assert found["frames while panning and zooming, p95"] == ["70 ms", "**not met**"]
+    assert found["first picture against PyTorch's page"] == ["5.0 x", "met"]
+    assert found["`snapreport --help`"] == ["400 ms", "**not met**"]
+    assert found["growth of convert with the events"] == ["-", "not measured in this run"]
+    empty = targets_table(Report("m", "c", 1, [result("small", 10, 1.0)]))
+    assert "met |" not in empty.replace("not met |", "")
+
+
+def test_a_document_gets_its_tables_and_keeps_its_words() -> None:
+    document = "# Speed\n\n<!-- results: begin -->\nold\n<!-- results: end -->\nwords\n"
+    made = tables.fill(document, "results", "new \\1")
+    assert made == "# Speed\n\n<!-- results: begin -->\nnew \\1\n<!-- results: end -->\nwords\n"
+    assert tables.fill(made, "results", "old") == document
+    with pytest.raises(ValueError, match="no place named 'pages'"):
+        tables.fill(document, "pages", "")
+
+
+def test_the_document_has_a_place_for_every_table() -> None:
+    document = (REPOSITORY / "docs" / "performance.md").read_text(encoding="utf-8")
+    report = Report("no cores", "python -m benchmarks.run", 1, [result("a", 10, 1.0)])
+    made = filled(document, report)
+    assert "no cores" in made
+    assert "**a**: 10 events" in made
+
+
+def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
+    page = PageResult("a", OUR_PAGE, 1, 2.0, 3, 4.0)
+    report = Report("m", "c", 3, [result("a", 10, 1.0)], [page])
+    report.save(tmp_path / "figures.json")
+    assert Report.read(tmp_path / "figures.json") == report
+
+
+def test_workloads_have_names() -> None:
+    names = [each.name for each in workloads_of(arguments_of(["--workloads", "quick,steps-1.2M"]))]
+    assert {"steps-20k", "deep", "steps-1.2M"} <= set(names)
+    assert len(names) == len(set(names))
+    assert workloads_of(arguments_of([str(SAMPLE)])) == []
+    with pytest.raises(SystemExit, match="there is no workload 'nothing'; there are quick, full"):
+        main(["--workloads", "nothing"])
