@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _LAUNCH = """
 import os, sys, time
 begin = time.perf_counter()

@@ -25,6 +25,7 @@ from simulator.settings import MIB, NO_DIVISIONS
 from snapreport.analyse.curves import find_curves
 from snapreport.analyse.recording import find_closing
 from tests.builders import history_of
+from tests.corpus import NO_CORPUS, corpus_files
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -125,6 +126,22 @@ def test_what_is_set_up_again_is_on_its_own_stream_and_in_its_own_pool() -> None
             owner[event["addr"]] = (event["stream"], event["pool_id"])
         elif event["action"] == "free_completed" and event["addr"] in owner:
             assert owner.pop(event["addr"]) == (event["stream"], event["pool_id"])
+
+
+@pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS)
+def test_real_recordings_are_repeated_soundly() -> None:
+    repeatable = 0
+    for path in corpus_files():
+        snapshot = pickle.loads(path.read_bytes())
+        try:
+            made = repeated(snapshot, 2)
+        except WorkloadError:
+            continue  # without a trace
+        repeatable += 1
+        assert_adds_up(made)
+        if "external_annotations" in snapshot:  # with all that the rules look at
+            assert violations(made) == violations(snapshot) == []
+    assert repeatable
 
 
 def test_as_many_events_are_written_as_were_promised(tmp_path: Path, training: Snapshot) -> None:
