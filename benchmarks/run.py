@@ -6,7 +6,8 @@ seconds (user and system). The workloads are made once, and kept in out/bench.
     python -m benchmarks.run                              the quick workloads
     python -m benchmarks.run --workloads full --browser --write docs/performance.md
     python -m benchmarks.run --workloads steps-1.2M --snapshot real.pickle --peer-torch
-    python -m benchmarks.run snap.pickle --peer-snapviewer ../SnapViewer
+    python -m benchmarks.run snap.pickle --peer-snapviewer ../SnapViewer --json figures.json
+    python -m benchmarks.run --read figures.json --write docs/performance.md
 
 Pickles are loaded by Python's own unpickler: give this program only files that you trust.
 """
@@ -40,6 +41,7 @@ def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the workloads")
     parser.add_argument("--json", type=Path, help="where to keep every run's figures")
+    parser.add_argument("--read", type=Path, help="measure nothing: use figures that were kept")
     parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="fill its tables")
     parser.add_argument("--browser", action="store_true", help="measure the pages, too")
     peers = parser.add_argument_group("what people have today")
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure what was asked for, and print or write the tables."""
     arguments = arguments_of(argv)
     try:
-        report = run(arguments)
+        report = run(arguments) if arguments.read is None else Report.read(arguments.read)
     except (others.PeerError, CommandError, ValueError) as error:
         raise SystemExit(f"{error}") from error
     if arguments.json is not None:

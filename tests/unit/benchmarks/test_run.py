@@ -187,6 +187,21 @@ def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
     assert Report.read(tmp_path / "figures.json") == report
 
 
+def test_kept_figures_fill_a_document_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, document = tmp_path / "figures.json", tmp_path / "page.md"
+    Report("my machine", "c", 3, [result("a", 10, 1.0)]).save(kept)
+    document.write_text((REPOSITORY / "docs" / "performance.md").read_text("utf-8"), "utf-8")
+    main(["--read", str(kept), "--write", str(document)])
+    written = document.read_text("utf-8")
+    assert "Medians of 3 runs on my machine" in written
+    main(["--read", str(kept), "--write", str(document)])
+    assert document.read_text("utf-8") == written
+    main(["--read", str(kept)])
+    assert "**a**: 10 events" in capsys.readouterr().out
+
+
 def test_workloads_have_names() -> None:
     names = [each.name for each in workloads_of(arguments_of(["--workloads", "quick,steps-1.2M"]))]
     assert {"steps-20k", "deep", "steps-1.2M"} <= set(names)
