@@ -28,7 +28,7 @@ class CompileHook(BuildHookInterface[Any]):
         options = [*OPTIONS, f"-I{sysconfig.get_path('include')}"]
         if sys.platform == "darwin":
             options += ["-undefined", "dynamic_lookup"]
-        for name in ("opcodes", "columns"):
+        for name in ("opcodes", "columns", "events"):
             library = Path(self.root, FOLDER, f"_{name}.so")
             library.unlink(missing_ok=True)
             reason = self._compile(library.with_name(f"{name}.c"), library, options)

@@ -1,8 +1,8 @@
 """Find and call what was compiled from the C sources beside this when the package was installed.
 
-Both libraries are options: where there was no C compiler, or no headers of Python, and wherever
-something unusual is met, the Python code beside them does the same more slowly. They are plain
-shared libraries, so that one build serves every version of Python.
+The libraries are options: where there was no C compiler, or for one of them no headers of Python, and
+wherever something unusual is met, the Python code beside them does the same more slowly. They are
+plain shared libraries, so that one build serves every version of Python.
 """
 
 from __future__ import annotations
@@ -51,6 +51,18 @@ def _columns() -> ctypes.PyDLL | None:
         objects = (ctypes.py_object, ctypes.py_object)
         library.snapreport_groups.argtypes = (*objects, _P, _P, _P, _P, _N, _N)
         library.snapreport_groups.restype = _N
+    return library
+
+
+@functools.cache
+def events() -> ctypes.CDLL | None:
+    """Return the library made from ``events.c``, None where there is none; parsed.py calls it."""
+    library: ctypes.CDLL | None = _open(ctypes.CDLL, "_events.so", "snapreport_events_version")
+    if library is not None:
+        library.snapreport_events.argtypes = (_P, ctypes.c_size_t, _P)
+        library.snapreport_events.restype = ctypes.c_int32
+        library.snapreport_events_free.argtypes = (_P,)
+        library.snapreport_events_free.restype = None
     return library
 
 

@@ -120,9 +120,14 @@ def count_unknown_keys(
     for shape, count in shapes.items():
         for key in shape:
             if key not in known:
-                name = f"{what} key {clean_text(key)[:60]!r}"
-                oddities[name] = oddities.get(name, 0) + count
+                count_unknown_key(key, count, what, oddities)
     return {key for shape in shapes for key in shape}
+
+
+def count_unknown_key(key: Any, count: int, what: str, oddities: dict[str, int]) -> None:
+    """Count a key that is not known into ``oddities``, under ``what`` and its name."""
+    name = f"{what} key {clean_text(key)[:60]!r}"
+    oddities[name] = oddities.get(name, 0) + count
 
 
 def _shapes(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:

@@ -89,6 +89,10 @@ class StackInterner:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
 
+    def intern_passing(self, frames: list[dict[str, Any]]) -> int:
+        """Do as ``intern()`` for a list that need not live on; its frames do."""
+        return self._by_frames(frames)
+
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
         grouped = compiled.group_lists(rows, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from snapreport.errors import NotASnapshotError
 from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
 from snapreport.read.interner import clean_text
+from snapreport.read.parsed import ParsedTrace
 
 _KNOWN_KEYS = frozenset(
     [
@@ -137,8 +139,17 @@ def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> b
         return True
     if segments:
         return not any("segment_type" in row or "allocated_size" in row for row in segments)
-    first = next((trace[0] for trace in traces if isinstance(trace, list) and trace), None)
-    return isinstance(first, dict) and "category" in first and "time_us" not in first
+    keys = next((found for found in map(_first_keys, traces) if found is not None), ())
+    return "category" in keys and "time_us" not in keys
+
+
+def _first_keys(trace: Any) -> Collection[Any] | None:
+    """Return the keys of a trace's first event; None where it has no event."""
+    if isinstance(trace, ParsedTrace):
+        return trace.first_keys if len(trace) else None
+    if not isinstance(trace, list) or not trace:
+        return None
+    return trace[0] if isinstance(trace[0], dict) else ()
 
 
 def _ordinal(row: dict[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from snapreport.read.layout import Layout, recognise
 from snapreport.read.segments import read_segments
 from snapreport.read.source import open_source
 from snapreport.read.traces import Tables, read_trace
-from snapreport.read.unpickle import load_plain_pickle
+from snapreport.read.unpickle import load_plain_pickle, load_snapshot_pickle
 
 _KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
 
@@ -36,7 +36,7 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (source, data):
-            top = _parse(data)
+            top = _parse(data, load_snapshot_pickle)
             found = source()
         return _to_columns(found, top, progress)
 
@@ -53,7 +53,7 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
     """
     with _named(name), collector_off():
         source = Source(name, len(data), sha256(data).hexdigest())
-        return _to_columns(source, _parse(data), silent)
+        return _to_columns(source, _parse(data, load_snapshot_pickle), silent)
 
 
 def read_objects(path: Path, progress: Progress = silent) -> Any:
@@ -66,7 +66,7 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (_, data):
-            top = _parse(data)
+            top = _parse(data, load_plain_pickle)
         copy = top
         if isinstance(top, dict):  # it is emptied by what looks at it
             copy = dict(top)
@@ -89,10 +89,10 @@ def _named(path: Path | str) -> Iterator[None]:
         raise type(error)(f"{path} {error}") from error.__cause__
 
 
-def _parse(data: bytes | mmap.mmap) -> Any:
+def _parse(data: bytes | mmap.mmap, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
     start = data[:64].lstrip()
     if data[:1] == b"\x80":
-        return load_plain_pickle(data)
+        return load(data)
     if start[:1] in (b"{", b"["):
         import orjson
 

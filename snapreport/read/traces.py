@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,16 @@ import numpy as np
 
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
-from snapreport.read.fields import LATEST_US, check_bytes, count_unknown_keys, integers, take
+from snapreport.read.fields import (
+    LATEST_US,
+    check_bytes,
+    count_unknown_key,
+    count_unknown_keys,
+    integers,
+    take,
+)
 from snapreport.read.interner import StackInterner, StringInterner, clean_text
+from snapreport.read.parsed import ParsedTrace, compress, renumber
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,6 +98,8 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         NotASnapshotError: the events are no list of dicts with the fields that PyTorch writes.
     """
     where = f"{device}: event"
+    if isinstance(events, ParsedTrace):
+        return _read_parsed(events, device, tables)
     if not isinstance(events, (list, tuple)):
         raise NotASnapshotError(
             f"is no memory snapshot: the trace of {device} is of type {type(events).__name__}."
@@ -98,8 +108,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
     present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities)
     actions, action = _actions(events, where)
     addr = _addresses(events, where, present)
-    moves = np.array([name in _MOVES for name in actions], np.bool_)
-    check_bytes(addr, size, where, moves[action])
+    _check_moves(actions, action, addr, size, where)
     return Trace(
         device=device,
         actions=actions,
@@ -107,12 +116,39 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         addr=addr,
         size=size,
         stream=integers(events, "stream", where, default=0),
-        time_us=_times(events, where, tables.oddities),
+        time_us=_times(integers(events, "time_us", where, default=NO_TIME), tables.oddities),
         stack=tables.stacks.intern_field(events, "frames"),
         pool=_ids(events, "pool_id", tables.pools, present),
         category=_ids(events, "category", tables.strings, present),
         compile_context=_ids(events, "compile_context", tables.strings, present),
         metadata=_ids(events, "user_metadata", tables.strings, present),
+    )
+
+
+def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace:
+    """Do as ``read_trace()`` with events whose types are checked and whose values are columns."""
+    where, texts = f"{device}: event", events.file.texts
+    for key, count in events.unknown_keys:
+        count_unknown_key(texts[key], count, "event", tables.oddities)
+    names, action = compress(events.action)
+    _check_count(names)
+    actions = tuple(texts[name] for name in names)
+    _check_moves(actions, action, events.addr, events.size, where)
+    return Trace(
+        device=device,
+        actions=actions,
+        action=action.astype(np.int16),
+        addr=events.addr,
+        size=events.size,
+        stream=events.stream,
+        time_us=_times(events.time_us, tables.oddities),
+        stack=renumber(
+            events.stack, lambda k: tables.stacks.intern_passing(events.file.frames_of(k))
+        ),
+        pool=renumber(events.pool, lambda k: tables.pools.intern(events.file.pairs[k])),
+        category=renumber(events.category, lambda k: tables.strings.intern(texts[k])),
+        compile_context=renumber(events.compile_context, lambda k: tables.strings.intern(texts[k])),
+        metadata=renumber(events.metadata, lambda k: tables.strings.intern(texts[k])),
     )
 
 
@@ -128,19 +164,27 @@ def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, .
     except TypeError:
         index = next(i for i, name in enumerate(names) if not isinstance(name, str))
         raise NotASnapshotError(f"is damaged: {where} {index} has no 'action' text.") from None
-    if len(ids) > np.iinfo(np.int16).max:
-        raise NotASnapshotError(f"is damaged: {len(ids):,} different actions in one trace.")
+    _check_count(ids)
     return tuple(map(clean_text, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
 
 
-def _times(
-    events: Sequence[dict[str, Any]], where: str, oddities: dict[str, int]
-) -> NDArray[np.int64]:
-    times = integers(events, "time_us", where, default=NO_TIME)
+def _check_count(actions: Sized) -> None:
+    if len(actions) > np.iinfo(np.int16).max:
+        raise NotASnapshotError(f"is damaged: {len(actions):,} different actions in one trace.")
+
+
+def _check_moves(
+    actions: tuple[str, ...], action: Any, addr: Any, size: NDArray[np.int64], where: str
+) -> None:
+    moves = np.array([name in _MOVES for name in actions], np.bool_)
+    check_bytes(addr, size, where, moves[action])
+
+
+def _times(times: NDArray[np.int64], oddities: dict[str, int]) -> NDArray[np.int64]:
     wrong = (times < NO_TIME) | (times > LATEST_US)
     if wrong.any():
         oddities["event time that is no date"] = int(wrong.sum())
-        times[wrong] = NO_TIME
+        times = np.where(wrong, NO_TIME, times)
     return times
 
 

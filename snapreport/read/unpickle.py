@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from snapreport.errors import NotASnapshotError, UnsafePickleError
 from snapreport.read.opcodes import check_opcodes
+from snapreport.read.parsed import parse
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -37,6 +38,24 @@ def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
         NotASnapshotError: it is damaged.
     """
     check_opcodes(data)
+    return _load(data)
+
+
+def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
+    """Load a pickle as ``load_plain_pickle()`` does, its device traces as columns if they can be.
+
+    Returns:
+        the object; if it is a snapshot of the usual kind and there is the compiled part, its
+        ``device_traces`` are a list of ``ParsedTrace``.
+
+    Raises:
+        UnsafePickleError, NotASnapshotError: as ``load_plain_pickle()``.
+    """
+    top = parse(data, _load)
+    return load_plain_pickle(data) if top is None else top
+
+
+def _load(data: bytes | mmap.mmap) -> Any:
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
     try:
         return _PlainUnpickler(stream).load()

@@ -1,0 +1,183 @@
+"""A pickle whose trace events were read straight into columns, and all else of it as objects.
+
+The compiled part (``events.c``) does it without a Python object per event. It takes only what it
+knows to be as in every snapshot; whatever else there may be is left to the unpickler, which gives
+the same results and has all the messages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.read import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NONE = -1
+"""In a column of ids: the event has no such field, or None there."""
+
+# Bits of the keys of a trace's first event, as in events.c.
+_KEY_BITS = {"time_us": 5, "category": 10}
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedFile:
+    """What the events of a file point into, as it is in the file."""
+
+    texts: list[str]
+    pairs: list[tuple[int, int]]
+    frames: list[dict[str, Any]]
+    """The frame dicts: those of segments and blocks are the same objects where the file says so."""
+    stack_start: NDArray[np.int64]
+    """int64, shape (n_stacks + 1,): where each stack begins in ``stack_frames``."""
+    stack_frames: NDArray[np.int32]
+    """int32: positions in ``frames``, innermost first."""
+
+    def frames_of(self, stack: int) -> list[dict[str, Any]]:
+        """Return the frames of a stack, innermost first."""
+        start, end = self.stack_start[stack : stack + 2].tolist()
+        frames = self.frames
+        return [frames[k] for k in self.stack_frames[start:end].tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedTrace:
+    """The events of one trace; every array has shape (n_events,), and the types are checked.
+
+    The integers are int64: 0 where the file has none, and -1 for a time. The others are int32,
+    positions in the file's texts, stacks and pairs; -1 where an event has none.
+    """
+
+    file: ParsedFile
+    first_keys: frozenset[str]
+    """Which of ``time_us`` and ``category`` the first event has."""
+    unknown_keys: list[tuple[int, int]]
+    """Keys that no snapshot we know has, as texts, and how many events have them."""
+    addr: NDArray[np.int64]
+    """For events that have one, ``device_free``."""
+    size: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    action: NDArray[np.int32]
+    stack: NDArray[np.int32]
+    compile_context: NDArray[np.int32]
+    metadata: NDArray[np.int32]
+    category: NDArray[np.int32]
+    pool: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+# As in events.c.
+_INTEGERS = ("addr", "size", "stream", "time_us")
+_IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
+_TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
+_STACK = np.dtype(
+    [("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True
+)
+_UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
+
+
+class _Parsed(ctypes.Structure):
+    _fields_ = (
+        ("machine", ctypes.c_void_p),
+        ("integers", ctypes.c_void_p * len(_INTEGERS)),
+        ("ids", ctypes.c_void_p * len(_IDS)),
+        *((name, ctypes.c_void_p) for name in ("traces", "stacks", "stack_frames", "unknowns")),
+        ("rest", ctypes.c_void_p),
+        *((f"n_{name}", ctypes.c_uint64) for name in ("rows", "traces", "stacks")),
+        *((f"n_{name}", ctypes.c_uint64) for name in ("stack_frames", "unknowns", "rest")),
+    )
+
+
+def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
+    """Load a pickle with its device traces as columns.
+
+    Args:
+        data: the pickle, uncompressed.
+        load: loads a pickle of plain data.
+
+    Returns:
+        the object in the pickle, in which ``device_traces`` is a list of ParsedTrace. None where
+        there is no compiled part, or where the pickle is any but the usual kind: nothing can be
+        said of it then, neither that it is a snapshot nor that it is safe.
+    """
+    library = compiled.events()
+    if library is None:
+        return None
+    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
+    parsed = _Parsed()
+    if not library.snapreport_events(view.ctypes.data, len(view), ctypes.byref(parsed)):
+        return None
+    try:
+        rest = ctypes.string_at(parsed.rest, parsed.n_rest)
+        integers = [_copy(each, parsed.n_rows, np.dtype(np.int64)) for each in parsed.integers]
+        ids = [_copy(each, parsed.n_rows, np.dtype(np.int32)) for each in parsed.ids]
+        traces = _copy(parsed.traces, parsed.n_traces, _TRACE)
+        unknowns = _copy(parsed.unknowns, parsed.n_unknowns, _UNKNOWN)
+        stacks = _copy(parsed.stacks, parsed.n_stacks, _STACK)
+        stack_frames = _copy(parsed.stack_frames, parsed.n_stack_frames, np.dtype(np.int32))
+    finally:
+        library.snapreport_events_free(ctypes.byref(parsed))
+    top, frames, texts, pairs = load(rest)
+    del rest
+    start = np.append(stacks["start"], len(stack_frames)).astype(np.int64)
+    file = ParsedFile(texts, pairs, frames, start, stack_frames)
+    columns = dict(zip((*_INTEGERS, *_IDS), (*integers, *ids), strict=True))
+    top["device_traces"] = [
+        ParsedTrace(
+            file,
+            frozenset(key for key, bit in _KEY_BITS.items() if first_keys >> bit & 1),
+            [(row["text"], row["count"]) for row in unknowns[unknowns["trace"] == k]],
+            **{name: column[begin:end] for name, column in columns.items()},
+        )
+        for k, (begin, end, first_keys) in enumerate(traces.tolist())
+    ]
+    return top
+
+
+def _copy(address: int | None, length: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return a copy of an array of the library's."""
+    if not length:
+        return np.empty(0, kind)
+    raw = (ctypes.c_char * (length * kind.itemsize)).from_address(address or 0)
+    return np.frombuffer(raw, kind).copy()
+
+
+def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
+    """Number the values of a column in the order of their first appearance.
+
+    Args:
+        column: int32, shape (n,), none below -1.
+
+    Returns:
+        the values but -1, and the column with each replaced by its position in them; int32.
+    """
+    n = len(column)
+    first = np.full(int(column.max(initial=0)) + 2, n, np.int64)  # the last is that of -1
+    first[column[::-1]] = np.arange(n - 1, -1, -1)  # the last one written stays
+    values = np.flatnonzero(first[:-1] < n)
+    values = values[np.argsort(first[values])]
+    position = np.full(len(first), _NONE, np.int32)
+    position[values] = np.arange(len(values))
+    return values.tolist(), position[column]
+
+
+def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray[np.int32]:
+    """Replace each value but -1 by its number, asked for once each in order of first appearance.
+
+    Args:
+        column: int32, shape (n,), none below -1.
+        number: gives the number of a value.
+    """
+    values, position = compress(column)
+    numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is that of -1
+    return numbers[position]
