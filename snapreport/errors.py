@@ -15,6 +15,10 @@ class NotASnapshotError(SnapreportError):
     """The file was read, but it is no memory snapshot, or a damaged one."""
 
 
+class NotEnoughMemoryError(SnapreportError):
+    """Reading the file would need more memory than there is; the message says how much."""
+
+
 class UnsafePickleError(SnapreportError):
     """The pickle asks for code to be run; nothing of it was run."""
 

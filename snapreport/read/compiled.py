@@ -1,8 +1,8 @@
 """Find and call what was compiled from the C sources beside this when the package was installed.
 
-The libraries are options: where there was no C compiler, or for one of them no headers of Python, and
-wherever something unusual is met, the Python code beside them does the same more slowly. They are
-plain shared libraries, so that one build serves every version of Python.
+The libraries are options: where there was no C compiler, or for one of them no headers of Python,
+and wherever something unusual is met, the Python code beside them does the same more slowly. They
+are plain shared libraries, so that one build serves every version of Python.
 """
 
 from __future__ import annotations

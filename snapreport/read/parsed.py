@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.read import compiled
+from snapreport.read.memory import PARSED_EVENT, require_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,9 +81,7 @@ class ParsedTrace:
 _INTEGERS = ("addr", "size", "stream", "time_us")
 _IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
 _TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
-_STACK = np.dtype(
-    [("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True
-)
+_STACK = np.dtype([("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True)
 _UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
 
 
@@ -109,13 +108,18 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         the object in the pickle, in which ``device_traces`` is a list of ParsedTrace. None where
         there is no compiled part, or where the pickle is any but the usual kind: nothing can be
         said of it then, neither that it is a snapshot nor that it is safe.
+
+    Raises:
+        NotEnoughMemoryError: it has more events than this machine can take.
     """
     library = compiled.events()
     if library is None:
         return None
-    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
     parsed = _Parsed()
-    if not library.snapreport_events(view.ctypes.data, len(view), ctypes.byref(parsed)):
+    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
+    done = library.snapreport_events(view.ctypes.data, len(view), ctypes.byref(parsed))
+    del view  # or an error's traceback would hold on to it, and the file could not be closed
+    if not done:
         return None
     try:
         rest = ctypes.string_at(parsed.rest, parsed.n_rest)
@@ -127,6 +131,7 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         stack_frames = _copy(parsed.stack_frames, parsed.n_stack_frames, np.dtype(np.int32))
     finally:
         library.snapreport_events_free(ctypes.byref(parsed))
+    require_memory(PARSED_EVENT * len(integers[0]))
     top, frames, texts, pairs = load(rest)
     del rest
     start = np.append(stacks["start"], len(stack_frames)).astype(np.int64)
@@ -149,7 +154,7 @@ def _copy(address: int | None, length: int, kind: np.dtype[Any]) -> NDArray[Any]
     if not length:
         return np.empty(0, kind)
     raw = (ctypes.c_char * (length * kind.itemsize)).from_address(address or 0)
-    return np.frombuffer(raw, kind).copy()
+    return np.frombuffer(memoryview(raw), kind).copy()
 
 
 def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:

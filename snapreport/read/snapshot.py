@@ -15,6 +15,7 @@ from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, T
 from snapreport.progress import Progress, silent
 from snapreport.read.annotations import read_annotations
 from snapreport.read.layout import Layout, recognise
+from snapreport.read.memory import OBJECTS, require_memory
 from snapreport.read.segments import read_segments
 from snapreport.read.source import open_source
 from snapreport.read.traces import Tables, read_trace
@@ -32,6 +33,7 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
         InputError: the file is missing, a folder or unreadable.
         NotASnapshotError: it is no snapshot, or a damaged one.
         UnsafePickleError: it is a pickle that could run code; nothing of it was run.
+        NotEnoughMemoryError: it is too large for this machine.
     """
     with _named(path), collector_off():
         progress("Reading", None)
@@ -49,7 +51,7 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
         name: stands for the file's in reports and messages.
 
     Raises:
-        NotASnapshotError, UnsafePickleError: as ``read_snapshot()``.
+        NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as ``read_snapshot()``.
     """
     with _named(name), collector_off():
         source = Source(name, len(data), sha256(data).hexdigest())
@@ -60,8 +62,8 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
     """Read a snapshot file as the plain dicts, lists and numbers that it holds.
 
     Raises:
-        InputError, NotASnapshotError, UnsafePickleError: as ``read_snapshot()``; but of what is
-            in it only the top level is checked.
+        InputError, NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as
+            ``read_snapshot()``; but of what is in it only the top level is checked.
     """
     with _named(path), collector_off():
         progress("Reading", None)
@@ -96,6 +98,7 @@ def _parse(data: bytes | mmap.mmap, load: Callable[[bytes | mmap.mmap], Any]) ->
     if start[:1] in (b"{", b"["):
         import orjson
 
+        require_memory(OBJECTS * len(data))
         try:
             return orjson.loads(data if isinstance(data, bytes) else data[:])
         except orjson.JSONDecodeError as error:

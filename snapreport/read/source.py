@@ -15,6 +15,7 @@ from pathlib import Path
 
 from snapreport.errors import InputError, NotASnapshotError
 from snapreport.model.snapshot import Source
+from snapreport.read.memory import require_memory
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -27,6 +28,7 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
     Raises:
         InputError: missing, a folder, or not readable.
         NotASnapshotError: empty, or a damaged gzip or zstd file.
+        NotEnoughMemoryError: unpacked it is too large for this machine.
     """
     try:
         status = path.stat()
@@ -98,6 +100,8 @@ def _shown_name(path: Path) -> str:
 def _unpack_gzip(packed: mmap.mmap) -> bytes:
     import gzip
 
+    said = int.from_bytes(packed[-4:], "little")  # of the last member, modulo 4 GiB
+    require_memory(min(said, len(packed) * 1032))  # deflate cannot do better
     try:
         with gzip.open(io.BytesIO(packed)) as stream:
             return stream.read()
@@ -108,6 +112,11 @@ def _unpack_gzip(packed: mmap.mmap) -> bytes:
 def _unpack_zstd(packed: mmap.mmap) -> bytes:
     import zstandard
 
+    try:
+        said = zstandard.frame_content_size(packed[:18])  # the longest header; -1 if unknown
+        require_memory(min(said, len(packed) * 40_000))
+    except zstandard.ZstdError:
+        pass  # what is wrong with it is said below
     parts: list[bytes] = []
     rest: memoryview | bytes = memoryview(packed)
     try:

@@ -8,6 +8,8 @@ import pickle
 from typing import Any, NoReturn
 
 from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.read import compiled
+from snapreport.read.memory import OBJECTS, PARSED, require_memory
 from snapreport.read.opcodes import check_opcodes
 from snapreport.read.parsed import parse
 
@@ -36,8 +38,10 @@ def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
     Raises:
         UnsafePickleError: it holds anything that could run code; nothing of it was run.
         NotASnapshotError: it is damaged.
+        NotEnoughMemoryError: it is too large for this machine.
     """
     check_opcodes(data)
+    require_memory(OBJECTS * len(data))
     return _load(data)
 
 
@@ -49,8 +53,10 @@ def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
         ``device_traces`` are a list of ``ParsedTrace``.
 
     Raises:
-        UnsafePickleError, NotASnapshotError: as ``load_plain_pickle()``.
+        UnsafePickleError, NotASnapshotError, NotEnoughMemoryError: as ``load_plain_pickle()``.
     """
+    if compiled.events() is not None:
+        require_memory(PARSED * len(data))
     top = parse(data, _load)
     return load_plain_pickle(data) if top is None else top
 

@@ -27,7 +27,7 @@ else:
 # Building takes seconds: with `--dist loadfile` these tests share one build.
 
 
-LIBRARIES = {"snapreport/read/_columns.so", "snapreport/read/_opcodes.so"}
+LIBRARIES = {f"snapreport/read/_{name}.so" for name in ("columns", "events", "opcodes")}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_wheel_is_for_one_platform_only_if_something_in_it_was_compiled(
     assert wheel.name.startswith(f"snapreport-{__version__}-py3-none-")
     assert wheel.name.endswith("-any.whl") == (not compiled)
     if shutil.which("cc") is not None and os.name == "posix":
-        assert "snapreport/read/_opcodes.so" in compiled
+        assert {"snapreport/read/_opcodes.so", "snapreport/read/_events.so"} <= compiled
     (pure,) = build(tmp_path, SNAPREPORT_NO_COMPILED="1").glob("*.whl")
     assert pure.name == f"snapreport-{__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(pure).namelist())
