@@ -154,7 +154,8 @@ def _copy(address: int | None, length: int, kind: np.dtype[Any]) -> NDArray[Any]
     if not length:
         return np.empty(0, kind)
     raw = (ctypes.c_char * (length * kind.itemsize)).from_address(address or 0)
-    return np.frombuffer(memoryview(raw), kind).copy()
+    column: NDArray[Any] = np.frombuffer(memoryview(raw), kind)
+    return column.copy()
 
 
 def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
