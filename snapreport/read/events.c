@@ -676,6 +676,11 @@ static int get(machine *m, size_t index)
 
 /* ---- the opcodes ---- */
 
+static size_t four_bytes_at(const unsigned char *at)
+{
+    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+}
+
 static uint64_t unsigned_at(const unsigned char *at, unsigned width)
 {
     uint64_t number = 0;
@@ -694,15 +699,18 @@ static int push_long(machine *m, size_t opcode, size_t start, size_t count)
     return push(m, make(INT, bits));
 }
 
-#define NEED(count) TRY(length - position >= (size_t)(count))
+#define NEED(count) TRY(limit - position >= (size_t)(count))
 
 /* Run the pickle to its STOP; 0 if it is not for us. */
 static int run(machine *m)
 {
     const unsigned char *const data = m->data;
     const size_t length = m->length;
-    size_t position = 0, from;
+    /* An opcode lies within its frame: Python loses the rest of a frame in which one does not. */
+    size_t position = 0, limit = length, from;
     for (;;) {
+        if (position == limit)
+            limit = length;
         NEED(1);
         const size_t opcode = position++;
         unsigned width = 4;
@@ -712,10 +720,12 @@ static int run(machine *m)
             TRY(get(m, data[position]));
             position += 1;
             break;
-        case 'j': /* LONG_BINGET */
-            NEED(4);
-            TRY(get(m, (size_t)unsigned_at(data + position, 4)));
-            position += 4;
+        case 'j': /* LONG_BINGET: 8 of 10 opcodes */
+            do {
+                NEED(4);
+                TRY(get(m, four_bytes_at(data + position)));
+                position += 4;
+            } while (limit - position > 4 && data[position] == 'j' && ++position);
             break;
         case 0x94: /* MEMOIZE */
             TRY(put(m, m->memo_count));
@@ -809,7 +819,8 @@ static int run(machine *m)
             NEED(8);
             const uint64_t size = unsigned_at(data + position, 8);
             position += 8;
-            TRY(size <= length - position);
+            TRY(limit == length && size <= length - position);
+            limit = position + (size_t)size;
             break;
         case 0x80: /* PROTO */
             NEED(1);

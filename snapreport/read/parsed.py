@@ -154,8 +154,7 @@ def _copy(address: int | None, length: int, kind: np.dtype[Any]) -> NDArray[Any]
     if not length:
         return np.empty(0, kind)
     raw = (ctypes.c_char * (length * kind.itemsize)).from_address(address or 0)
-    column: NDArray[Any] = np.frombuffer(memoryview(raw), kind)
-    return column.copy()
+    return np.array(np.frombuffer(memoryview(raw), kind))
 
 
 def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:

@@ -1,0 +1,46 @@
+"""The tree of call stacks, built frame by frame and level by level."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from snapreport.read.prefix_tree import PrefixTree, level_by_level, one_by_one, prefix_tree
+
+Stacks = list[tuple[int, ...]]
+
+
+def leveled(stacks: Stacks) -> PrefixTree:
+    length = np.array([len(stack) for stack in stacks], np.int64)
+    return level_by_level(np.array([*chain.from_iterable(stacks)], np.int64), length)
+
+
+def lists(tree: PrefixTree) -> list[list[int]]:
+    columns = [tree.parent, tree.frame, tree.depth, tree.stack_node]
+    assert all(column.dtype == np.int32 for column in columns)
+    return [column.tolist() for column in columns]
+
+
+@pytest.mark.parametrize("build", [one_by_one, leveled])
+def test_stacks_with_the_same_outer_frames_share_their_nodes(build: object) -> None:
+    assert callable(build)
+    tree = build([(5, 7), (), (6, 7), (7,), (1, 5, 7), (7, 5)])
+    assert tree.parent.tolist() == [-1, 0, 0, 1, -1, 4]
+    assert tree.frame.tolist() == [7, 5, 6, 1, 5, 7]
+    assert tree.depth.tolist() == [1, 2, 2, 3, 1, 2]
+    assert tree.stack_node.tolist() == [1, -1, 2, 0, 3, 5]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_ways_build_the_same_tree(seed: int) -> None:
+    rng = random.Random(seed)
+    distinct, deepest = rng.choice([1, 2, 3, 40]), rng.choice([0, 1, 3, 12, 40])
+    drawn = [
+        tuple(rng.randrange(distinct) for _ in range(rng.randint(0, deepest)))
+        for _ in range(rng.choice([0, 1, 2, 10, 300]))
+    ]
+    stacks = list(dict.fromkeys(drawn))
+    assert lists(leveled(stacks)) == lists(one_by_one(stacks)) == lists(prefix_tree(stacks))
