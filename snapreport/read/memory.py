@@ -12,17 +12,17 @@ from snapreport.units import format_bytes
 OFF = "SNAPREPORT_NO_MEMORY_CHECK"
 """Set this in the environment to try it all the same."""
 
-# Measured as the most private memory of a whole `convert`, less the 30 MB of an empty program.
-# What PyTorch writes has 90 to 375 bytes in a file for an event, call stacks included; the first
-# figure is of 1.3 million events of 158 bytes, the second of 0.9 million without stacks, of 38.
+# Measured as the most private memory of `convert`, less that of an empty program. What PyTorch
+# writes has 90 to 375 bytes in a file for an event, call stacks included; the first figure below is
+# of 1.3 million events of 158 bytes, the second of 0.9 million without stacks, of 38 bytes.
 OBJECTS = 4.8
-"""Bytes for each byte of a file that is loaded as objects: 4.7, 8.6."""
+"""Bytes for each byte of a file that is loaded as objects: 4.8, 9.0."""
 
 PARSED = 1.0
-"""Bytes for each byte of a pickle while the compiled part reads it: 0.6, 3.2."""
+"""Bytes for each byte of a pickle while the compiled part reads it: 0.7, 2.8."""
 
 PARSED_EVENT = 200
-"""Bytes for each event after that, besides its row of columns: 190, 170."""
+"""Bytes for each event after that, besides its row of columns: 195, 187."""
 
 _ALWAYS_TRIED = 1 << 28
 
