@@ -19,6 +19,8 @@ from snapreport.read import compiled, fields, opcodes
 from snapreport.read.interner import StackInterner
 from tests.builders import MIB, frame, stack, trace
 
+PARTS = ("scan", "take_integers", "group_lists", "events")
+
 needs_opcodes = pytest.mark.skipif(
     compiled.scan(b"\x80\x04.") is None, reason="opcodes.c was not compiled"
 )
@@ -29,7 +31,7 @@ needs_columns = pytest.mark.skipif(
 
 @pytest.fixture
 def no_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("scan", "take_integers", "group_lists"):
+    for name in PARTS:
         monkeypatch.setattr(compiled, name, lambda *_: None)
 
 
@@ -116,7 +118,7 @@ def test_a_bent_pickle_gets_the_same_message_either_way(
         path.write_bytes(bent)
         with_them = verdict()
         with monkeypatch.context() as without:
-            for name in ("scan", "take_integers", "group_lists"):
+            for name in PARTS:
                 without.setattr(compiled, name, lambda *_: None)
             assert verdict() == with_them
 
@@ -201,7 +203,7 @@ def test_the_bundle_is_the_same_to_the_byte_either_way(
     samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with_them = snapreport.convert(samples / name, tmp_path / "with.zip")
-    for function in ("scan", "take_integers", "group_lists"):
+    for function in PARTS:
         monkeypatch.setattr(compiled, function, lambda *_: None)
     without = snapreport.convert(samples / name, tmp_path / "without.zip")
     assert with_them.read_bytes() == without.read_bytes()
