@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { Extremes, spread, totals } from "./curves"
+import { Changes, curveOf, Extremes, totals } from "./curves"
 import { random, randomStrips } from "./testing"
 
 test("totals are the sums over what is live after each step", () => {
@@ -29,6 +29,36 @@ test("firstMax finds the first of equal maxima in any range", () => {
   }
 })
 
-test("spread repeats a value until its next change", () => {
-  assert.deepEqual([...spread(4, Int32Array.of(-1, 2), Float64Array.of(7, 9))], [7, 7, 7, 9, 9])
+test("a curve kept in units is the same to the byte", () => {
+  for (const height of [512, 2 ** 20 + 512, 3, 2 ** 33 + 1, 2 ** 40]) {
+    const strips = { events: 3, birth: Int32Array.of(-1, 0, 1), death: Int32Array.of(2, 3, 3), height: Float64Array.of(height, 2 * height, 5 * height) }
+    const curve = curveOf(strips)
+    assert.deepEqual([0, 1, 2, 3].map((place) => curve.at(place)), [1, 3, 8, 7].map((times) => times * height), String(height))
+    assert.equal(curve.firstMax(0, 4), 2)
+  }
+})
+
+test("changes hold until the next one, and their first maximum is that of the curve spelled out", () => {
+  const next = random(5)
+  for (let round = 0; round < 200; round++) {
+    const length = 2 + Math.floor(next() * 30)
+    const steps = [...Array(length - 1).keys()].map((step) => step - 1).filter((step) => step < 0 || next() < 0.3)
+    const bytes = Float64Array.from(steps, () => Math.floor(next() * 4))
+    const curve = new Changes(Int32Array.from(steps), bytes, length)
+    const spelled: number[] = []
+    for (let place = 0, k = 0; place < length; place++) {
+      while (k + 1 < steps.length && steps[k + 1] + 1 <= place) k++
+      spelled.push(bytes[k])
+    }
+    assert.deepEqual(spelled.map((_, place) => curve.at(place)), spelled)
+    const extremes = new Extremes(Float64Array.from(spelled))
+    for (let from = 0; from < length; from++) {
+      for (let to = from + 1; to <= length; to++) assert.equal(curve.firstMax(from, to), extremes.firstMax(from, to))
+    }
+  }
+})
+
+test("without any change a curve is nothing throughout", () => {
+  const curve = new Changes(new Int32Array(0), new Float64Array(0), 3)
+  assert.deepEqual([curve.at(0), curve.at(2), curve.firstMax(1, 3)], [0, 0, 1])
 })

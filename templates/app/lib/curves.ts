@@ -2,6 +2,12 @@
 
 import type { Device } from "./device"
 
+/** Whole numbers in the narrowest array that holds them: a long recording has millions of each. */
+export type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array
+
+/** Numbers up to 2^53, or below 2^32 and not negative. */
+export type Numbers = Float64Array | Uint32Array
+
 /** Which strips are stacked: blocks until free_requested, or requested bytes until free_completed. */
 export type Curve = "allocated" | "requested"
 
@@ -25,7 +31,9 @@ export function stripsOf(device: Device, curve: Curve): Strips {
  *
  * `hidden`: 1 for each allocation that is left out. */
 export function without(strips: Strips, hidden: Uint8Array): Strips {
-  return { ...strips, death: strips.death.map((death, i) => (hidden[i] ? Math.min(strips.birth[i], death) : death)) }
+  const death = strips.death.slice()
+  for (let i = 0; i < death.length; i++) if (hidden[i] && strips.birth[i] < death[i]) death[i] = strips.birth[i]
+  return { ...strips, death }
 }
 
 /** Bytes live after each step; element s + 1 belongs to step s, so element 0 is the start. */
@@ -40,48 +48,107 @@ export function totals(strips: Strips): Float64Array {
   return out
 }
 
-/** A value given at its changes, spread over every step (element s + 1 for step s). */
-export function spread(events: number, steps: Int32Array, values: Float64Array): Float64Array {
-  const out = new Float64Array(events + 1)
-  for (let k = 0; k < steps.length; k++) {
-    out.fill(values[k], steps[k] + 1, k + 1 < steps.length ? steps[k + 1] + 1 : out.length)
-  }
-  return out
+/** The totals of strips, as a curve. */
+export function curveOf(strips: Strips): Extremes {
+  return new Extremes(totals(strips), unitOf(strips.height))
+}
+
+/** The largest power of two, up to 2^31, that divides every one of some numbers. */
+function unitOf(numbers: Float64Array): number {
+  let bits = 2 ** 31 // as a signed number: only its bits count
+  for (let i = 0; i < numbers.length; i++) bits |= numbers[i] // of large ones the lowest 32 bits
+  return (bits & -bits) >>> 0
+}
+
+/** A number of bytes for each step; place s + 1 belongs to step s. */
+export interface Bytes {
+  readonly length: number
+  at(place: number): number
+  /** Place of the first maximum in [from, to); the range must not be empty. */
+  firstMax(from: number, to: number): number
 }
 
 const BLOCK = 128
 
 /** Finds the first maximum of any range quickly, so that a curve is drawn at a cost of its pixels. */
-export class Extremes {
+export class Extremes implements Bytes {
+  private readonly values: Numbers
+  private readonly unit: number
   private readonly blockMax: Int32Array
 
-  constructor(readonly values: Float64Array) {
+  /** `unit`: divides every value. Kept in such units, most curves take half the memory. */
+  constructor(values: Float64Array, unit = 0) {
+    let most = 0
+    for (let k = 0; k < values.length; k++) if (values[k] > most) most = values[k]
+    const narrow = unit > 0 && most / unit < 2 ** 32
+    this.unit = narrow ? unit : 1
+    this.values = narrow ? new Uint32Array(values.length) : values
+    if (narrow) for (let k = 0; k < values.length; k++) this.values[k] = values[k] / unit
     this.blockMax = new Int32Array(Math.ceil(values.length / BLOCK))
     for (let b = 0; b < this.blockMax.length; b++) {
       this.blockMax[b] = this.scan(b * BLOCK, Math.min((b + 1) * BLOCK, values.length))
     }
   }
 
-  /** Position of the first maximum in [from, to); the range must not be empty. */
+  get length(): number {
+    return this.values.length
+  }
+
+  at(place: number): number {
+    return this.values[place] * this.unit
+  }
+
   firstMax(from: number, to: number): number {
+    const { values, blockMax } = this
     const firstBlock = Math.ceil(from / BLOCK)
     const lastBlock = Math.floor(to / BLOCK)
     if (lastBlock <= firstBlock) return this.scan(from, to)
     let best = from
     if (from < firstBlock * BLOCK) best = this.scan(from, firstBlock * BLOCK)
-    for (let b = firstBlock; b < lastBlock; b++) {
-      if (this.values[this.blockMax[b]] > this.values[best]) best = this.blockMax[b]
-    }
+    for (let b = firstBlock; b < lastBlock; b++) if (values[blockMax[b]] > values[best]) best = blockMax[b]
     if (lastBlock * BLOCK < to) {
       const tail = this.scan(lastBlock * BLOCK, to)
-      if (this.values[tail] > this.values[best]) best = tail
+      if (values[tail] > values[best]) best = tail
     }
     return best
   }
 
   private scan(from: number, to: number): number {
+    const { values } = this
     let best = from
-    for (let i = from + 1; i < to; i++) if (this.values[i] > this.values[best]) best = i
+    for (let i = from + 1; i < to; i++) if (values[i] > values[best]) best = i
     return best
+  }
+}
+
+/** A value given at its changes, which are few: it holds from one to the next. */
+export class Changes implements Bytes {
+  private readonly extremes: Extremes
+
+  /** `steps`: ascending, the first is -1; without any the value is 0 throughout. `length`: of the curve, one more than its steps. */
+  constructor(private readonly steps: Int32Array, private readonly bytes: Float64Array, readonly length: number) {
+    this.extremes = new Extremes(bytes)
+  }
+
+  at(place: number): number {
+    return this.steps.length ? this.bytes[this.changeBy(place)] : 0
+  }
+
+  firstMax(from: number, to: number): number {
+    if (!this.steps.length) return from
+    const best = this.extremes.firstMax(this.changeBy(from), this.changeBy(to - 1) + 1)
+    return Math.max(from, this.steps[best] + 1)
+  }
+
+  /** The last change at or before a place. */
+  private changeBy(place: number): number {
+    let low = 0
+    let high = this.steps.length - 1
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if (this.steps[middle] < place) low = middle
+      else high = middle - 1
+    }
+    return low
   }
 }

@@ -27,21 +27,23 @@ export class EventTable {
     const { events } = device
     this.kind = new Uint8Array(events)
     this.ref = new Int32Array(events).fill(-1)
-    const put = (step: number, kind: number, ref: number) => {
+    const { kind, ref } = this
+    const put = (step: number, what: number, of: number) => {
       if (step < 0 || step >= events) return
-      this.kind[step] = kind
-      this.ref[step] = ref
+      kind[step] = what
+      ref[step] = of
     }
     // What a lost free is closed by is an event of its own, which comes after it here.
     for (let i = 0; i < device.count; i++) {
-      const [requested, completed] = [device.freeRequestedStep[i], device.freeStep[i]]
+      const requested = device.freeRequestedStep[i]
+      const completed = device.freeStep[i]
       put(requested, FREE_REQUESTED, i)
       put(completed, requested === completed ? FREE : FREE_COMPLETED, i)
     }
     for (let i = 0; i < device.count; i++) put(device.allocStep[i], ALLOC, i)
     device.eventStep.forEach((step, k) => put(step, OTHER + device.eventAction[k], k))
     this.counts = new Array<number>(OTHER + device.actions.length).fill(0)
-    for (const kind of this.kind) this.counts[kind]++
+    for (let step = 0; step < events; step++) this.counts[kind[step]]++
   }
 
   nameOf(kind: number): string {
@@ -104,31 +106,54 @@ export class EventTable {
 
   /** Steps of the events that a filter lets through, in order. */
   select(filter: EventFilter): Int32Array {
-    const { kind } = this
-    const found = new Int32Array(kind.length)
-    const wanted = this.counts.map((_, k) => filter.actions.size === 0 || filter.actions.has(this.nameOf(k)))
-    const texts = filter.texts.map((text) => matchingStacks(this.stacks, text))
-    const { sizes, addresses } = filter
+    const { kind, ref } = this
+    if (!filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyStep(kind.length)
+    const passes = this.passing(filter)
+    /** For each kind: what passes, by `ref`; null where nothing of it does. */
+    const ofKind = this.counts.map((_, k) => {
+      if (filter.actions.size && !filter.actions.has(this.nameOf(k))) return null
+      return k === UNKNOWN ? null : k === ALLOC ? passes.born : k < OTHER ? passes.freed : passes.other
+    })
+    const unknown = passes.all && (!filter.actions.size || filter.actions.has(NAMES[UNKNOWN]))
+    // Counted first: the steps of a long recording are not kept twice.
     let count = 0
     for (let step = 0; step < kind.length; step++) {
-      if (!wanted[kind[step]]) continue
-      if (sizes.length || addresses.length) {
-        const size = this.sizeOf(step)
-        if (!sizes.every(([least, most]) => least <= size && size <= most)) continue
-        if (addresses.length && !this.touches(step, size, addresses)) continue
-      }
-      if (texts.length) {
-        const stack = this.tellingStack(step)
-        if (stack < 0 || !texts.every((matches) => matches[stack])) continue
-      }
-      found[count++] = step
+      const rows = ofKind[kind[step]]
+      if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) count++
     }
-    return found.slice(0, count)
+    const found = new Int32Array(count)
+    for (let step = 0, k = 0; k < count; step++) {
+      const rows = ofKind[kind[step]]
+      if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) found[k++] = step
+    }
+    return found
   }
 
-  private touches(step: number, size: number, addresses: number[]): boolean {
-    const low = this.addressOf(step)
-    return low !== null && addresses.every((address) => (low <= address && address < low + Math.max(size, 1)) || beginsWith(low, address))
+  /** 1 for each allocation whose birth, or whose frees, pass all but the actions of a filter; and for other events. */
+  private passing({ sizes, addresses, texts }: EventFilter): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
+    const { device, stacks } = this
+    const { addr, addrValues, stack, freeStack, requested, eventSize, eventAddr, eventStack, eventAction } = device
+    const least = Math.max(0, ...sizes.map(([from]) => from))
+    const most = Math.min(Infinity, ...sizes.map(([, to]) => to))
+    const matches = texts.length ? matchingStacks(stacks, texts) : null
+    const told = (own: number, other: number) => {
+      const telling = own >= 0 && stacks.stackSite[own] >= 0 ? own : other
+      return telling >= 0 && matches![telling] === 1
+    }
+    const fits = (size: number) => least <= size && size <= most
+    const born = new Uint8Array(device.count)
+    const freed = new Uint8Array(device.count)
+    for (let i = 0; i < born.length; i++) {
+      if (!fits(requested[i]) || (addresses.length && !touches(addrValues[addr[i]], requested[i], addresses))) continue
+      born[i] = Number(!matches || told(stack[i], stack[i]))
+      freed[i] = Number(!matches || told(freeStack[i], stack[i]))
+    }
+    // A failed request tells the device's free bytes in its address's place.
+    const placed = device.actions.map((action) => action !== "oom" && action !== "snapshot")
+    const other = Uint8Array.from(eventSize, (size, k) => Number(fits(size)
+      && (!addresses.length || (placed[eventAction[k]] && touches(eventAddr[k], size, addresses)))
+      && (!matches || told(eventStack[k], eventStack[k]))))
+    return { all: fits(0) && !addresses.length && !matches, born, freed, other }
   }
 }
 
@@ -139,8 +164,25 @@ function beginsWith(address: number, digits: number): boolean {
   return rest === digits && digits > 0
 }
 
+function everyStep(events: number): Int32Array {
+  const steps = new Int32Array(events)
+  for (let step = 0; step < events; step++) steps[step] = step
+  return steps
+}
+
+/** Whether memory from an address on holds all of some addresses. */
+function touches(low: number, size: number, addresses: number[]): boolean {
+  return addresses.every((address) => (low <= address && address < low + Math.max(size, 1)) || beginsWith(low, address))
+}
+
+/** 1 for each stack that holds every one of some texts, in whichever frames. */
+function matchingStacks(stacks: Stacks, texts: string[]): Uint8Array {
+  const each = texts.map((text) => stacksWith(stacks, text))
+  return each[0].map((_, stack) => Number(each.every((matches) => matches[stack])))
+}
+
 /** For each stack, whether a frame's function or file holds a text. */
-function matchingStacks(stacks: Stacks, text: string): Uint8Array {
+function stacksWith(stacks: Stacks, text: string): Uint8Array {
   const wanted = text.toLowerCase()
   const strings = stacks.strings.map((string) => string.toLowerCase().includes(wanted))
   const frames = Uint8Array.from(stacks.frameName, (name, frame) =>

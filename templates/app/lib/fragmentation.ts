@@ -2,6 +2,7 @@
  *
  * As in `analyse/allocator.py`, but step by step: what takes array tricks there is a plain loop here. */
 
+import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"
 
 /** Live allocations of one stretch of memory, as a list through the allocations; its segment may change. */
@@ -15,12 +16,22 @@ interface Bucket {
 }
 
 /** Bytes after each step; element s + 1 belongs to step s. -1 where more is active than reserved. */
-export function fragmentationOf(device: Device, active: Float64Array, reserved: Float64Array): Float64Array {
+export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
+  const parts = fragmentationInParts(device, reserved, device.events + 1)
+  for (;;) {
+    const { done, value } = parts.next()
+    if (done) return value
+  }
+}
+
+/** The same with a pause after so many steps, in which a page can live on: a long recording takes a while. */
+export function* fragmentationInParts(device: Device, reserved: Bytes, steps: number): Generator<void, Float64Array> {
   const out = new Float64Array(device.events + 1)
   const sweep = new Sweep(device)
   for (let step = -1; step < device.events; step++) {
     sweep.go(step)
-    out[step + 1] = reserved[step + 1] < active[step + 1] ? -1 : sweep.wasted
+    out[step + 1] = reserved.at(step + 1) < sweep.active ? -1 : sweep.wasted
+    if ((step + 2) % steps === 0) yield
   }
   return out
 }
@@ -28,6 +39,8 @@ export function fragmentationOf(device: Device, active: Float64Array, reserved: 
 class Sweep {
   /** Inactive bytes in segments that hold a live block. */
   wasted = 0
+  /** Bytes of live blocks, also of those in no known segment. */
+  active = 0
   private readonly there: Bucket[] = [] // by address
   private readonly bucketOf: Bucket[] = []
   private readonly next: Int32Array
@@ -58,10 +71,14 @@ class Sweep {
     if (gone.length || made.length) this.rehouse(gone, made)
     for (; this.died < deaths.length && device.freeStep[deaths[this.died]] <= step; this.died++) {
       const id = deaths[this.died]
-      if (this.bucketOf[id]) this.remove(id)
+      if (!this.bucketOf[id]) continue
+      this.remove(id)
+      this.active -= device.block[id]
     }
     for (; this.born < device.count && device.allocStep[this.born] === step; this.born++) {
-      if (device.freeStep[this.born] > step) this.add(this.born, this.around(this.address(this.born)))
+      if (device.freeStep[this.born] <= step) continue
+      this.add(this.born, this.around(this.address(this.born)))
+      this.active += device.block[this.born]
     }
   }
 
@@ -162,11 +179,9 @@ function waste(bucket: Bucket): number {
 /** Rows by a step below `events`, ascending; rows of later steps are left out. */
 function orderBy(steps: Int32Array, events: number): Int32Array {
   const starts = new Int32Array(events + 2)
-  for (const step of steps) if (step < events) starts[step + 2]++
+  for (let row = 0; row < steps.length; row++) if (steps[row] < events) starts[steps[row] + 2]++
   for (let s = 1; s < starts.length; s++) starts[s] += starts[s - 1]
   const order = new Int32Array(starts[events + 1])
-  steps.forEach((step, row) => {
-    if (step < events) order[starts[step + 1]++] = row
-  })
+  for (let row = 0; row < steps.length; row++) if (steps[row] < events) order[starts[steps[row] + 1]++] = row
   return order
 }

@@ -11,7 +11,7 @@ import { fragmentationOf } from "./fragmentation"
 import { History } from "./history"
 import { cumulative, linesAt, mapLines } from "./lines"
 import { originsOf, sumLive, versionsOf } from "./live"
-import { liveAt } from "./moment"
+import { liveAt } from "./lives"
 import { unpack } from "./payload"
 import { filterTest } from "./search"
 import { layOut, type Use } from "./segments"
@@ -123,6 +123,10 @@ function weighted(column: ArrayLike<number>): number {
   return sum
 }
 
+function valuesOf(history: History, name: string): number[] {
+  return Array.from({ length: history.device.events + 1 }, (_, place) => history.at(name as Curve | "active" | "reserved", place - 1))
+}
+
 function checkSums(history: History, { column_sums, curve_sums }: Expected): void {
   const { device } = history
   const columns: Record<string, ArrayLike<number>> = {
@@ -131,7 +135,7 @@ function checkSums(history: History, { column_sums, curve_sums }: Expected): voi
     version: versionsOf(device),
   }
   for (const [name, sum] of Object.entries(column_sums)) assert.equal(weighted(columns[name]), sum, name)
-  for (const [name, sum] of Object.entries(curve_sums)) assert.equal(weighted(history.curves[name as Curve].values), sum, name)
+  for (const [name, sum] of Object.entries(curve_sums)) assert.equal(weighted(valuesOf(history, name)), sum, name)
 }
 
 function checkAmounts(history: History, { amounts }: Expected): void {
@@ -202,7 +206,7 @@ function checkStages(history: History, { stages }: Expected): void {
     const before = Math.max(stage.start_step - 1, -1)
     const curve = history.curves.allocated
     assert.deepEqual([stage.start_bytes, stage.end_bytes], [history.at("allocated", before), history.at("allocated", Math.max(stage.end_step - 1, before))])
-    assert.equal(stage.peak_bytes, curve.values[curve.firstMax(before + 1, Math.max(stage.end_step, before + 1) + 1)])
+    assert.equal(stage.peak_bytes, curve.at(curve.firstMax(before + 1, Math.max(stage.end_step, before + 1) + 1)))
   }
   const spread = (of: Spread | null) => of && [of.min, of.median, of.max]
   const found: Expected["stages"] = []
@@ -220,7 +224,7 @@ function checkStages(history: History, { stages }: Expected): void {
 }
 
 function checkSegments({ device, curves }: History, { segments, fragmentation }: Expected): void {
-  assert.equal(weighted(fragmentationOf(device, curves.active.values, curves.reserved.values)), fragmentation)
+  assert.equal(weighted(fragmentationOf(device, curves.reserved)), fragmentation)
   const amounts = (use: Use) => [
     use.segments, use.reserved, use.allocated, use.pending, use.slack, use.inactive, use.fragmentation, use.largestFree, use.count,
   ]

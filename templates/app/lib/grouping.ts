@@ -1,9 +1,10 @@
 /** Allocations grouped by what the timeline colours them by. */
 
-import type { Curve } from "./curves"
+import { type Curve, type Ints, stripsOf } from "./curves"
 import type { Device } from "./device"
 import { formatAddress, formatCount } from "./format"
 import type { History } from "./history"
+import { liveAt } from "./lives"
 import { poolText } from "./segments"
 import { commonName, stageAtSteps } from "./stage_groups"
 
@@ -72,7 +73,8 @@ function group(history: History, colouring: Colouring): Grouping {
     rows[b].bytes - rows[a].bytes || rows[b].count - rows[a].count || Number(rows[a].rest) - Number(rows[b].rest) || a - b)
   const rank = new Int32Array(rows.length)
   order.forEach((row, place) => (rank[row] = place))
-  return { colouring, groups: order.map((row) => rows[row]), ofAllocation: ofAllocation.map((row) => rank[row]), ordered }
+  for (let i = 0; i < ofAllocation.length; i++) ofAllocation[i] = rank[ofAllocation[i]]
+  return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
 }
 
 /** Bytes and allocations of each row that are live after a step, in one curve. */
@@ -89,10 +91,8 @@ export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): numb
 function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
   const bytes = new Float64Array(rows)
   const count = new Int32Array(rows)
-  const death = curve === "allocated" ? device.freeRequestedStep : device.freeStep
-  const height = curve === "allocated" ? device.block : device.requested
-  for (let i = 0; i < device.count && device.allocStep[i] <= step; i++) {
-    if (death[i] <= step) continue
+  const { height } = stripsOf(device, curve)
+  for (const i of liveAt(device, curve, step)) {
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
   }
@@ -101,7 +101,10 @@ function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Cu
 
 /** Why a colouring would show one colour only; "" where it shows more. */
 export function whyPlain({ device }: History, colouring: Colouring): string {
-  const same = (column: Int32Array) => column.every((value) => value === column[0])
+  const same = (column: Ints) => {
+    for (let i = 1; i < column.length; i++) if (column[i] !== column[0]) return false
+    return true
+  }
   switch (colouring) {
     case "stage": return device.summary.stages.length ? "" : "No stages were recorded"
     case "category": return same(device.category) ? "All allocations are of one category" : ""
@@ -142,12 +145,9 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
 }
 
 /** One group for each id, in the order of ids; -1 is the rest. */
-function byId(ids: Int32Array, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
-  const rowOf = new Map<number, number>()
-  const ofAllocation = new Int32Array(ids.length)
-  for (const id of [...new Set(ids)].sort((a, b) => a - b)) rowOf.set(id, rowOf.size)
-  for (let i = 0; i < ids.length; i++) ofAllocation[i] = rowOf.get(ids[i])!
-  return { groups: [...rowOf.keys()].map((id) => (id < 0 ? none : group(id))), ofAllocation }
+function byId(ids: Ints, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
+  const { values, ofAllocation } = distinct(ids)
+  return { groups: values.map((id) => (id < 0 ? none : group(id))), ofAllocation }
 }
 
 /** The innermost stage that an allocation was born in; repeated stages are one group. */
@@ -184,15 +184,16 @@ function byStage({ device }: History): Sorted {
 
 /** Powers of two of block bytes: a group holds [2^k, 2^(k+1)). */
 function bySize({ device }: History): Sorted {
-  return byRank(device.block, twoPower, (rank) =>
+  const ranks = new Int32Array(device.count)
+  for (let i = 0; i < ranks.length; i++) ranks[i] = twoPower(device.block[i])
+  return byRank(ranks, (rank) =>
     rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${powerText(rank - 1)} to ${powerText(rank)}`))
 }
 
 /** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */
 function twoPower(bytes: number): number {
-  if (bytes < 1) return 0
-  const power = Math.round(Math.log2(bytes)) // may be one too high
-  return 2 ** power > bytes ? power : power + 1
+  // Of the bits of the 32 below 2^53 the highest tells, of larger ones that of what is above those.
+  return bytes < 1 ? 0 : bytes < 2 ** 32 ? 32 - Math.clz32(bytes) : 64 - Math.clz32(bytes / 2 ** 32)
 }
 
 /** A power of two in bytes: `512 B`, `1 KiB`. */
@@ -204,12 +205,14 @@ function powerText(power: number): string {
 function byAge({ device }: History): Sorted {
   const { allocStep, freeStep, events } = device
   const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
-  const ranks = allocStep.map((birth, i) => {
+  const ranks = new Int32Array(allocStep.length)
+  for (let i = 0; i < ranks.length; i++) {
     const lasts = freeStep[i] >= events
-    if (birth < 0) return lasts ? ALWAYS : BEFORE
-    return lasts ? LAST : String(Math.max(freeStep[i] - birth, 1)).length - 1
-  })
-  return byRank(ranks, (rank) => rank, (rank) => {
+    if (allocStep[i] < 0) ranks[i] = lasts ? ALWAYS : BEFORE
+    else if (lasts) ranks[i] = LAST
+    else for (let more = freeStep[i] - allocStep[i]; more >= 10; more /= 10) ranks[i]++
+  }
+  return byRank(ranks, (rank) => {
     if (rank === BEFORE) return plain("age before", "from before", "freed in the recording", "live before the recording, freed in it")
     if (rank === LAST) return plain("age last", "live at the end", "made in the recording", "made in the recording, live at its end")
     if (rank === ALWAYS) return rest("age always", "live throughout", "the whole recording")
@@ -219,11 +222,20 @@ function byAge({ device }: History): Sorted {
 }
 
 /** One group for each rank that occurs, in the order of ranks. */
-function byRank(values: Float64Array | Int32Array, rankOf: (value: number) => number, group: (rank: number) => Sorted["groups"][0]): Sorted {
-  const ranks = new Int32Array(values.length)
-  const seen = new Set<number>()
-  for (let i = 0; i < values.length; i++) seen.add((ranks[i] = rankOf(values[i])))
-  const order = [...seen].sort((a, b) => a - b)
-  const rowOf = new Map(order.map((rank, row) => [rank, row]))
-  return { groups: order.map(group), ofAllocation: ranks.map((rank) => rowOf.get(rank)!), ordered: true }
+function byRank(ranks: Int32Array, group: (rank: number) => Sorted["groups"][0]): Sorted {
+  const { values, ofAllocation } = distinct(ranks)
+  return { groups: values.map(group), ofAllocation, ordered: true }
+}
+
+/** The values that occur among some from -1 on, ascending, and the place of each row's own. */
+function distinct(rows: Ints): { values: number[]; ofAllocation: Int32Array } {
+  let most = -1
+  for (let i = 0; i < rows.length; i++) if (rows[i] > most) most = rows[i]
+  const place = new Int32Array(most + 2)
+  for (let i = 0; i < rows.length; i++) place[rows[i] + 1] = 1
+  const values: number[] = []
+  for (let k = 0; k < place.length; k++) if (place[k]) place[k] = values.push(k - 1) - 1
+  const ofAllocation = new Int32Array(rows.length)
+  for (let i = 0; i < rows.length; i++) ofAllocation[i] = place[rows[i] + 1]
+  return { values, ofAllocation }
 }

@@ -1,7 +1,8 @@
 /** One device with what the views ask of it again and again: its curves, sites and times. */
 
 import type { Device, Stacks } from "./device"
-import { type Curve, Extremes, spread, stripsOf, totals } from "./curves"
+import { type Bytes, Changes, type Curve, curveOf, stripsOf } from "./curves"
+import { livesOf } from "./lives"
 import type { OomSummary } from "./payload"
 import { type Axis, type Scale, StepScale, TimeScale } from "./scale"
 import { groupBySite, type Sites } from "./sites"
@@ -16,19 +17,17 @@ export interface Oom extends OomSummary {
 const DWARFING = 1.6
 
 export class History {
-  readonly curves: Record<Curve | "active" | "reserved", Extremes>
+  readonly curves: Record<Curve | "reserved", Bytes>
   readonly peakStep: Record<Curve, number>
   readonly sites: Sites
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
 
   constructor(readonly device: Device, readonly stacks: Stacks) {
-    const reserved = spread(device.events, device.reservedStep, device.reservedBytes)
     this.curves = {
-      allocated: new Extremes(totals(stripsOf(device, "allocated"))),
-      requested: new Extremes(totals(stripsOf(device, "requested"))),
-      active: new Extremes(totals({ ...stripsOf(device, "requested"), height: device.block })),
-      reserved: new Extremes(reserved),
+      allocated: curveOf(stripsOf(device, "allocated")),
+      requested: curveOf(stripsOf(device, "requested")),
+      reserved: new Changes(device.reservedStep, device.reservedBytes, device.events + 1),
     }
     // Without a history there is one known state: that at the end.
     const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
@@ -41,13 +40,16 @@ export class History {
 
   /** Bytes after a step. */
   at(curve: Curve | "active" | "reserved", step: number): number {
-    return this.curves[curve].values[Math.min(Math.max(step, -1), this.device.events - 1) + 1]
+    const known = Math.min(Math.max(step, -1), this.device.events - 1)
+    if (curve !== "active") return this.curves[curve].at(known + 1)
+    // Asked for one moment at a time, it needs no curve of its own.
+    return livesOf(this.device).at(known).reduce((sum, i) => sum + this.device.block[i], 0)
   }
 
   /** The largest value of any curve. */
   get highest(): number {
     const all = Object.values(this.curves)
-    return Math.max(0, ...all.map((curve) => curve.values[curve.firstMax(0, curve.values.length)]))
+    return Math.max(0, this.device.summary.peaks.active.bytes, ...all.map((curve) => curve.at(curve.firstMax(0, curve.length))))
   }
 
   /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */

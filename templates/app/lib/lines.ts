@@ -4,6 +4,7 @@ import { type Curve, stripsOf } from "./curves"
 import type { Device, Stacks } from "./device"
 import { frameText, type FrameText } from "./frames"
 import type { Origins } from "./live"
+import { liveAt } from "./lives"
 import type { Test } from "./search"
 
 export const NO_MATCH = "no matching frame"
@@ -18,6 +19,13 @@ export interface Line extends FrameText {
 export interface LineMap {
   lines: Line[]
   ofOrigin: Int32Array
+  /** What each line allocated in the whole recording, in the curves asked for so far. */
+  ever: Partial<Record<Curve, Ever>>
+}
+
+interface Ever {
+  bytes: Float64Array
+  count: Int32Array
 }
 
 /** Chooses a line for every origin.
@@ -55,7 +63,7 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
       ofOrigin[origin] = lineOf(node < 0 ? NO_MATCH : stacks.nodeFrame[node])
     }
   }
-  return { lines, ofOrigin }
+  return { lines, ofOrigin, ever: {} }
 }
 
 function withoutFrame(reason: string): Line {
@@ -77,15 +85,13 @@ export interface LineRow {
 
 /** The lines that hold something after a step, most bytes first; they add up to the curve. */
 export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, step: number): LineRow[] {
-  const { birth, death, height } = stripsOf(device, curve)
-  const rows: LineRow[] = map.lines.map((_, line) => ({ line, bytes: 0, count: 0, median: 0, ever: 0, everCount: 0 }))
+  const { height } = stripsOf(device, curve)
+  const ever = (map.ever[curve] ??= everOf(origins, map, height))
+  const rows: LineRow[] = map.lines.map((_, line) => ({ line, bytes: 0, count: 0, median: 0, ever: ever.bytes[line], everCount: ever.count[line] }))
   const sizes: number[][] = rows.map(() => [])
-  for (let i = 0; i < birth.length; i++) {
+  for (const i of liveAt(device, curve, step)) {
     const line = map.ofOrigin[origins.ofAllocation[i]]
     const row = rows[line]
-    row.ever += height[i]
-    row.everCount++
-    if (birth[i] > step || death[i] <= step) continue
     row.bytes += height[i]
     row.count++
     sizes[line].push(height[i])
@@ -94,6 +100,16 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     row.median = Float64Array.from(sizes[line]).sort()[(row.count - 1) >> 1] ?? 0
   })
   return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
+}
+
+function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Ever {
+  const ever = { bytes: new Float64Array(lines.length), count: new Int32Array(lines.length) }
+  for (let i = 0; i < height.length; i++) {
+    const line = ofOrigin[ofAllocation[i]]
+    ever.bytes[line] += height[i]
+    ever.count[line]++
+  }
+  return ever
 }
 
 export type LineColumn = "bytes" | "median" | "count" | "ever" | "location"

@@ -1,7 +1,8 @@
-/** Sums of what is live after a step, by call stack; `liveAt` in moment.ts lists it one by one. */
+/** Sums of what is live after a step, by call stack; `liveAt` in lives.ts lists it one by one. */
 
 import { type Curve, stripsOf } from "./curves"
 import type { Device, Stacks } from "./device"
+import { liveAt } from "./lives"
 
 /** One number for each allocation that says where it came from: its stack, or why it has none. */
 export interface Origins {
@@ -46,12 +47,11 @@ export interface LiveSums {
 }
 
 export function sumLive(device: Device, origins: Origins, curve: Curve, step: number): LiveSums {
-  const { birth, death, height } = stripsOf(device, curve)
+  const { height } = stripsOf(device, curve)
   const { ofAllocation } = origins
   const bytes = new Float64Array(origins.length)
   const count = new Int32Array(origins.length)
-  for (let i = 0; i < birth.length && birth[i] <= step; i++) {
-    if (death[i] <= step) continue
+  for (const i of liveAt(device, curve, step)) {
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
   }

@@ -1,7 +1,6 @@
 /** What is live after a step, and the words for that moment. */
 
-import { type Curve, stripsOf } from "./curves"
-import type { Device } from "./device"
+import type { Curve } from "./curves"
 import { formatCount } from "./format"
 import type { History } from "./history"
 
@@ -15,15 +14,6 @@ export interface Totals {
   slack: number
   /** Reserved minus active; null also where segment events are missing, so that reserved is too low. */
   inactive: number | null
-}
-
-/** Ids of the allocations live after a step in one curve, in birth order. */
-export function liveAt(device: Device, curve: Curve, step: number): Int32Array {
-  const { birth, death } = stripsOf(device, curve)
-  const live = new Int32Array(birth.length)
-  let count = 0
-  for (let i = 0; i < birth.length && birth[i] <= step; i++) if (death[i] > step) live[count++] = i
-  return live.slice(0, count)
 }
 
 export function totalsAt(history: History, step: number): Totals {

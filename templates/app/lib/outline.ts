@@ -1,6 +1,6 @@
 /** A curve as a line of the most in each pixel column. */
 
-import type { Extremes } from "./curves"
+import type { Bytes } from "./curves"
 import type { Scale } from "./scale"
 import type { Window } from "./window"
 
@@ -8,7 +8,7 @@ import type { Window } from "./window"
 export type Outline = Float64Array
 
 /** The curve over a window: step by step where there is room, else the most of each pixel column. */
-export function outline(extremes: Extremes, scale: Scale, w: Window, width: number): Outline {
+export function outline(curve: Bytes, scale: Scale, w: Window, width: number): Outline {
   const [first, end] = scale.stepsIn(w.x0, w.x1)
   const perUnit = width / (w.x1 - w.x0)
   const at = (x: number) => Math.min(Math.max((x - w.x0) * perUnit, 0), width)
@@ -17,7 +17,7 @@ export function outline(extremes: Extremes, scale: Scale, w: Window, width: numb
     for (let step = first, k = 0; step < end; step++) {
       out[k++] = at(scale.xOf(step))
       out[k++] = at(scale.endOf(step))
-      out[k++] = extremes.values[step + 1]
+      out[k++] = curve.at(step + 1)
     }
     return out
   }
@@ -28,7 +28,7 @@ export function outline(extremes: Extremes, scale: Scale, w: Window, width: numb
     if (to <= from) continue
     out[k++] = x
     out[k++] = Math.min(x + 1, width)
-    out[k++] = extremes.values[extremes.firstMax(from + 1, to + 1)]
+    out[k++] = curve.at(curve.firstMax(from + 1, to + 1))
   }
   return out.slice(0, k)
 }

@@ -85,7 +85,7 @@ for (const axis of ["steps", "time"] as const) {
         const left = without(strips, hidden)
         const extremes = new Extremes(totals(left))
         const rasteriser = new Rasteriser(left, extremes, scale)
-        const highest = Math.max(...extremes.values) + 1
+        const highest = Math.max(...totals(left)) + 1
         const [low, high] = scale.whole
         for (let k = 0; k < 4; k++) {
           // Some windows begin where a step does, so that steps without a width lie on a column's edge.

@@ -1,6 +1,7 @@
 /** Works out which allocation covers each pixel of a window: the exact picture, bounded by pixels. */
 
-import type { Extremes, Strips } from "./curves"
+import type { Bytes, Strips } from "./curves"
+import { Lives } from "./lives"
 import type { Scale } from "./scale"
 import type { Window } from "./window"
 
@@ -44,11 +45,12 @@ export class Rasteriser {
   private readonly byDeath: Int32Array
   /** How many allocations die before or at each step. */
   private readonly deathsUpTo: Int32Array
-  /** The live allocations, NO_ID in the gaps, and their heights, 0 in the gaps. */
-  private readonly stack: Int32Array
-  private readonly heights: Float64Array
+  private readonly lives: Lives
+  /** The live allocations, NO_ID in the gaps, and their heights, 0 in the gaps; longer when more are live. */
+  private stack = new Int32Array(1024)
+  private heights = new Float64Array(1024)
   /** Bytes below each place of the stack, right for the first `summed` places and the one after them. */
-  private readonly below: Float64Array
+  private below = new Float64Array(1025)
   private summed = 0
   /** Where each live allocation is in the stack. */
   private readonly placeOf: Int32Array
@@ -58,26 +60,24 @@ export class Rasteriser {
   private topRow = -1
   private underTop = 0
 
-  /** `extremes`: of the totals of these strips. */
-  constructor(private readonly strips: Strips, private readonly extremes: Extremes, private readonly scale: Scale) {
+  /** `curve`: of the totals of these strips. */
+  constructor(private readonly strips: Strips, private readonly curve: Bytes, private readonly scale: Scale) {
     const n = strips.birth.length
-    this.stack = new Int32Array(n)
-    this.heights = new Float64Array(n)
-    this.below = new Float64Array(n + 1)
+    this.lives = new Lives(strips.birth, strips.death)
     this.placeOf = new Int32Array(n)
     const ends = new Int32Array(strips.events + 3)
     for (let i = 0; i < n; i++) ends[strips.death[i] + 2]++
     for (let s = 1; s < ends.length; s++) ends[s] += ends[s - 1]
-    this.deathsUpTo = ends.slice(1)
     this.byDeath = new Int32Array(n)
     for (let i = 0; i < n; i++) this.byDeath[ends[strips.death[i] + 1]++] = i
+    this.deathsUpTo = ends // each place has been counted up to where the next began
   }
 
   /** Paints one window. Each column shows the step in it at which most bytes are live.
    *
    * A pixel belongs to the strip that covers its centre; the pixel that holds the column's top
    * belongs to the topmost strip, so neither the maximum nor the newest strip is lost.
-   * Costs O(allocations + events in the window + live strips of each distinct column).
+   * Costs O(blocks of allocations + events in the window + live strips of each distinct column).
    */
   paint(window: Window, width: number, height: number, recycled?: Uint32Array): Raster {
     const size = width * height
@@ -89,7 +89,7 @@ export class Rasteriser {
     for (let column = 0; column < width; column++) {
       const [from, end] = stepsOfColumn(this.scale, window, width, column)
       if (end <= from) continue
-      const shown = this.extremes.firstMax(from + 1, end + 1) - 1
+      const shown = this.curve.firstMax(from + 1, end + 1) - 1
       if (step === NO_STEP) {
         birth = this.start(shown)
         deaths = this.deathsUpTo[shown + 1]
@@ -108,11 +108,9 @@ export class Rasteriser {
 
   /** Stacks what is live after a step; returns the first allocation not yet born. */
   private start(step: number): number {
-    const { birth, death } = this.strips
     this.size = this.gaps = this.summed = 0
-    let i = 0
-    for (; i < birth.length && birth[i] <= step; i++) if (death[i] > step) this.append(i)
-    return i
+    for (const i of this.lives.at(step)) this.append(i)
+    return this.lives.bornBy(step)
   }
 
   private advance(step: number, born: number, dead: number): number {
@@ -127,9 +125,20 @@ export class Rasteriser {
   }
 
   private append(i: number): void {
+    if (this.size === this.stack.length) this.grow()
     this.placeOf[i] = this.size
     this.stack[this.size] = i
     this.heights[this.size++] = this.strips.height[i]
+  }
+
+  private grow(): void {
+    const { stack, heights, below } = this
+    this.stack = new Int32Array(stack.length * 2)
+    this.heights = new Float64Array(stack.length * 2)
+    this.below = new Float64Array(stack.length * 2 + 1)
+    this.stack.set(stack)
+    this.heights.set(heights)
+    this.below.set(below)
   }
 
   private remove(i: number): void {

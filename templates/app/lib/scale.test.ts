@@ -37,7 +37,8 @@ test("every step of a span is found, and no other, on random clocks", () => {
     const count = 1 + Math.floor(next() * 12)
     const times = new Float64Array(count)
     for (let s = 1; s < count; s++) times[s] = times[s - 1] + Math.floor(next() * 4) - (next() < 0.1 ? 3 : 0)
-    for (const scale of [new TimeScale(times), new StepScale(count)]) {
+    const narrow = Uint32Array.from(times, (time) => time + 100)
+    for (const scale of [new TimeScale(times), new TimeScale(narrow), new StepScale(count)]) {
       const span = scale.whole[1] - scale.whole[0]
       const a = scale.whole[0] + Math.round(next() * span * 2) / 2
       const b = Math.min(a + 0.5 + Math.round(next() * span), scale.whole[1])

@@ -1,5 +1,7 @@
 /** Where steps lie along the timeline's x axis: evenly, or by the clock. */
 
+import type { Numbers } from "./curves"
+
 export type Axis = "steps" | "time"
 
 /** x is in steps, or in microseconds after the first event. The state after a step covers [xOf, endOf). */
@@ -50,27 +52,26 @@ export class TimeScale implements Scale {
   readonly axis = "time"
   readonly events: number
   readonly whole: [number, number]
-  /** Where each step begins; element 0 is the start, the last one the end of the last step. */
-  private readonly edges: Float64Array
+  /** Where each step begins. */
+  private readonly edges: Numbers
 
   /** `times`: microseconds, one per step, at least one. */
-  constructor(times: Float64Array) {
+  constructor(times: Numbers) {
     this.events = times.length
-    this.edges = new Float64Array(times.length + 2)
+    // Of the same kind: what is held where it was fits where the times do.
+    this.edges = times instanceof Uint32Array ? new Uint32Array(times.length) : new Float64Array(times.length)
     let latest = times[0]
     for (let s = 0; s < times.length; s++) {
-      latest = Math.max(latest, times[s])
-      this.edges[s + 1] = latest - times[0]
+      if (times[s] > latest) latest = times[s]
+      this.edges[s] = latest - times[0]
     }
-    const last = this.edges[times.length]
+    const last = latest - times[0]
     const margin = Math.max(last * MARGIN, 1)
-    this.edges[0] = -margin
-    this.edges[times.length + 1] = last + margin
     this.whole = [-margin, last + margin]
   }
 
   xOf(step: number): number {
-    return this.edges[Math.min(Math.max(step, -1), this.events) + 1]
+    return step < 0 ? this.whole[0] : step >= this.events ? this.whole[1] : this.edges[step]
   }
 
   endOf(step: number): number {
@@ -79,32 +80,33 @@ export class TimeScale implements Scale {
 
   stepAt(x: number): number {
     const after = this.firstFrom(x)
-    return Math.min(Math.max(this.edges[after + 1] === x ? this.lastAt(after) : after - 1, -1), this.events - 1)
+    return Math.min(Math.max(this.xOf(after) === x ? this.lastAt(after) : after - 1, -1), this.events - 1)
   }
 
   stepsIn(x0: number, x1: number): [number, number] {
     if (x0 >= this.whole[1]) return [this.events, this.events]
     const at = this.firstFrom(x0)
-    const first = this.edges[at + 1] === x0 ? at : at - 1
+    const first = this.xOf(at) === x0 ? at : at - 1
     return [Math.max(first, -1), Math.min(this.firstFrom(x1), this.events)]
   }
 
-  /** The first step that begins at or after x. */
+  /** The first step that begins at or after x: -1 for the start, at most the end of the last. */
   private firstFrom(x: number): number {
+    if (x <= this.whole[0]) return -1
     let low = 0
-    let high = this.edges.length - 1
+    let high = this.events
     while (low < high) {
       const middle = (low + high) >> 1
       if (this.edges[middle] < x) low = middle + 1
       else high = middle
     }
-    return low - 1
+    return low
   }
 
   /** The last step that begins where this one does. */
   private lastAt(step: number): number {
     let last = step
-    while (last < this.events - 1 && this.edges[last + 2] === this.edges[step + 1]) last++
+    while (last < this.events - 1 && this.edges[last + 1] === this.xOf(step)) last++
     return last
   }
 }

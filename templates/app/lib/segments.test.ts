@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { stripsOf, totals } from "./curves"
+import { Extremes, stripsOf, totals } from "./curves"
 import type { Device } from "./device"
 import { fragmentationOf } from "./fragmentation"
 import { ALLOCATED, blockOf, INACTIVE, layOut, type Layout, PENDING, segmentAround, segmentOfBlock, type Use } from "./segments"
@@ -92,13 +92,13 @@ test("fragmentation over time is that of every single step, also where segments 
     const device = randomDevice(seed, 120, seed % 2 ? 0 : 0.3)
     const active = totals({ ...stripsOf(device, "requested"), height: device.block })
     const all = new Float64Array(device.events + 1).fill(2 ** 40)
-    const found = fragmentationOf(device, active, all)
+    const found = fragmentationOf(device, new Extremes(all))
     for (let step = -1; step < device.events; step++) {
       const layout = layOut(device, step)
       assert.equal(found[step + 1], layout.uses.reduce((sum, use) => sum + use.fragmentation, 0))
       if (seed % 2) assert.equal(found[step + 1], brute(device, step).reduce((sum, { units }) => sum + wasted(units), 0))
     }
-    assert.deepEqual([...fragmentationOf(device, active, active.map((bytes) => bytes - 1))], [...active].map(() => -1))
+    assert.deepEqual([...fragmentationOf(device, new Extremes(active.map((bytes) => bytes - 1)))], [...active].map(() => -1))
   }
 })
 

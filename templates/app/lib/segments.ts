@@ -1,6 +1,7 @@
 /** The allocator's memory after a step: segments, the blocks in them, and what each part is. */
 
 import type { Device } from "./device"
+import { livesOf } from "./lives"
 
 /** What a stretch of a segment is. Slack is a part of the blocks that are allocated or awaiting free. */
 export const ALLOCATED = 0
@@ -163,12 +164,10 @@ export function segmentOfBlock({ first }: Layout, block: number): number {
 
 /** Allocations live after a step, until their free is completed, by address. */
 function byAddress(device: Device, step: number): Int32Array {
-  const { allocStep, freeStep, addr, count } = device
-  const keys = new Float64Array(count)
-  let n = 0
+  const { addr, count } = device
   // Ids of addresses ascend with them. One number sorts natively, a comparison takes ten times as long.
-  for (let i = 0; i < count && allocStep[i] <= step; i++) if (step < freeStep[i]) keys[n++] = addr[i] * count + i
-  return Int32Array.from(keys.subarray(0, n).sort(), (key) => key % count)
+  const keys = Float64Array.from(livesOf(device).at(step), (i) => addr[i] * count + i)
+  return Int32Array.from(keys.sort(), (key) => key % count)
 }
 
 function groupsOf(device: Device, rows: Int32Array, uses: Use[]): Group[] {

@@ -5,7 +5,8 @@ import { formatBytes, formatCount, formatShare, plural } from "./format"
 import type { History } from "./history"
 import { framesOf } from "./device"
 import { frameText, placeOf } from "./frames"
-import { liveAt, momentText, totalsAt } from "./moment"
+import { liveAt } from "./lives"
+import { momentText, totalsAt } from "./moment"
 
 const MOST_SITES = 10
 

@@ -46,7 +46,8 @@ export function groupBySite(device: Device, stacks: Stacks, peakStep: number): S
     rows[b].bytes - rows[a].bytes || Math.sign(rows[b].count) - Math.sign(rows[a].count) || keys[a] - keys[b])
   const rank = new Int32Array(rows.length)
   order.forEach((row, place) => (rank[row] = place))
-  return { rows: order.map((row) => rows[row]), ofAllocation: found.map((row) => rank[row]) }
+  for (let i = 0; i < found.length; i++) found[i] = rank[found[i]]
+  return { rows: order.map((row) => rows[row]), ofAllocation: found }
 }
 
 function withoutFrames(reason: string): Site {

@@ -1,7 +1,7 @@
 /** The allocator's memory at the cursor: totals, pools and streams, a map of segments and blocks, fragmentation over time. */
 
 import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../lib/format"
-import { fragmentationOf } from "../lib/fragmentation"
+import { fragmentationInParts } from "../lib/fragmentation"
 import { momentText } from "../lib/moment"
 import {
   blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
@@ -29,6 +29,10 @@ const COLUMNS: [title: string, of: keyof Use, note: string][] = [
   ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
 ]
 
+/** The chart is worked out in parts, between which the page answers. */
+const STEPS_AT_ONCE = 4096
+const AT_ONCE_MS = 12
+
 export class AllocatorPanel implements Panel {
   readonly element: HTMLElement
   private readonly notes = h("div")
@@ -42,6 +46,8 @@ export class AllocatorPanel implements Panel {
   private readonly blocks: VirtualList
   private readonly pinned = h("div", { class: "pinned-block" })
   private fragmentation: FragmentationChart | null = null
+  /** Whether that chart is there or being worked out. */
+  private charted = false
   private layout: Layout | null = null
   private block = -1
   /** Where the chosen block begins: at another moment the block there is chosen. */
@@ -100,7 +106,8 @@ export class AllocatorPanel implements Panel {
     if (!before) {
       this.show()
       // The map first: this takes a moment on a long recording.
-      if (!this.fragmentation) setTimeout(() => this.makeChart())
+      if (!this.charted) setTimeout(() => this.makeChart())
+      this.charted = true
       return
     }
     if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(() => this.show())
@@ -187,10 +194,19 @@ export class AllocatorPanel implements Panel {
   private makeChart(): void {
     const { history } = this.store
     if (history.device.events < 2) return
-    const { active, reserved } = history.curves
-    this.fragmentation = new FragmentationChart(this.store, fragmentationOf(history.device, active.values, reserved.values))
-    this.chart.replaceChildren(this.fragmentation.element)
-    this.fragmentation.draw()
+    const parts = fragmentationInParts(history.device, history.curves.reserved, STEPS_AT_ONCE)
+    const goOn = () => {
+      const end = performance.now() + AT_ONCE_MS
+      while (performance.now() < end) {
+        const { done, value } = parts.next()
+        if (!done) continue
+        this.fragmentation = new FragmentationChart(this.store, value)
+        this.chart.replaceChildren(this.fragmentation.element)
+        return this.fragmentation.draw()
+      }
+      setTimeout(goOn)
+    }
+    goOn()
   }
 
   private legend(): HTMLElement {

@@ -23,7 +23,7 @@ export class EventsPanel implements Panel {
   private readonly count = h("span", { class: "range", role: "status" })
   private readonly detail = h("div", { class: "event-detail" })
   private readonly actions: string[]
-  private steps: Int32Array
+  private steps: Int32Array = new Int32Array(0)
   private typed = ""
   private timer = 0
   /** The step that this list itself moved the cursor to. */
@@ -32,7 +32,6 @@ export class EventsPanel implements Panel {
   constructor(private readonly store: Store) {
     const { device, stacks } = store.history
     this.table = new EventTable(device, stacks)
-    this.steps = Int32Array.from(this.table.kind.keys())
     const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
     this.actions = present.map(({ kind }) => this.table.nameOf(kind))
     this.search = h("input", {

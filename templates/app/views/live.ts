@@ -2,8 +2,8 @@
 
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
 import { versionsOf } from "../lib/live"
+import { liveAt } from "../lib/lives"
 import { addUp, type LiveColumn, searchLive, sortLive } from "../lib/live_table"
-import { liveAt } from "../lib/moment"
 import type { State, Store } from "../store"
 import { h } from "./dom"
 import { bytesCell, frameCell } from "./frames"

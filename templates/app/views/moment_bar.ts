@@ -1,7 +1,8 @@
 /** The moment that every panel shows: its name, its totals, and ways to other moments. */
 
 import { formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
-import { liveAt, momentText, totalsAt } from "../lib/moment"
+import { liveAt } from "../lib/lives"
+import { momentText, totalsAt } from "../lib/moment"
 import type { Store } from "../store"
 import { h } from "./dom"
 

@@ -260,7 +260,9 @@ export class Timeline {
     if (known.length) {
       const out = new Uint8Array(this.grouping.groups.length)
       for (const row of known) out[row] = 1
-      hidden = Uint8Array.from(this.grouping.ofAllocation, (row) => out[row])
+      const { ofAllocation } = this.grouping
+      hidden = new Uint8Array(ofAllocation.length)
+      for (let i = 0; i < hidden.length; i++) hidden[i] = out[ofAllocation[i]]
     }
     this.base = null
     this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.stepTime : null })

@@ -46,12 +46,15 @@ export class RasterClient {
 
   /** Paints this scene from now on. */
   load(scene: Scene): void {
+    const { loaded } = this
     this.loaded = scene
     this.job++ // answers to earlier jobs show another scene
     this.busy = this.wish = null
     this.spare = undefined
     this.fullTook = 0
-    this.send({ kind: "load", scene })
+    const { strips, hidden, times } = scene
+    const same = loaded && strips.birth === loaded.strips.birth && strips.death === loaded.strips.death && strips.height === loaded.strips.height
+    this.send({ kind: "load", scene: { hidden, ...!same && { strips }, ...times !== loaded?.times && { times } } })
   }
 
   /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */

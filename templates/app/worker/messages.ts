@@ -1,6 +1,6 @@
 /** What the page and its worker say to each other. */
 
-import type { Strips } from "../lib/curves"
+import type { Numbers, Strips } from "../lib/curves"
 import type { Raster } from "../lib/raster"
 import type { Window } from "../lib/window"
 
@@ -10,13 +10,14 @@ export interface Scene {
   /** 1 for each allocation that is left out; null where none is. */
   hidden: Uint8Array | null
   /** Microseconds per step for the time axis; null for the steps' own. */
-  times: Float64Array | null
+  times: Numbers | null
 }
 
 /** A new scene to paint from now on. */
 export interface LoadMessage {
   kind: "load"
-  scene: Scene
+  /** Strips and times as before are left out: copying those of a long recording takes a while. */
+  scene: Partial<Scene> & Pick<Scene, "hidden">
 }
 
 /** A window to paint; `recycled` is the pixel buffer of an earlier answer, given back. */

@@ -1,20 +1,22 @@
 /** Paints rasters on request: in a worker, or in the page where no worker can start. */
 
-import { Extremes, totals, without } from "../lib/curves"
+import { curveOf, without } from "../lib/curves"
 import { Rasteriser } from "../lib/raster"
 import { StepScale, TimeScale } from "../lib/scale"
-import type { LoadMessage, PaintedMessage, PaintMessage } from "./messages"
+import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
 
 export class RasterServer {
   private rasteriser: Rasteriser | null = null
+  private scene: Scene | null = null
 
   /** Handles one message; a request to paint is answered. */
   handle(message: LoadMessage | PaintMessage): PaintedMessage | null {
     if (message.kind === "load") {
-      const { strips, hidden, times } = message.scene
+      this.scene = { ...this.scene, ...message.scene } as Scene // the first message has it all
+      const { strips, hidden, times } = this.scene
       const left = hidden ? without(strips, hidden) : strips
       const scale = times ? new TimeScale(times) : new StepScale(strips.events)
-      this.rasteriser = new Rasteriser(left, new Extremes(totals(left)), scale)
+      this.rasteriser = new Rasteriser(left, curveOf(left), scale)
       return null
     }
     if (!this.rasteriser) return null

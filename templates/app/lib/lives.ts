@@ -1,0 +1,77 @@
+/** Finds what is live after a step without looking at every allocation of the recording. */
+
+import { type Curve, type Ints, stripsOf } from "./curves"
+import type { Device } from "./device"
+
+/** Allocations in a block, and blocks in a group. */
+const BLOCK = 64
+const GROUP = 64
+
+/** The last death in each block and group of allocations, which stand in birth order.
+ *
+ * A block whose last death has come holds nothing that is live. In a long training run nearly all blocks
+ * are such, so that a moment costs about as much as what is live then, and a number per block of memory. */
+export class Lives {
+  private readonly ofBlock: Int32Array
+  private readonly ofGroup: Int32Array
+
+  constructor(private readonly birth: Ints, private readonly death: Ints) {
+    this.ofBlock = new Int32Array(Math.ceil(birth.length / BLOCK))
+    this.ofGroup = new Int32Array(Math.ceil(this.ofBlock.length / GROUP))
+    for (let b = 0; b < this.ofBlock.length; b++) {
+      let last = -1
+      const end = Math.min((b + 1) * BLOCK, birth.length)
+      for (let i = b * BLOCK; i < end; i++) if (death[i] > last) last = death[i]
+      this.ofBlock[b] = last
+      const g = Math.floor(b / GROUP)
+      if (last > this.ofGroup[g]) this.ofGroup[g] = last
+    }
+  }
+
+  /** How many allocations are born by a step. */
+  bornBy(step: number): number {
+    let low = 0
+    let high = this.birth.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.birth[middle] <= step) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  /** Ids of those live after a step, in birth order; `death` may be another column, of no later deaths. */
+  at(step: number, death = this.death): Int32Array {
+    const { ofBlock, ofGroup } = this
+    const born = this.bornBy(step)
+    let found = new Int32Array(256)
+    let count = 0
+    for (let b = 0; b * BLOCK < born; b++) {
+      if (b % GROUP === 0 && ofGroup[b / GROUP] <= step) b += GROUP - 1
+      else if (ofBlock[b] > step) {
+        if (count + BLOCK > found.length) {
+          const more = new Int32Array(found.length * 2)
+          more.set(found)
+          found = more
+        }
+        const end = Math.min((b + 1) * BLOCK, born)
+        for (let i = b * BLOCK; i < end; i++) if (death[i] > step) found[count++] = i
+      }
+    }
+    return found.slice(0, count)
+  }
+}
+
+const known = new WeakMap<Device, Lives>()
+
+/** Those of a device, until their free is completed: made once. */
+export function livesOf(device: Device): Lives {
+  let lives = known.get(device)
+  if (!lives) known.set(device, (lives = new Lives(device.allocStep, device.freeStep)))
+  return lives
+}
+
+/** Ids of the allocations live after a step in one curve, in birth order. */
+export function liveAt(device: Device, curve: Curve, step: number): Int32Array {
+  return livesOf(device).at(step, stripsOf(device, curve).death) // a free is requested before it is completed
+}
