@@ -1,6 +1,6 @@
 """Packs findings into the block of typed columns that the report page unpacks.
 
-The layout, format 2: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
+The layout, format 3: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
 the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
 the higher bytes are alike, so that gzip makes little of them.
@@ -20,9 +20,10 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
+from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.stack_subset import StackSubset, Strings
 
-FORMAT = 2
+FORMAT = 3
 
 # Narrowest first; signed types only serve columns that have a negative value.
 _UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
@@ -146,7 +147,7 @@ def _pack_device(
         "category": columns.add(_category_strings(device, strings)),
         "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
         "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
-        "step_time": columns.add(step_time, delta=True),
+        "step_time": columns.add(by_kind(np.diff(step_time, prepend=0), allocations)),
         "event_step": columns.add(other.step, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
         "event_addr": columns.add(np.searchsorted(addresses, other.addr)),
@@ -182,8 +183,10 @@ def _allocation_columns(
     """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
     sizes = (allocations.size, allocations.block_size, allocations.block_size_max)
     classes, size_class = _distinct_rows(sizes)
+    back, first = by_last_use(np.searchsorted(addresses, allocations.addr))
     return {
-        "addr": columns.add(np.searchsorted(addresses, allocations.addr)),
+        "addr_back": columns.add(back),
+        "addr_first": columns.add(first),
         "addr_values": columns.add(addresses, delta=True),
         "size_class": columns.add(size_class),
         "class_requested": columns.add(classes[0], delta=True),

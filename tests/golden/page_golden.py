@@ -32,6 +32,7 @@ from snapreport.model.findings import (
     Findings,
     StageUse,
 )
+from snapreport.model.snapshot import NO_TIME
 from snapreport.read import read_snapshot
 from snapreport.reporters.figures import duration, step_range
 from snapreport.reporters.json_report import findings_as_json
@@ -196,8 +197,20 @@ def column_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
         "freeRequestedStep": table.free_requested_step,
         "freeStep": table.free_step,
         "missing": device.missing,
+        "stepTime": step_times(device),
     }
     return {name: weighted(column.tolist()) for name, column in columns.items()}
+
+
+def step_times(device: DeviceFindings) -> NDArray[np.int64]:
+    """Microseconds after the first known time; a step without one has that of the step before."""
+    known = [time for time in device.times.tolist() if time != NO_TIME]
+    latest = known[0] if known else 0
+    since: list[int] = []
+    for time in device.times.tolist() if known else []:
+        latest = latest if time == NO_TIME else time
+        since.append(latest - known[0])
+    return np.array(since, dtype=np.int64)
 
 
 def weighted(column: list[int]) -> int:

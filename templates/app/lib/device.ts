@@ -1,5 +1,7 @@
 /** One device's allocations as columns, and the call stacks that all devices share. */
 
+import type { Ints, Numbers } from "./curves"
+import { fromLastUse, sumsInSteps } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
 
 export const NO_ID = -1
@@ -52,24 +54,24 @@ export interface Device {
   allocStep: Int32Array
   freeRequestedStep: Int32Array
   freeStep: Int32Array
-  addr: Int32Array
+  addr: Ints
   addrValues: Float64Array
-  stack: Int32Array
-  freeStack: Int32Array
+  stack: Ints
+  freeStack: Ints
   /** Why each allocation has no frames, a place in `missingReasons`; 0 where it has. */
-  missing: Int32Array
+  missing: Ints
   missingReasons: string[]
-  stream: Int32Array
+  stream: Ints
   streamValues: Float64Array
-  pool: Int32Array
+  pool: Ints
   pools: string[]
-  category: Int32Array
+  category: Ints
   /** What put allocations into each category, by its name. */
   categoryRules: Record<string, string>
-  compileContext: Int32Array
-  metadata: Int32Array
+  compileContext: Ints
+  metadata: Ints
   /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times. */
-  stepTime: Float64Array
+  stepTime: Numbers
   timeOriginUs: number | null
   /** Steps from which `reservedBytes` holds; the first is -1. */
   reservedStep: Int32Array
@@ -101,17 +103,18 @@ export function readStacks(payload: Payload): Stacks {
   }
 }
 
-/** Unpacks one device: ids into values, differences into steps. */
+/** Unpacks one device, which can be done once: ids into values, differences into steps. */
 export function readDevice(payload: Payload, index: number): Device {
   const header = payload.header.devices[index]
   const columns = header.columns
-  const sizeClass = payload.ints(columns.size_class)
-  const pick = (name: string) => {
-    const values = payload.floats(columns[name])
+  const sizeClass = payload.ids(columns.size_class)
+  const [requestedOf, blockOf, blockMaxOf] = ["requested", "block", "block_max"].map((name) => payload.floats(columns[`class_${name}`]))
+  const pick = (values: Float64Array) => {
     const out = new Float64Array(sizeClass.length)
     for (let i = 0; i < out.length; i++) out[i] = values[sizeClass[i]]
     return out
   }
+  const block = pick(blockOf)
   const allocStep = payload.ints(columns.alloc_step)
   const freeRequestedStep = payload.ints(columns.free_requested_after)
   const freeStep = payload.ints(columns.free_after)
@@ -122,32 +125,32 @@ export function readDevice(payload: Payload, index: number): Device {
   const segmentStart = payload.ints(columns.segment_start)
   const addrValues = payload.floats(columns.addr_values)
   const valuesOf = (values: Float64Array, ids: Int32Array) => Float64Array.from(ids, (id) => values[id])
-  return {
+  const device: Device = {
     id: header.id,
     events: header.events,
     count: allocStep.length,
     summary: payload.header.summary.devices[index],
-    requested: pick("class_requested"),
-    block: pick("class_block"),
-    blockMax: pick("class_block_max"),
+    requested: pick(requestedOf),
+    block,
+    blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : pick(blockMaxOf),
     allocStep,
     freeRequestedStep,
     freeStep,
-    addr: payload.ints(columns.addr),
+    addr: fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first)),
     addrValues,
-    stack: payload.ints(columns.stack),
-    freeStack: payload.ints(columns.free_stack),
-    missing: payload.ints(columns.missing),
+    stack: payload.ids(columns.stack),
+    freeStack: payload.ids(columns.free_stack),
+    missing: payload.ids(columns.missing),
     missingReasons: payload.header.missing_reasons,
-    stream: payload.ints(columns.stream),
+    stream: payload.ids(columns.stream),
     streamValues: payload.floats(columns.stream_values),
-    pool: payload.ints(columns.pool),
+    pool: payload.ids(columns.pool),
     pools: header.pools,
-    category: payload.ints(columns.category),
+    category: payload.ids(columns.category),
     categoryRules: header.category_rules,
-    compileContext: payload.ints(columns.compile_context),
-    metadata: payload.ints(columns.metadata),
-    stepTime: payload.floats(columns.step_time),
+    compileContext: payload.ids(columns.compile_context),
+    metadata: payload.ids(columns.metadata),
+    stepTime: sumsInSteps(payload.plain(columns.step_time), allocStep, freeRequestedStep, freeStep),
     timeOriginUs: header.time_origin_us,
     reservedStep: payload.ints(columns.reserved_step),
     reservedBytes: payload.floats(columns.reserved_bytes),
@@ -170,6 +173,8 @@ export function readDevice(payload: Payload, index: number): Device {
       expandable: payload.ints(columns.segment_expandable),
     },
   }
+  payload.taken(index)
+  return device
 }
 
 /** Why an allocation has no frames, or "" where it has. */

@@ -15,7 +15,7 @@ function packed(columns: Record<string, [ColumnSpec["type"], Typed, boolean?]>):
     for (let plane = 0; plane < width; plane++) for (let at = plane; at < bytes.length; at += width) area.push(bytes[at])
     while (area.length % 8) area.push(0)
   }
-  const head = new TextEncoder().encode(JSON.stringify({ format: FORMAT, columns: specs }))
+  const head = new TextEncoder().encode(JSON.stringify({ format: FORMAT, columns: specs, devices: [{}, {}] }))
   const start = (4 + head.length + 7) & ~7
   const body = new Uint8Array(start + area.length)
   new DataView(body.buffer).setUint32(0, head.length, true)
@@ -42,6 +42,24 @@ test("differences are added up, and an empty column is empty", () => {
   assert.deepEqual([...payload.ints(steps)], [-1, 0, 300])
   assert.deepEqual([...payload.floats(bytes)], [2 ** 40, 2 ** 40 + 512])
   assert.deepEqual([...payload.ints(none)], [])
+})
+
+test("ids stay as narrow as they were packed, and do not keep all the other bytes", () => {
+  const payload = packed({ small: ["u8", Uint8Array.of(3, 255)], signed: ["i16", Int16Array.of(-1, 300)], large: ["u32", Uint32Array.of(70_000, 1)] })
+  const read = (name: string) => payload.ids(payload.header.columns[name])
+  const [small, signed, large] = [read("small"), read("signed"), read("large")]
+  assert.deepEqual([small, signed, large], [Uint8Array.of(3, 255), Int16Array.of(-1, 300), Int32Array.of(70_000, 1)])
+  assert.equal(small.buffer.byteLength, 2)
+})
+
+test("when every device has been read, the bytes are let go", () => {
+  const payload = packed({ it: ["u16", Uint16Array.of(1, 2)] })
+  const spec = payload.header.columns.it
+  payload.taken(0)
+  payload.taken(0)
+  assert.deepEqual([...payload.ints(spec)], [1, 2])
+  payload.taken(1)
+  assert.throws(() => payload.ints(spec), RangeError)
 })
 
 test("another format is refused", () => {

@@ -1,6 +1,8 @@
 /** Unpacks what `reporters/payload.py` packed: a JSON header and typed columns behind it. */
 
-export const FORMAT = 2
+import type { Ints } from "./curves"
+
+export const FORMAT = 3
 
 type ColumnType = "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f64"
 
@@ -114,20 +116,35 @@ const ARRAYS = {
 export class Payload {
   readonly header: Header
   private readonly area: number
+  private bytes: ArrayBuffer
+  private readonly unread: Set<number>
 
   /** Throws when the bytes are of another format. */
-  constructor(private readonly bytes: ArrayBuffer) {
+  constructor(bytes: ArrayBuffer) {
+    this.bytes = bytes
     const length = new DataView(bytes).getUint32(0, true)
     this.header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length))) as Header
     if (this.header.format !== FORMAT) throw new Error(`unknown payload format ${this.header.format}`)
     this.area = (4 + length + 7) & ~7
+    this.unread = new Set(this.header.devices.keys())
   }
 
-  /** A column of integers below 2^31: ids and steps. */
+  /** A column of integers below 2^31: steps, and ids that are counted with. */
   ints(spec: ColumnSpec): Int32Array {
     const out = new Int32Array(this.raw(spec))
     if (spec.delta) for (let i = 1; i < out.length; i++) out[i] += out[i - 1]
     return out
+  }
+
+  /** The same as narrow as it was packed: of ids that are looked up now and then, there are many. */
+  ids(spec: ColumnSpec): Ints {
+    if (spec.delta || spec.type === "u32" || spec.type === "f64") return this.ints(spec)
+    return this.raw(spec).slice() as Ints // not a view: it would keep all bytes
+  }
+
+  /** A column as it was packed, its differences not added up. */
+  plain(spec: ColumnSpec): ArrayLike<number> {
+    return this.raw(spec)
   }
 
   /** A column of numbers up to 2^53: bytes, addresses and times. */
@@ -137,11 +154,22 @@ export class Payload {
     return out
   }
 
+  /** Says that a device's columns were read, which happens once; after the last, all bytes are let go. */
+  taken(device: number): void {
+    this.unread.delete(device)
+    if (!this.unread.size) this.bytes = new ArrayBuffer(0)
+  }
+
   /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
-  private raw({ type, offset, length }: ColumnSpec): ArrayLike<number> {
+  private raw({ type, offset, length }: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const width = ARRAYS[type].BYTES_PER_ELEMENT
     const planes = new Uint8Array(this.bytes, this.area + offset, length * width)
     if (width === 1) return type === "i8" ? new Int8Array(planes.buffer, planes.byteOffset, length) : planes
+    if (width === 2) {
+      const out = new (type === "i16" ? Int16Array : Uint16Array)(length)
+      for (let i = 0; i < length; i++) out[i] = planes[i] | (planes[length + i] << 8) // by far the most columns
+      return out
+    }
     const bytes = new Uint8Array(length * width)
     for (let plane = 0, at = 0; plane < width; plane++) {
       for (let to = plane; to < bytes.length; to += width) bytes[to] = planes[at++]

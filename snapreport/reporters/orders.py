@@ -1,0 +1,56 @@
+"""Orders in which long columns of the page's data deflate best; the page puts them right again.
+
+``templates/app/lib/orders.ts`` does the reverse.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.model.history import Allocations
+
+Ids = NDArray[np.int64]
+
+_KINDS = 4
+"""Of events: none of an allocation, alloc, free_requested, free_completed."""
+
+
+def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.int64]:
+    """Order one number per step by what happened there and at the step before.
+
+    How long an event comes after the one before depends on what the two are: those of a kind stand
+    together, in step order, for gzip to find alike. That took an eighth off real recordings' times.
+
+    Args:
+        values: int64, shape (n_steps,).
+    """
+    kinds = np.zeros(len(values), dtype=np.int64)
+    # What two columns say of one step, the later one decides.
+    columns = (
+        (2, allocations.free_requested_step),
+        (3, allocations.free_step),
+        (1, allocations.alloc_step),
+    )
+    for kind, steps in columns:
+        kinds[steps[(steps >= 0) & (steps < len(values))]] = kind
+    before = np.concatenate([[0], kinds[:-1]]) if len(kinds) else kinds
+    ordered: NDArray[np.int64] = values[np.argsort(kinds * _KINDS + before, kind="stable")]
+    return ordered
+
+
+def by_last_use(ids: Ids) -> tuple[Ids, Ids]:
+    """Say of each id how many places before it stood last: memory that was freed is used again.
+
+    Args:
+        ids: shape (n,).
+
+    Returns:
+        The distances, 0 where an id stands for the first time, and those ids, in order.
+    """
+    order = np.argsort(ids, kind="stable")
+    same = np.zeros(len(ids), dtype=bool)
+    same[1:] = ids[order[1:]] == ids[order[:-1]]
+    back = np.zeros(len(ids), dtype=np.int64)
+    back[order[same]] = (order - np.roll(order, 1))[same]
+    return back, ids[back == 0]
