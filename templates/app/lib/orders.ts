@@ -22,19 +22,21 @@ export function sumsInSteps(values: ArrayLike<number>, allocStep: Int32Array, fr
   const starts = new Int32Array(KINDS * KINDS + 1)
   for (let step = 0, before = 0; step < length; before = kinds[step++]) starts[kinds[step] * KINDS + before + 1]++
   for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
-  let [least, most, sum] = [0, 0, 0]
-  const next = starts.slice()
-  for (let step = 0, before = 0; step < length; before = kinds[step++]) {
-    sum += values[next[kinds[step] * KINDS + before]++]
-    if (sum < least) least = sum
-    if (sum > most) most = sum
+  /** Returns whether every sum lies within these. */
+  const fill = (out: Numbers, least: number, most: number) => {
+    const next = starts.slice()
+    let sum = 0
+    for (let step = 0, before = 0; step < length; before = kinds[step++]) {
+      out[step] = sum += values[next[kinds[step] * KINDS + before]++]
+      if (sum < least || sum > most) return false
+    }
+    return true
   }
-  const out = least === 0 && most < 2 ** 32 ? new Uint32Array(length) : new Float64Array(length)
-  sum = 0
-  for (let step = 0, before = 0; step < length; before = kinds[step++]) {
-    out[step] = sum += values[starts[kinds[step] * KINDS + before]++]
-  }
-  return out
+  const narrow = new Uint32Array(length)
+  if (fill(narrow, 0, 2 ** 32 - 1)) return narrow
+  const wide = new Float64Array(length)
+  fill(wide, -Infinity, Infinity)
+  return wide
 }
 
 /** Ids from how many places before each stood last; 0 takes the next of those that stand for the first time. */
