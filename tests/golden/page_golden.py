@@ -32,13 +32,13 @@ from snapreport.model.findings import (
     Findings,
     StageUse,
 )
-from snapreport.model.snapshot import NO_TIME
 from snapreport.read import read_snapshot
 from snapreport.reporters.figures import duration, step_range
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import pack
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 from tests.golden.allocator_golden import allocator
+from tests.golden.times_golden import step_times
 
 FOLDER = Path(__file__).parents[2] / "templates" / "app" / "golden"
 SAMPLES = (
@@ -200,17 +200,6 @@ def column_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
         "stepTime": step_times(device),
     }
     return {name: weighted(column.tolist()) for name, column in columns.items()}
-
-
-def step_times(device: DeviceFindings) -> NDArray[np.int64]:
-    """Microseconds after the first known time; a step without one has that of the step before."""
-    known = [time for time in device.times.tolist() if time != NO_TIME]
-    latest = known[0] if known else 0
-    since: list[int] = []
-    for time in device.times.tolist() if known else []:
-        latest = latest if time == NO_TIME else time
-        since.append(latest - known[0])
-    return np.array(since, dtype=np.int64)
 
 
 def weighted(column: list[int]) -> int:
