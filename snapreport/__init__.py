@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from snapreport.errors import (
         BudgetError,
         BundleError,
+        CutError,
         DeviceError,
         ExportError,
         InputError,
@@ -53,6 +54,7 @@ __all__ = [
     "Batch",
     "BudgetError",
     "BundleError",
+    "CutError",
     "Device",
     "DeviceError",
     "Diff",

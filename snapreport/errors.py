@@ -35,6 +35,10 @@ class MomentError(SnapreportError):
     """There is no such step, time, stage or allocation; the message says which there are."""
 
 
+class CutError(SnapreportError):
+    """What is to be drawn, or the size to fit into, is not possible; the message says what is."""
+
+
 class PatternError(SnapreportError):
     """A pattern or rule is not well-formed; the message names it."""
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import errno
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
+from snapreport.bundle.cut_strips import CUT_RULE, lay_cut_strips
 from snapreport.bundle.database import default_first, write_database
 from snapreport.bundle.packing import Packer
-from snapreport.bundle.strips import EXACT_UP_TO, RULE, lay_strips
+from snapreport.bundle.strips import EXACT_UP_TO, RULE, Strip, lay_strips
 from snapreport.errors import BundleError, InputError
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.cut import Drawn
+from snapreport.model.history import History
 from snapreport.model.snapshot import Source
 from snapreport.progress import Progress, silent
 from snapreport.version import __version__
@@ -43,6 +45,7 @@ def write_bundle(
     out: BinaryIO,
     warnings: list[dict[str, str]] | None = None,
     progress: Progress = silent,
+    drawn: Sequence[Drawn] | None = None,
 ) -> None:
     """Write a bundle; equal histories give equal bytes.
 
@@ -51,18 +54,23 @@ def write_bundle(
         out: where to write.
         warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
         progress: told of the steps.
+        drawn: what the strips show of each device, where ``history.cut`` leaves something out;
+            the database is whole in any case.
     """
     with Packer() as packer:  # it deflates each member while the next one is made
-        for name, parts, level in _members(history, warnings or [], progress):
+        for name, parts, level in _members(history, warnings or [], progress, drawn):
             packer.add(name, parts, level)
         packer.write(out)
 
 
 def _members(
-    history: History, warnings: list[dict[str, str]], progress: Progress
+    history: History,
+    warnings: list[dict[str, str]],
+    progress: Progress,
+    drawn: Sequence[Drawn] | None,
 ) -> Iterator[tuple[str, Iterable[bytes], int]]:
     """Yield each member's name, content and the level of deflate that pays for it."""
-    yield "manifest.json", [orjson.dumps(_manifest(history, warnings), option=_INDENT)], 9
+    yield "manifest.json", [orjson.dumps(_manifest(history, warnings, drawn), option=_INDENT)], 9
     progress("Writing elements.db", None)
     yield "elements.db", [write_database(history)], 5
     first_id = 0
@@ -70,7 +78,8 @@ def _members(
     for done, index in enumerate(order):
         progress("Laying out strips", done / len(order))
         device = history.devices[index]
-        yield strips_name(history, index), _strips_json(device, first_id), 4
+        strips = lay_strips(device) if drawn is None else lay_cut_strips(device, drawn[index])
+        yield strips_name(history, index), _strips_json(strips, first_id), 4
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", [b"[]"], 4
@@ -82,7 +91,7 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
-        files["allocations.json"] = b"".join(_strips_json(device, 0))
+        files["allocations.json"] = b"".join(_strips_json(lay_strips(device), 0))
     return files
 
 
@@ -91,10 +100,10 @@ def strips_name(history: History, index: int) -> str:
     return "allocations.json" if index == history.default_device else f"allocations.{index}.json"
 
 
-def _strips_json(device: DeviceHistory, first_id: int) -> Iterator[bytes]:
+def _strips_json(parts: Iterable[list[Strip]], first_id: int) -> Iterator[bytes]:
     """Yield the JSON array of a device's strips in parts."""
     before = b"["
-    for strips in lay_strips(device):
+    for strips in parts:
         array = orjson.dumps(
             [
                 {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
@@ -108,8 +117,10 @@ def _strips_json(device: DeviceHistory, first_id: int) -> Iterator[bytes]:
     yield b"[]" if before == b"[" else b"]"
 
 
-def _manifest(history: History, warnings: list[dict[str, str]]) -> dict[str, Any]:
-    return {
+def _manifest(
+    history: History, warnings: list[dict[str, str]], drawn: Sequence[Drawn] | None
+) -> dict[str, Any]:
+    manifest: dict[str, Any] = {
         "format": FORMAT,
         "snapreport": __version__,
         "source": {
@@ -138,6 +149,11 @@ def _manifest(history: History, warnings: list[dict[str, str]]) -> dict[str, Any
         "strips": RULE,
         "warnings": warnings,
     }
+    if drawn is not None:
+        manifest["strips"] = f"{RULE} {CUT_RULE}"
+        for device, part in zip(manifest["devices"], drawn, strict=True):
+            device["cut"] = part.as_plain()
+    return manifest
 
 
 def read_bundle(path: Path, progress: Progress = silent) -> History:

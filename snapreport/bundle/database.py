@@ -59,6 +59,8 @@ class _Writer:
         }
         if history.recorder is not None:
             meta["recorder"] = history.recorder.as_plain()
+        if history.cut is not None:
+            meta["cut"] = history.cut.as_plain()
         self._insert("strings", [range(len(history.strings)), history.strings])
         first, second = zip(*history.pools, strict=True) if history.pools else ((), ())
         self._insert("pools", [range(len(history.pools)), first, second])

@@ -12,6 +12,7 @@ import orjson
 from snapreport.bundle.cells import from_cells, transposed
 from snapreport.bundle.checks import check_begin, check_history
 from snapreport.errors import BundleError
+from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.recorder import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
@@ -83,6 +84,7 @@ class _Reader:
             settings=self._meta["settings"],
             oddities=self._meta["oddities"],
             recorder=recorder_info(self._meta.get("recorder")),
+            cut=cut_from_plain(self._meta.get("cut")),
         )
         if history.devices and not 0 <= history.default_device < len(history.devices):
             raise IndexError("the default device is none of the devices")

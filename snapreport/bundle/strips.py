@@ -77,12 +77,20 @@ def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
     return strips
 
 
-def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[list[_Strip]]:
-    """Do as ``make_strips``, some rows at a time, each as its size, timesteps and offsets."""
+def lay_strips(
+    history: DeviceHistory,
+    columns: int | None = None,
+    steps: NDArray[np.int64] | None = None,
+) -> Iterator[list[Strip]]:
+    """Do as ``make_strips``, some rows at a time, each as its size, timesteps and offsets.
+
+    ``steps``: where to sample instead, as from ``sampled_steps`` of a like history.
+    """
     rows = history.allocations
     end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
     free = np.where(rows.free_step >= history.events, end, rows.free_step)
-    steps = sampled_steps(history, columns)
+    if steps is None:
+        steps = sampled_steps(history, columns)
     if not len(steps) or steps[-1] < end - 1:
         steps = np.append(steps, end - 1)  # the last step is always exact
     paths = _Paths(rows, free)
@@ -103,7 +111,8 @@ def lay_strips(history: DeviceHistory, columns: int | None = None) -> Iterator[l
         low = high
 
 
-_Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+"""Its size, timesteps and offsets."""
 
 _Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
 """Rows, steps and offsets, each of shape (n,)."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from snapreport.commands.console import print_path, progress_bar, say, say_warnings
+from snapreport.commands.cut_options import cut_options
 from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
 from snapreport.commands.options import force_option, output_option, quiet_option
 from snapreport.files import output_path
@@ -16,11 +18,19 @@ from snapreport.units import format_bytes
 @click.command(short_help="Turn a snapshot into a portable bundle.")
 @sources_argument("SNAPSHOT...")
 @output_option("BUNDLE.zip")
+@cut_options
 @jobs_option
 @force_option
 @quiet_option
 def convert(
-    sources: tuple[Path, ...], output: Path | None, jobs: int | None, force: bool, quiet: bool
+    sources: tuple[Path, ...],
+    output: Path | None,
+    from_: str | None,
+    to: str | None,
+    min_size: str | None,
+    jobs: int | None,
+    force: bool,
+    quiet: bool,
 ) -> None:
     """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
 
@@ -32,19 +42,23 @@ def convert(
     processes, and -o names a folder, made if there is none. Of a folder files are taken that end
     in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots do.
 
+    --from, --to and --min-size cut what allocations.json draws, and the pages made of the bundle;
+    elements.db has everything, and render with --min-size 0 shows it.
+
     \b
     Example:
       snapreport convert snap.pickle -o snap.zip
     """
+    options: dict[str, Any] = {"from_": from_, "to": to, "min_size": min_size, "force": force}
     if is_many(sources):
-        convert_several(sources, output, jobs, quiet, force=force)
+        convert_several(sources, output, jobs, quiet, **options)
         return
     source = sources[0]
     with progress_bar(quiet) as progress:
         from snapreport.api import convert_and_warn
 
         path, warnings = convert_and_warn(
-            source, output_path(source, output, ".zip"), force=force, progress=progress
+            source, output_path(source, output, ".zip"), progress=progress, **options
         )
     if path.is_file() and not quiet:  # not so where it was written to a pipe
         _say_size(source, path)

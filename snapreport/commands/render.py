@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.console import print_path, progress_bar
+from snapreport.commands.console import print_path, progress_bar, say
+from snapreport.commands.cut_options import GITHUB_LIMIT, cut_options, fit_option, for_option
 from snapreport.commands.many import is_many, jobs_option, render_several, sources_argument
 from snapreport.commands.options import (
     device_option,
@@ -46,6 +47,9 @@ from snapreport.files import output_path, report_format
     help="What the page's timeline is coloured by at first; site by default.",
 )
 @ignore_option
+@cut_options
+@fit_option
+@for_option
 @jobs_option
 @force_option
 @quiet_option
@@ -59,6 +63,11 @@ def render(
     rules: str | None,
     colour: str | None,
     ignore: tuple[str, ...],
+    from_: str | None,
+    to: str | None,
+    min_size: str | None,
+    fit: str | None,
+    for_: str | None,
     jobs: int | None,
     force: bool,
     quiet: bool,
@@ -91,14 +100,29 @@ def render(
         "rules": chosen,
         "colour": colour or ("site" if chosen is None else "category"),
         "ignore": ignore,
+        "from_": from_,
+        "to": to,
+        "min_size": min_size,
+        "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
         "force": force,
     }
     if many:
         render_several(sources, output, jobs, quiet, **options)
+        if for_ == "github" and format_ == "html" and not quiet:
+            say("GitHub attaches no .html: zip the folder, or gzip -k the page that matters.")
         return
     with progress_bar(quiet) as progress:
         path = snapreport.render(sources[0], target, progress=progress, **options)
+    if for_ == "github" and not quiet:
+        say(_how_to_attach(path, format_))
     print_path(path)
+
+
+def _how_to_attach(path: Path, format_: str) -> str:
+    if format_ == "md":
+        return f"gh issue comment NUMBER -F {path} posts it as a comment."
+    # It takes .html in no issue, but .zip and .gz.
+    return f"GitHub attaches no .html: gzip -k {path.name}, and drag {path.name}.gz into the issue."
 
 
 def _format_by_ending(output: Path | None) -> str:

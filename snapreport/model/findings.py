@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
+from snapreport.model.cut import Picture
 from snapreport.model.diagnosis import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Iterations
@@ -234,3 +235,5 @@ class Findings:
     """What the page's timeline is coloured by at first: site, category, stage or context."""
     warnings: tuple[Finding, ...]
     """About the file as a whole."""
+    picture: Picture | None = None
+    """What a page draws one by one; None for everything."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.model.cut import Cut
 from snapreport.model.recorder import RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
@@ -142,3 +143,5 @@ class History:
     oddities: dict[str, int]
     recorder: RecorderInfo | None = None
     """What snapreport noted if it made the recording."""
+    cut: Cut | None = None
+    """What reports draw of it unless told otherwise; the history itself is always whole."""

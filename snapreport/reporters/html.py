@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.composition import Part, reserved_parts
+from snapreport.reporters.cut_words import CutText, cut_texts
 from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
 from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
@@ -53,6 +54,8 @@ class DevicePage:
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
     trust: TrustCard
+    cut: CutText | None
+    """What is not drawn one by one."""
 
 
 _LOADER = (
@@ -90,7 +93,12 @@ class HtmlReporter:
                 findings=findings,
                 file_findings=lay_out(findings.warnings),
                 source=findings.history.source,
-                pages=[_device_page(*each) for each in enumerate(findings.devices)],
+                pages=[
+                    _device_page(place, *each)
+                    for place, each in enumerate(
+                        zip(findings.devices, cut_texts(findings), strict=True)
+                    )
+                ],
                 notes=_render_notes(findings.notes),
                 settings=[*recording_rows(findings), *_settings(findings)],
                 csp=_content_security_policy((_LOADER, built("app.js")), style),
@@ -154,7 +162,7 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
     return summary | {"devices": devices, "recording": noted}
 
 
-def _device_page(place: int, device: DeviceFindings) -> DevicePage:
+def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:
     peak = device.peak
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
@@ -165,6 +173,7 @@ def _device_page(place: int, device: DeviceFindings) -> DevicePage:
         picture=draw_curves(device),
         moment=moment,
         trust=lay_out_trust(device.trust),
+        cut=cut,
         findings_cards=lay_out(
             # What the answer says already need not be said twice.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],

@@ -26,6 +26,13 @@ class JsonReporter:
 def findings_as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain objects: what JSON readers and the page get."""
     history = findings.history
+    devices = [_device(device, _capacity(findings, device)) for device in findings.devices]
+    if findings.picture is not None:
+        for device, drawn in zip(devices, findings.picture.devices, strict=True):
+            device["cut"] = drawn.as_plain() | {
+                "min_size": findings.picture.cut.min_size,
+                "fit": findings.picture.fit,
+            }
     return {
         "format": FORMAT,
         "snapreport": __version__,
@@ -38,7 +45,7 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
             {"code": warning.code, "text": warning.paragraph} for warning in findings.warnings
         ],
         "default": findings.default,
-        "devices": [_device(device, _capacity(findings, device)) for device in findings.devices],
+        "devices": devices,
     }
 
 

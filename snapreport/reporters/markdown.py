@@ -8,6 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.cut_words import cut_texts
 from snapreport.reporters.diagnosis_markdown import diagnosis_lines, finding_lines
 from snapreport.reporters.figures import (
     AMOUNT_HEADINGS,
@@ -115,6 +116,10 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield ""
     yield escaped(device.answer)
     yield ""
+    cut = cut_texts(findings)[findings.devices.index(device)]
+    if cut is not None:
+        yield escaped(cut.plain)
+        yield ""
     yield from diagnosis_lines(device.diagnosis, room.findings)
     if not len(device.history.allocations):
         return

@@ -16,11 +16,13 @@ import numpy as np
 import orjson
 from numpy.typing import ArrayLike, NDArray
 
+from snapreport.model.cut import Drawn
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.orders import by_kind, by_last_use
+from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
 
 FORMAT = 3
@@ -72,7 +74,8 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     history = findings.history
     columns = Columns()
     strings = Strings()
-    subset = StackSubset(history.stacks, _used_stacks(findings))
+    drawn = drawn_devices(findings)
+    subset = StackSubset(history.stacks, _used_stacks(drawn))
     # Most nodes follow their parents, so those grow with them.
     shared = {
         name: columns.add(values, delta=name == "node_parent")
@@ -82,9 +85,11 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
     pools = [f"{a},{b}" for a, b in history.pools]
     devices = [
-        _pack_device(device, pools, history.strings, columns, strings, subset)
-        for device in findings.devices
+        _pack_device(device, pools, history.strings, columns, strings, subset) for device in drawn
     ]
+    if findings.picture is not None:
+        for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
+            _add_cut(packed, device, part, columns)
     header = {
         "format": FORMAT,
         "summary": summary,
@@ -112,10 +117,21 @@ def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
     return "f64", column.astype("<f8")
 
 
-def _used_stacks(findings: Findings) -> NDArray[np.int64]:
+def _add_cut(
+    packed: dict[str, Any], device: DeviceFindings, drawn: Drawn, columns: Columns
+) -> None:
+    """Add what a page needs to know of the allocations that it does not have."""
+    packed["window"] = drawn.window
+    packed["columns"] |= {
+        name: columns.add(values, delta=name != "version")
+        for name, values in cut_columns(device, drawn).items()
+    }
+
+
+def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
     """The ids of the stacks that something on the page can show, in order."""
     used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
-    for device in findings.devices:
+    for device in devices:
         allocations, other = device.history.allocations, device.history.other
         used += [allocations.stack, allocations.free_stack, other.stack]
     ids = np.unique(np.concatenate(used)).astype(np.int64)

@@ -1,0 +1,81 @@
+"""The rows of ``allocations.json`` where not every allocation is drawn one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.bundle.strips import Strip, lay_strips, sampled_steps
+from snapreport.model.cut import Drawn
+from snapreport.model.history import Allocations, DeviceHistory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CUT_RULE = (
+    "Allocations that were cut keep their rows, with a size of 0. Rows behind the last allocation"
+    " are the sum of those, which lies on top; it is exact at the steps sampled."
+)
+
+
+def lay_cut_strips(history: DeviceHistory, drawn: Drawn) -> Iterator[list[Strip]]:
+    """Lay out what is drawn, so that strips and sum together are the curve of requested bytes.
+
+    Row i is still allocation i; after the last one come rows for the sum of what is not drawn,
+    each as long as that is the same at the steps sampled.
+    """
+    rows = history.allocations
+    chosen = {field.name: getattr(rows, field.name)[drawn.rows] for field in fields(Allocations)}
+    kept = replace(history, allocations=Allocations(**chosen))
+    steps = sampled_steps(history)
+    laid = (strip for part in lay_strips(kept, steps=steps) for strip in part)
+    wanted = np.zeros(len(rows), np.bool_)
+    wanted[drawn.rows] = True
+    end = max(history.events, 1)
+    begin = np.maximum(rows.alloc_step, 0)
+    flat = np.zeros(2, np.int64)
+    part: list[Strip] = []
+    for row, drawn_here in enumerate(wanted.tolist()):
+        if drawn_here:
+            part.append(next(laid))
+        else:
+            last = min(int(rows.free_step[row]), end)
+            part.append((0, np.array([begin[row], last], np.int64), flat))
+        if len(part) == _AT_A_TIME:
+            yield part
+            part = []
+    part.extend(_sum_strips(kept, drawn, steps))
+    yield part
+
+
+_AT_A_TIME = 1 << 12
+
+
+def _sum_strips(kept: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> Iterator[Strip]:
+    """The sum of what is not drawn, on top of the rest: a strip from each sample to the next."""
+    if not len(steps):
+        return
+    end = max(kept.events, 1)
+    rest = drawn.rest
+    height = rest.requested[np.searchsorted(rest.step, steps, side="right") - 1]
+    below = _requested(kept)[steps + 1]
+    until = np.append(steps[1:], end)
+    steps = np.concatenate(([0], steps[1:]))  # strips begin where the picture does
+    for step, stop, size, offset in zip(
+        steps.tolist(), until.tolist(), height.tolist(), below.tolist(), strict=True
+    ):
+        if size and stop > step:
+            yield size, np.array([step, stop], np.int64), np.array([offset, offset], np.int64)
+
+
+def _requested(history: DeviceHistory) -> NDArray[np.int64]:
+    """Requested bytes after each step; int64, shape (events + 1,), the start first."""
+    rows, events = history.allocations, history.events
+    deltas = np.zeros(events + 2, np.int64)
+    np.add.at(deltas, rows.alloc_step + 1, rows.size)
+    np.add.at(deltas, rows.free_step + 1, -rows.size)
+    curve: NDArray[np.int64] = np.cumsum(deltas)[: events + 1]
+    return curve

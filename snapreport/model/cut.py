@@ -1,0 +1,185 @@
+"""What a user wants drawn of a recording, and what then is; totals are always those of all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from snapreport.errors import CutError
+from snapreport.units import parse_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
+_MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One end of a window: a step, or a time after the first event; the other one is None."""
+
+    step: int | None
+    time_us: int | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Which allocations are drawn one by one; the others are drawn as one band, their sum."""
+
+    first: Bound | None = None
+    """The first step drawn; None for the start."""
+    last: Bound | None = None
+    """The last step drawn; None for the end."""
+    min_size: int = 0
+    """Allocations of fewer requested bytes are not drawn."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether everything is drawn."""
+        return self.first is None and self.last is None and self.min_size <= 0
+
+    def as_plain(self) -> dict[str, Any]:
+        """The same as numbers, for JSON."""
+
+        def plain(bound: Bound | None) -> list[int | None] | None:
+            return None if bound is None else [bound.step, bound.time_us]
+
+        return {"first": plain(self.first), "last": plain(self.last), "min_size": self.min_size}
+
+
+NO_CUT = Cut()
+
+
+def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
+    """Return what ``Cut.as_plain`` gave.
+
+    Raises:
+        ValueError: it is nothing of the kind.
+    """
+    if plain is None:
+        return None
+
+    def bound(name: str) -> Bound | None:
+        if plain[name] is None:
+            return None
+        step, time_us = plain[name]
+        return Bound(None if step is None else int(step), None if time_us is None else int(time_us))
+
+    return Cut(bound("first"), bound("last"), int(plain["min_size"]))
+
+
+def parse_bound(value: int | str) -> Bound:
+    """Read a step, ``1200``, or a time after the first event: ``1.5s``, ``200ms``, ``2min``.
+
+    Raises:
+        CutError: it is neither.
+    """
+    text = str(value).strip()
+    digits = text.replace(",", "").replace("_", "")
+    if digits.isdecimal() and len(digits) <= 15:
+        return Bound(int(digits))
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise CutError(f"{text!r} is neither a step nor a time; write 1200, 1.5s or 200ms.")
+    return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
+
+
+def parse_size(value: int | str) -> int:
+    """Read a size, ``25MB``, ``25MiB`` or a number of bytes.
+
+    Raises:
+        CutError: it is none.
+    """
+    if isinstance(value, int) and value >= 0:
+        return value
+    try:
+        return parse_bytes(str(value))
+    except ValueError:
+        raise CutError(
+            f"{str(value)!r} is no size; write 25MB, 25MiB or a number of bytes."
+        ) from None
+
+
+def make_cut(
+    from_: int | str | None = None, to: int | str | None = None, min_size: int | str | None = None
+) -> Cut | None:
+    """Put a cut together from what a user says; None if nothing is said.
+
+    Raises:
+        CutError: something is not well-formed.
+    """
+    if from_ is None and to is None and min_size is None:
+        return None
+    return Cut(
+        None if from_ is None else parse_bound(from_),
+        None if to is None else parse_bound(to),
+        0 if min_size is None else parse_size(min_size),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """The sum of what is not drawn one by one, where it changes; int64, arrays of shape (n,)."""
+
+    step: NDArray[np.int64]
+    """The step from which a row holds; the first is START."""
+    requested: NDArray[np.int64]
+    """Bytes, as the curve of this name counts; likewise the next two."""
+    allocated: NDArray[np.int64]
+    active: NDArray[np.int64]
+    count: NDArray[np.int64]
+    """Number of allocations, as the allocated curve counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What is drawn of one device."""
+
+    rows: NDArray[np.int64]
+    """Rows of ``Allocations`` that are drawn one by one, ascending."""
+    rest: Rest
+    window: tuple[int, int] | None
+    """The first and last step asked for; None for all."""
+    left_out: int
+    """Allocations that are not drawn one by one."""
+    left_out_bytes: int
+    """Block bytes of those."""
+    all_bytes: int
+    """Block bytes of all allocations."""
+    left_out_at_peak: int
+    """Block bytes of those live at the allocated peak."""
+    error: int
+    """The curves of the picture are at most this many bytes too low at some step, never too high;
+    0 where they are exact at every step."""
+    times: NDArray[np.int64] | None
+    """Each step's time where not all are kept; shape (n_events,)."""
+    time_error_us: int
+    """The most by which those differ from the recorded ones."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """The figures, for JSON."""
+        return {
+            "first_step": None if self.window is None else self.window[0],
+            "last_step": None if self.window is None else self.window[1],
+            "not_drawn": self.left_out,
+            "not_drawn_bytes": self.left_out_bytes,
+            "not_drawn_share": self.left_out_bytes / self.all_bytes if self.all_bytes else 0.0,
+            "not_drawn_at_peak_bytes": self.left_out_at_peak,
+            "error_bytes": self.error,
+            "error_time_us": self.time_error_us,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What is drawn of a file, and what was asked for."""
+
+    cut: Cut
+    fit: int | None
+    """The most bytes that the page may have; None for any."""
+    devices: tuple[Drawn, ...]
+    """In the order of ``Findings.devices``."""

@@ -1,0 +1,55 @@
+"""The columns of a page that does not draw every allocation one by one."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.cut import Drawn
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.history import Allocations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def drawn_devices(findings: Findings) -> list[DeviceFindings]:
+    """Return the devices as they are drawn: with just the allocations that are, and their times."""
+    if findings.picture is None:
+        return list(findings.devices)
+    return [_drawn(*each) for each in zip(findings.devices, findings.picture.devices, strict=True)]
+
+
+def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
+    rows = drawn.rows
+    allocations = device.history.allocations
+    kept = {field.name: getattr(allocations, field.name)[rows] for field in fields(Allocations)}
+    use = device.allocator  # of all allocations, and worked out once
+    return replace(
+        device,
+        history=replace(device.history, allocations=Allocations(**kept)),
+        missing=device.missing[rows],
+        category=device.category[rows],
+        times=device.times if drawn.times is None else drawn.times,
+        find_allocator_use=lambda: use,
+    )
+
+
+def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.int64]]:
+    """Return the columns that only such a page has; all but ``version`` are to be stored as steps.
+
+    ``row``: of each drawn allocation, among all of the device; ``version``: how many came before
+    at its address, which can no longer be counted; ``rest_*``: as in ``model.cut.Rest``.
+    """
+    rest = drawn.rest
+    return {
+        "row": drawn.rows,
+        "version": device.history.allocations.version.astype(np.int64),
+        "rest_step": rest.step,
+        "rest_requested": rest.requested,
+        "rest_allocated": rest.allocated,
+        "rest_active": rest.active,
+        "rest_count": rest.count,
+    }
