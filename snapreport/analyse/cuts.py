@@ -150,6 +150,7 @@ class _Device:
             window=self._window,
             left_out=int(out.sum()),
             left_out_bytes=int(rows.block_size[out].sum()),
+            left_out_requested=int(rows.size[out].sum()),
             all_bytes=int(rows.block_size.sum()),
             left_out_at_peak=int(rows.block_size[at_peak].sum()),
             error=error,
@@ -185,7 +186,7 @@ class _Device:
 
 
 def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
-    """Requested, allocated, active bytes and the number of some rows; (4, events + 1)."""
+    """The columns of ``Rest`` but for the step, after every step; shape (5, events + 1)."""
     begin, requested, free = (
         rows.alloc_step[out],
         rows.free_requested_step[out],
@@ -198,6 +199,7 @@ def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDAr
             sum_live(block, begin, requested, events),
             sum_live(block, begin, free, events),
             sum_live(np.ones_like(size), begin, requested, events),
+            sum_live(np.ones_like(size), begin, free, events),
         ]
     )
 

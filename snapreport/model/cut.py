@@ -131,8 +131,9 @@ class Rest:
     """Bytes, as the curve of this name counts; likewise the next two."""
     allocated: NDArray[np.int64]
     active: NDArray[np.int64]
-    count: NDArray[np.int64]
-    """Number of allocations, as the allocated curve counts."""
+    count_allocated: NDArray[np.int64]
+    """Number of allocations, as the allocated curve counts; the next one as the others do."""
+    count_requested: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,7 @@ class Drawn:
     """Allocations that are not drawn one by one."""
     left_out_bytes: int
     """Block bytes of those."""
+    left_out_requested: int
     all_bytes: int
     """Block bytes of all allocations."""
     left_out_at_peak: int
@@ -167,6 +169,7 @@ class Drawn:
             "last_step": None if self.window is None else self.window[1],
             "not_drawn": self.left_out,
             "not_drawn_bytes": self.left_out_bytes,
+            "not_drawn_requested_bytes": self.left_out_requested,
             "not_drawn_share": self.left_out_bytes / self.all_bytes if self.all_bytes else 0.0,
             "not_drawn_at_peak_bytes": self.left_out_at_peak,
             "error_bytes": self.error,

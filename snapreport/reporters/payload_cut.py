@@ -51,5 +51,6 @@ def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.in
         "rest_requested": rest.requested,
         "rest_allocated": rest.allocated,
         "rest_active": rest.active,
-        "rest_count": rest.count,
+        "rest_count_allocated": rest.count_allocated,
+        "rest_count_requested": rest.count_requested,
     }

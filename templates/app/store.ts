@@ -62,7 +62,7 @@ export class Store {
   constructor(readonly history: History, readonly colouring = "site") {
     const curve = "allocated"
     this.current = {
-      window: wholeWindow(history.scale("steps").whole, history.ceiling), axis: "steps", curve,
+      window: this.opensAt("steps"), axis: "steps", curve,
       cursor: this.opening(curve), colouring, filtered: new Set(),
       hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
       selection: null, ruler: null, tab: "stacks", search: "", stacks: WHOLE_TREE,
@@ -81,6 +81,20 @@ export class Store {
   /** Everything, on the present axis. */
   get whole(): Window {
     return wholeWindow(this.scale.whole, this.history.ceiling)
+  }
+
+  /** What the page opens with, on the present axis: everything, or the steps that were asked for. */
+  get opens(): Window {
+    return this.opensAt(this.current.axis)
+  }
+
+  private opensAt(axis: Axis): Window {
+    const { history } = this
+    const scale = history.scale(axis)
+    const whole = wholeWindow(scale.whole, history.ceiling)
+    const drawn = history.device.rest?.window
+    if (!drawn || drawn[1] < drawn[0]) return whole
+    return clampWindow({ ...whole, x0: scale.xOf(drawn[0]), x1: scale.endOf(drawn[1]) }, whole)
   }
 
   /** Changes part of the state; listeners mark what to draw and one animation frame draws it. */
@@ -130,9 +144,11 @@ export class Store {
     this.listeners.push(listener)
   }
 
-  /** The step that a page opens at: the peak, or the end where nothing was recorded. */
+  /** The step that a page opens at: the peak, or the end where nothing was recorded; of the steps that were asked for the highest. */
   opening(curve: Curve): number {
     const { history } = this
+    const drawn = history.device.rest?.window
+    if (drawn && drawn[1] >= drawn[0]) return history.curves[curve].firstMax(drawn[0] + 1, drawn[1] + 2) - 1
     return history.device.summary.recorded ? history.peakStep[curve] : history.device.events - 1
   }
 

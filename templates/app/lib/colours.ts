@@ -1,6 +1,7 @@
 /** The page's colours in code: one for each group of strips, in light and dark. */
 
 import { APART, type Grouping } from "./grouping"
+import { NOT_DRAWN } from "./rest"
 
 export type Rgb = [number, number, number]
 
@@ -32,7 +33,7 @@ export function groupColours({ groups, colouring, ordered }: Grouping, dark: boo
   let place = 0
   groups.forEach((group, row) => {
     let colour: Rgb
-    if (group.rest) colour = parse(NEUTRALS[dark ? "dark" : "light"][group.key === APART ? 1 : 0])
+    if (group.rest) colour = parse(NEUTRALS[dark ? "dark" : "light"][group.key === APART || group.key === NOT_DRAWN ? 1 : 0])
     else if (ordered) colour = along(ramp, steps > 1 ? place++ / (steps - 1) : 0.5)
     else if (group.bytes > 0 && place < LEADING.length) colour = parse(LEADING[place++])
     else colour = faded(hash(group.key), dark)

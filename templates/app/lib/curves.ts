@@ -18,22 +18,32 @@ export interface Strips {
   birth: Int32Array
   death: Int32Array
   height: Float64Array
+  /** A row on top of all others, and its height after each step; element s + 1 belongs to step s. */
+  rest?: { row: number; height: Float64Array }
 }
 
 /** The strips of one curve. */
 export function stripsOf(device: Device, curve: Curve): Strips {
+  const rest = device.rest ? { row: device.rest.row, height: device.rest[curve] } : undefined
   return curve === "allocated"
-    ? { events: device.events, birth: device.allocStep, death: device.freeRequestedStep, height: device.block }
-    : { events: device.events, birth: device.allocStep, death: device.freeStep, height: device.requested }
+    ? { events: device.events, birth: device.allocStep, death: device.freeRequestedStep, height: device.block, rest }
+    : { events: device.events, birth: device.allocStep, death: device.freeStep, height: device.requested, rest }
+}
+
+/** Block bytes until free_completed: what the active curve adds up. */
+export function activeStrips(device: Device): Strips {
+  const strips = { ...stripsOf(device, "requested"), height: device.block }
+  return device.rest ? { ...strips, rest: { row: device.rest.row, height: device.rest.active } } : strips
 }
 
 /** The strips without some of them: those are never live, and the others keep their ids.
  *
  * `hidden`: 1 for each allocation that is left out. */
 export function without(strips: Strips, hidden: Uint8Array): Strips {
+  const rest = strips.rest && hidden[strips.rest.row] ? undefined : strips.rest
   const death = strips.death.slice()
   for (let i = 0; i < death.length; i++) if (hidden[i] && strips.birth[i] < death[i]) death[i] = strips.birth[i]
-  return { ...strips, death }
+  return { ...strips, rest, death }
 }
 
 /** Bytes live after each step; element s + 1 belongs to step s, so element 0 is the start. */
@@ -45,18 +55,21 @@ export function totals(strips: Strips): Float64Array {
     if (strips.death[i] < strips.events) out[strips.death[i] + 1] -= strips.height[i]
   }
   for (let s = 1; s < out.length; s++) out[s] += out[s - 1]
+  if (strips.rest) for (let s = 0; s < out.length; s++) out[s] += strips.rest.height[s]
   return out
 }
 
 /** The totals of strips, as a curve. */
 export function curveOf(strips: Strips): Extremes {
-  return new Extremes(totals(strips), unitOf(strips.height))
+  return new Extremes(totals(strips), unitOf(strips.height, strips.rest?.height))
 }
 
 /** The largest power of two, up to 2^31, that divides every one of some numbers. */
-function unitOf(numbers: Float64Array): number {
+function unitOf(...columns: (Float64Array | undefined)[]): number {
   let bits = 2 ** 31 // as a signed number: only its bits count
-  for (let i = 0; i < numbers.length; i++) bits |= numbers[i] // of large ones the lowest 32 bits
+  for (const numbers of columns) {
+    for (let i = 0; numbers && i < numbers.length; i++) bits |= numbers[i] // of large ones the lowest 32 bits
+  }
   return (bits & -bits) >>> 0
 }
 

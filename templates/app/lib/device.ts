@@ -3,6 +3,7 @@
 import type { Ints, Numbers } from "./curves"
 import { fromLastUse, sumsInSteps } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
+import { type Rest, withRest } from "./rest"
 
 export const NO_ID = -1
 
@@ -85,6 +86,8 @@ export interface Device {
   eventStream: Int32Array
   eventStack: Int32Array
   segments: Segments
+  /** What is not drawn one by one; null where everything is. */
+  rest: Rest | null
 }
 
 /** Unpacks the shared frames and stacks. */
@@ -172,9 +175,11 @@ export function readDevice(payload: Payload, index: number): Device {
       kind: payload.ints(columns.segment_kind),
       expandable: payload.ints(columns.segment_expandable),
     },
+    rest: null,
   }
+  const whole = withRest(device, payload, header)
   payload.taken(index)
-  return device
+  return whole
 }
 
 /** Why an allocation has no frames, or "" where it has. */
@@ -184,6 +189,7 @@ export function missingReason(device: Device, allocation: number): string {
 
 /** How many allocations came before this one at its address. */
 export function version(device: Device, allocation: number): number {
+  if (device.rest) return device.rest.versions[allocation]
   let before = 0
   for (let i = 0; i < allocation; i++) if (device.addr[i] === device.addr[allocation]) before++
   return before

@@ -44,9 +44,11 @@ export class EventTable {
     device.eventStep.forEach((step, k) => put(step, OTHER + device.eventAction[k], k))
     this.counts = new Array<number>(OTHER + device.actions.length).fill(0)
     for (let step = 0; step < events; step++) this.counts[kind[step]]++
+    if (device.rest) this.counts[UNKNOWN] = 0 // known, but not here
   }
 
   nameOf(kind: number): string {
+    if (kind === UNKNOWN && this.device.rest) return "an event that is not drawn"
     return kind < OTHER ? NAMES[kind] : this.device.actions[kind - OTHER]
   }
 
@@ -106,23 +108,25 @@ export class EventTable {
 
   /** Steps of the events that a filter lets through, in order. */
   select(filter: EventFilter): Int32Array {
-    const { kind, ref } = this
-    if (!filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyStep(kind.length)
+    const { kind, ref, device: { rest } } = this
+    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyStep(kind.length)
     const passes = this.passing(filter)
     /** For each kind: what passes, by `ref`; null where nothing of it does. */
     const ofKind = this.counts.map((_, k) => {
       if (filter.actions.size && !filter.actions.has(this.nameOf(k))) return null
       return k === UNKNOWN ? null : k === ALLOC ? passes.born : k < OTHER ? passes.freed : passes.other
     })
-    const unknown = passes.all && (!filter.actions.size || filter.actions.has(NAMES[UNKNOWN]))
+    const unknown = !rest && passes.all && (!filter.actions.size || filter.actions.has(NAMES[UNKNOWN]))
+    const first = Math.max(rest?.window?.[0] ?? 0, 0)
+    const end = Math.min((rest?.window?.[1] ?? kind.length) + 1, kind.length)
     // Counted first: the steps of a long recording are not kept twice.
     let count = 0
-    for (let step = 0; step < kind.length; step++) {
+    for (let step = first; step < end; step++) {
       const rows = ofKind[kind[step]]
       if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) count++
     }
     const found = new Int32Array(count)
-    for (let step = 0, k = 0; k < count; step++) {
+    for (let step = first, k = 0; k < count; step++) {
       const rows = ofKind[kind[step]]
       if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) found[k++] = step
     }

@@ -5,6 +5,7 @@ import type { Device } from "./device"
 import { formatAddress, formatCount } from "./format"
 import type { History } from "./history"
 import { liveAt } from "./lives"
+import { NOT_DRAWN, restAt } from "./rest"
 import { poolText } from "./segments"
 import { commonName, stageAtSteps } from "./stage_groups"
 
@@ -65,7 +66,7 @@ export function groupBy(history: History, colouring: string): Grouping {
 function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
-  const { groups, ofAllocation, ordered = false } = SORTERS[colouring](history)
+  const { groups, ofAllocation, ordered = false } = apart(device, SORTERS[colouring](history))
   const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakStep.allocated)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
@@ -75,6 +76,21 @@ function group(history: History, colouring: Colouring): Grouping {
   order.forEach((row, place) => (rank[row] = place))
   for (let i = 0; i < ofAllocation.length; i++) ofAllocation[i] = rank[ofAllocation[i]]
   return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
+}
+
+/** Gives what is not drawn one by one a group of its own, whichever it was sorted into: the first. */
+function apart({ rest: left }: Device, sorted: Sorted): Sorted {
+  if (!left) return sorted
+  const { groups, ofAllocation } = sorted
+  const used = new Uint8Array(groups.length)
+  for (let i = 0; i < left.row; i++) used[ofAllocation[i]] = 1
+  const kept = groups.flatMap((_, row) => (used[row] ? [row] : []))
+  const place = new Int32Array(groups.length)
+  kept.forEach((row, k) => (place[row] = k + 1))
+  return {
+    ...sorted, groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
+    ofAllocation: ofAllocation.map((row, i) => (i === left.row ? 0 : place[row])),
+  }
 }
 
 /** Bytes and allocations of each row that are live after a step, in one curve. */
@@ -95,6 +111,11 @@ function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Cu
   for (const i of liveAt(device, curve, step)) {
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
+  }
+  if (device.rest) {
+    const rest = restAt(device.rest, curve, step)
+    bytes[ofAllocation[device.rest.row]] += rest.bytes
+    count[ofAllocation[device.rest.row]] += rest.count
   }
   return { bytes, count }
 }
@@ -117,7 +138,7 @@ export function whyPlain({ device }: History, colouring: Colouring): string {
 
 function bySite({ sites }: History): Grouping {
   const groups = sites.rows.map((site) => ({
-    key: `${site.name} ${site.place}`, label: site.name, detail: site.place,
+    key: site.name === NOT_DRAWN && site.frame < 0 ? NOT_DRAWN : `${site.name} ${site.place}`, label: site.name, detail: site.place,
     full: `${site.fullName}${site.file ? `\n${site.file}${site.line === null ? "" : `:${site.line}`}` : ""}`,
     rest: site.frame < 0, bytes: site.bytes, count: site.count,
   }))

@@ -43,7 +43,7 @@ export class History {
     const known = Math.min(Math.max(step, -1), this.device.events - 1)
     if (curve !== "active") return this.curves[curve].at(known + 1)
     // Asked for one moment at a time, it needs no curve of its own.
-    return livesOf(this.device).at(known).reduce((sum, i) => sum + this.device.block[i], 0)
+    return livesOf(this.device).at(known).reduce((sum, i) => sum + this.device.block[i], this.device.rest?.active[known + 1] ?? 0)
   }
 
   /** The largest value of any curve. */

@@ -5,6 +5,7 @@ import type { Device, Stacks } from "./device"
 import { frameText, type FrameText } from "./frames"
 import type { Origins } from "./live"
 import { liveAt } from "./lives"
+import { restAt } from "./rest"
 import type { Test } from "./search"
 
 export const NO_MATCH = "no matching frame"
@@ -76,7 +77,7 @@ export interface LineRow {
   line: number
   bytes: number
   count: number
-  /** Of the sizes that are live; the lower of two middle ones, so that it is one that occurs. */
+  /** Of the sizes that are live; the lower of two middle ones, so that it is one that occurs. NaN where not drawn one by one. */
   median: number
   /** All that the line allocated in the recording, what is freed again included. */
   ever: number
@@ -99,6 +100,15 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
   rows.forEach((row, line) => {
     row.median = Float64Array.from(sizes[line]).sort()[(row.count - 1) >> 1] ?? 0
   })
+  if (device.rest) {
+    const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]
+    const rest = restAt(device.rest, curve, step)
+    row.bytes += rest.bytes
+    row.count += rest.count
+    row.ever += device.rest.ever[curve]
+    row.everCount += device.rest.ever.count - 1 // the row that stands for them was counted
+    row.median = NaN // nobody knows the size of each
+  }
   return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
 }
 

@@ -3,6 +3,7 @@
 import { type Curve, stripsOf } from "./curves"
 import type { Device, Stacks } from "./device"
 import { liveAt } from "./lives"
+import { restAt } from "./rest"
 
 /** One number for each allocation that says where it came from: its stack, or why it has none. */
 export interface Origins {
@@ -55,11 +56,17 @@ export function sumLive(device: Device, origins: Origins, curve: Curve, step: nu
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
   }
+  if (device.rest) {
+    const rest = restAt(device.rest, curve, step)
+    bytes[ofAllocation[device.rest.row]] += rest.bytes
+    count[ofAllocation[device.rest.row]] += rest.count
+  }
   return { curve, step, bytes, count }
 }
 
 /** How many allocations came before each at its address; `version` in `device.ts` for all at once. */
 export function versionsOf(device: Device): Int32Array {
+  if (device.rest) return device.rest.versions
   const next = new Int32Array(device.addrValues.length)
   const versions = new Int32Array(device.count)
   for (let i = 0; i < device.count; i++) versions[i] = next[device.addr[i]]++

@@ -23,6 +23,8 @@ export interface DeviceHeader {
   pools: string[]
   /** What put allocations into each category, by its name. */
   category_rules: Record<string, string>
+  /** First and last step that are drawn; null for all, and absent where nothing is cut. */
+  window?: [number, number] | null
   columns: Record<string, ColumnSpec>
 }
 
@@ -100,6 +102,15 @@ export interface DeviceSummary {
   sites: SiteSummary[]
   stages: StageSummary[]
   ooms: OomSummary[]
+  /** What is not drawn one by one; absent where everything is. */
+  cut?: CutSummary
+}
+
+export interface CutSummary {
+  not_drawn: number
+  not_drawn_bytes: number
+  not_drawn_requested_bytes: number
+  error_bytes: number
 }
 
 const ARRAYS = {

@@ -4,7 +4,7 @@ import { Extremes, type Strips, stripsOf, totals, without } from "./curves"
 import type { Device } from "./device"
 import { EDGE, EDGED_ROWS, ID, Rasteriser } from "./raster"
 import { type Scale, StepScale, TimeScale } from "./scale"
-import { deviceOf, random, randomStrips, randomTimes } from "./testing"
+import { cutDevice, deviceOf, random, randomStrips, randomTimes } from "./testing"
 import type { Window } from "./window"
 
 /** Whether the state after a step covers a part of [x0, x1), or a point of it where it has no width. */
@@ -19,7 +19,10 @@ function brute(strips: Strips, scale: Scale, hidden: Uint8Array, w: Window, widt
   const liveAt = (step: number) =>
     [...strips.birth.keys()].filter((i) => !hidden[i] && strips.birth[i] <= step && strips.death[i] > step)
   const live = Array.from({ length: strips.events + 1 }, (_, at) => liveAt(at - 1))
-  const total = live.map((ids) => ids.reduce((sum, i) => sum + strips.height[i], 0))
+  const { rest } = strips
+  if (rest && !hidden[rest.row]) live.forEach((ids, at) => rest.height[at] > 0 && ids.push(rest.row))
+  const heightAt = (i: number, step: number) => (rest && i === rest.row ? rest.height[step + 1] : strips.height[i])
+  const total = live.map((ids, at) => ids.reduce((sum, i) => sum + heightAt(i, at - 1), 0))
   const perColumn = (w.x1 - w.x0) / width
   for (let x = 0; x < width; x++) {
     let shown: number | null = null
@@ -34,8 +37,8 @@ function brute(strips: Strips, scale: Scale, hidden: Uint8Array, w: Window, widt
       const centre = w.y0 + (y + 0.5) * rows
       let bottom = 0
       for (const i of stack) {
-        if (bottom <= centre && centre < bottom + strips.height[i]) ids[x * height + y] = i + 1
-        bottom += strips.height[i]
+        if (bottom <= centre && centre < bottom + heightAt(i, shown)) ids[x * height + y] = i + 1
+        bottom += heightAt(i, shown)
         const holdsTop = w.y0 + y * rows < bottom && bottom <= w.y0 + (y + 1) * rows
         if (i === stack[stack.length - 1] && holdsTop) ids[x * height + y] = i + 1
       }
@@ -79,7 +82,9 @@ for (const axis of ["steps", "time"] as const) {
       for (let seed = 0; seed < 60; seed++) {
         const next = random(seed + 1000)
         const events = 20 + Math.floor(next() * 130)
-        const strips = stripsOf(randomDevice(seed, events), curve)
+        const device = randomDevice(seed, events)
+        const cut = seed % 2 ? cutDevice(device, Uint8Array.from(device.stack, () => Number(next() < 0.5))) : device
+        const strips = stripsOf(cut, curve)
         const scale = axis === "time" ? new TimeScale(randomTimes(seed, events)) : new StepScale(events)
         const hidden = Uint8Array.from(strips.birth, () => (seed % 3 && next() < 0.3 ? 1 : 0))
         const left = without(strips, hidden)

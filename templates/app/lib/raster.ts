@@ -99,7 +99,7 @@ export class Rasteriser {
       } else {
         ids.copyWithin(column * height, (column - 1) * height, column * height)
       }
-      if (shown > step) this.paintColumn(ids, column * height, height, window)
+      if (shown > step) this.paintColumn(ids, column * height, height, window, shown)
       steps[column] = step = shown
       markEdges(ids, column * height, height)
     }
@@ -168,8 +168,10 @@ export class Rasteriser {
   }
 
   /** Paints what differs from the column before; below the lowest place that changed, that is copied. */
-  private paintColumn(ids: Uint32Array, base: number, rows: number, window: Window): void {
+  private paintColumn(ids: Uint32Array, base: number, rows: number, window: Window, step: number): void {
     const { stack, heights, below, size } = this
+    const { rest } = this.strips
+    const onTop = rest ? rest.height[step + 1] : 0
     const perByte = rows / (window.y1 - window.y0)
     // Row r is covered from where its centre is: the first such row is ceil(offset - 0.5).
     const shift = -window.y0 * perByte - 0.5
@@ -202,11 +204,18 @@ export class Rasteriser {
     if (top > window.y1) return // the column goes on above the window
     let last = size - 1
     while (last >= 0 && stack[last] === NO_ID) last--
+    let topmost = last < 0 ? NO_ID : stack[last]
+    if (onTop > 0) {
+      topmost = rest!.row
+      top += onTop
+      const end = Math.min(Math.ceil(top * perByte + shift), rows)
+      if (end > row) ids.fill(topmost + 1, base + row, base + end)
+    }
     const topRow = Math.ceil((top - window.y0) * perByte) - 1
-    if (last < 0 || top <= window.y0 || topRow >= rows) return
+    if (topmost === NO_ID || top <= window.y0 || topRow >= rows) return
     this.topRow = topRow
     this.underTop = ids[base + topRow]
-    ids[base + topRow] = stack[last] + 1
+    ids[base + topRow] = topmost + 1
   }
 }
 

@@ -7,6 +7,7 @@ import { framesOf } from "./device"
 import { frameText, placeOf } from "./frames"
 import { liveAt } from "./lives"
 import { momentText, totalsAt } from "./moment"
+import { restAt } from "./rest"
 
 const MOST_SITES = 10
 
@@ -35,11 +36,17 @@ export function viewAsMarkdown(history: History, view: View): string {
     count[sites.ofAllocation[i]]++
     if (view.selection?.rows[i]) picked += size[i]
   }
+  const rest = restAt(device.rest, view.curve, view.step)
+  if (device.rest) {
+    bytes[sites.ofAllocation[device.rest.row]] += rest.bytes
+    count[sites.ofAllocation[device.rest.row]] += rest.count
+    if (view.selection?.rows[device.rest.row]) picked += rest.bytes
+  }
   const total = now[view.curve]
   const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
   const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
   const lines = [
-    `**${escape(view.title)}**, ${escape(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length, "allocation")} ${momentText(history, view.curve, view.step)}`,
+    `**${escape(view.title)}**, ${escape(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.step)}`,
     "",
     `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
     "",
@@ -51,8 +58,8 @@ export function viewAsMarkdown(history: History, view: View): string {
     }),
   ]
   if (rows.length > MOST_SITES) {
-    const rest = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
-    lines.push(`| ${formatBytes(rest)} | ${formatShare(rest, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
+    const more = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
+    lines.push(`| ${formatBytes(more)} | ${formatShare(more, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
   }
   if (view.selection) lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
   if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)

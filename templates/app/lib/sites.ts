@@ -2,6 +2,7 @@
 
 import type { Device, Stacks } from "./device"
 import { type FrameText, frameText } from "./frames"
+import { restAt } from "./rest"
 
 export interface Site extends FrameText {
   /** Frame id, or -1 for allocations without frames. */
@@ -41,6 +42,12 @@ export function groupBySite(device: Device, stacks: Stacks, peakStep: number): S
       rows[row].bytes += device.block[i]
       rows[row].count++
     }
+  }
+  if (device.rest && peakStep >= -1) {
+    const at = rows[found[device.rest.row]]
+    const rest = restAt(device.rest, "allocated", peakStep)
+    at.bytes += rest.bytes
+    at.count += rest.count
   }
   const order = rows.map((_, row) => row).sort((a, b) =>
     rows[b].bytes - rows[a].bytes || Math.sign(rows[b].count) - Math.sign(rows[a].count) || keys[a] - keys[b])

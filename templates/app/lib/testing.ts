@@ -1,7 +1,8 @@
 /** Makers of small random data for tests. */
 
-import type { Strips } from "./curves"
+import type { Ints, Strips } from "./curves"
 import type { Device, Segments, Stacks } from "./device"
+import { NOT_DRAWN } from "./rest"
 
 /** A repeatable source of numbers in [0, 1). */
 export function random(seed: number): () => number {
@@ -116,10 +117,43 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     addr: none.map((_, i) => i), addrValues: new Float64Array(n), stack: Int32Array.from(stack), freeStack: none,
     missing: Int32Array.from(stack, (id) => (id < 0 ? 1 : empty.includes(id) ? 2 : 0)), missingReasons: REASONS,
     stream: new Int32Array(n), streamValues: new Float64Array(1), pool: none, pools: [],
-    category: none, categoryRules: {}, compileContext: none, metadata: none, stepTime: new Float64Array(0), timeOriginUs: null,
+    category: none, categoryRules: {}, compileContext: none, metadata: none, stepTime: new Float64Array(0), timeOriginUs: null, rest: null,
     reservedStep: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
     eventStep: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
     eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStream: new Int32Array(0), eventStack: new Int32Array(0),
     segments: segmentsOf([]),
+  }
+}
+
+/** A device that does not draw some of its allocations one by one: 1 for each of those. */
+export function cutDevice(whole: Device, out: Uint8Array): Device {
+  const rows = Int32Array.from(out.keys()).filter((i) => !out[i])
+  const row = rows.length
+  const fill = <T extends Int32Array | Float64Array>(picked: T, column: ArrayLike<number>, last: number): T => {
+    rows.forEach((i, k) => (picked[k] = column[i]))
+    picked[row] = last
+    return picked
+  }
+  const pick = (column: Ints, last: number) => fill(new Int32Array(row + 1), column, last)
+  const pickBytes = (column: Float64Array, last: number) => fill(new Float64Array(row + 1), column, last)
+  const sum = (height: Float64Array, end: Int32Array) => Float64Array.from({ length: whole.events + 1 }, (_, at) =>
+    out.reduce((bytes, gone, i) => bytes + (gone && whole.allocStep[i] < at && end[i] >= at ? height[i] : 0), 0))
+  const ever = (height: Float64Array) => out.reduce((bytes, gone, i) => bytes + (gone ? height[i] : 0), 0)
+  const one = whole.block.map(() => 1)
+  return {
+    ...whole, count: row + 1,
+    requested: pickBytes(whole.requested, 0), block: pickBytes(whole.block, 0), blockMax: pickBytes(whole.blockMax, 0),
+    allocStep: pick(whole.allocStep, whole.events), freeRequestedStep: pick(whole.freeRequestedStep, whole.events),
+    freeStep: pick(whole.freeStep, whole.events),
+    addr: pick(whole.addr, 0), stack: pick(whole.stack, -1), freeStack: pick(whole.freeStack, -1),
+    missing: pick(whole.missing, whole.missingReasons.length), missingReasons: [...whole.missingReasons, NOT_DRAWN],
+    stream: pick(whole.stream, 0), pool: pick(whole.pool, -1), category: pick(whole.category, -1),
+    compileContext: pick(whole.compileContext, -1), metadata: pick(whole.metadata, -1),
+    rest: {
+      row, rows, versions: new Int32Array(row + 1), window: null,
+      requested: sum(whole.requested, whole.freeStep), allocated: sum(whole.block, whole.freeRequestedStep), active: sum(whole.block, whole.freeStep),
+      count: { allocated: sum(one, whole.freeRequestedStep), requested: sum(one, whole.freeStep) },
+      ever: { count: ever(one), requested: ever(whole.requested), allocated: ever(whole.block) },
+    },
   }
 }

@@ -3,6 +3,7 @@
 import { COLOURINGS, groupBy, whyPlain } from "../lib/grouping"
 import { decodeLink, encodeLink, type Link } from "../lib/link"
 import { originsOf } from "../lib/live"
+import { drawnRow, recordedRow } from "../lib/rest"
 import { CallTree, ROOT } from "../lib/tree"
 import { directionOf, parseKey, STACK_MODES, type StacksView, WHOLE_TREE } from "../lib/tree_model"
 import { sameWindow } from "../lib/window"
@@ -13,18 +14,18 @@ const WAIT_MS = 250
 
 /** The parts of the view that differ from what the page opens with. */
 export function linkOf(store: Store, device: number | undefined): Link {
-  const { state: s, whole } = store
+  const { state: s } = store
   const selection = s.selection ? `${s.selection.panel}:${s.selection.key}` : undefined
   const implied = impliedView(selection)
   return {
     device,
     axis: s.axis === "steps" ? undefined : s.axis,
-    window: sameWindow(s.window, whole) ? undefined : [s.window.x0, s.window.x1, s.window.y0, s.window.y1],
+    window: sameWindow(s.window, store.opens) ? undefined : [s.window.x0, s.window.x1, s.window.y0, s.window.y1],
     curve: s.curve === "allocated" ? undefined : s.curve,
     cursor: s.cursor === store.opening(s.curve) ? undefined : s.cursor,
     colouring: s.colouring === store.colouring ? undefined : s.colouring,
     filtered: s.filtered.size ? [...s.filtered].sort((a, b) => a - b) : undefined,
-    pinned: s.pinned < 0 ? undefined : s.pinned,
+    pinned: s.pinned < 0 ? undefined : recordedRow(store.history.device, s.pinned),
     oom: s.pinnedOom < 0 ? undefined : s.pinnedOom,
     ruler: s.ruler ? [s.ruler.x0, s.ruler.y0, s.ruler.x1, s.ruler.y1] : undefined,
     tab: s.tab === "stacks" ? undefined : s.tab,
@@ -71,9 +72,9 @@ export function follow(store: Store, link: Link): void {
   store.set({ axis: link.axis === "time" && hasTimes ? "time" : "steps", curve: link.curve === "requested" ? "requested" : "allocated" })
   const [x0, x1, y0, y1] = link.window ?? [0, 0, 0, 0]
   const inside = (id: number | undefined, count: number) => id !== undefined && id >= 0 && id < count
-  const pinned = inside(link.pinned, device.count) ? link.pinned! : -1
+  const pinned = link.pinned === undefined ? -1 : drawnRow(device, link.pinned)
   const change: Partial<State> = {
-    window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.whole,
+    window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.opens,
     cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
     ...colours(store, link),
     pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,

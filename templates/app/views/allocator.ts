@@ -3,6 +3,7 @@
 import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../lib/format"
 import { fragmentationInParts } from "../lib/fragmentation"
 import { momentText } from "../lib/moment"
+import { NOT_DRAWN } from "../lib/rest"
 import {
   blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
 } from "../lib/segments"
@@ -36,6 +37,8 @@ const AT_ONCE_MS = 12
 export class AllocatorPanel implements Panel {
   readonly element: HTMLElement
   private readonly notes = h("div")
+  /** All that needs to know of every block. */
+  private readonly body = h("div", { class: "allocator-body" })
   private readonly parts = h("div", { class: "parts" })
   private readonly groups = h("div", { class: "scroll" })
   private readonly chart = h("div", { class: "fragmentation-slot" })
@@ -77,7 +80,7 @@ export class AllocatorPanel implements Panel {
       return
     }
     const beside = (by: number) => () => this.goToSegment(by)
-    this.element = h("div", { class: "allocator" }, this.notes, this.parts,
+    this.body.append(this.parts,
       h("section", { "aria-label": "Fragmentation over time" }, this.chart),
       h("section", { "aria-label": "Map of segments" },
         h("div", { class: "map-head" }, h("h3", {}, "Segments and blocks"), this.legend(),
@@ -98,6 +101,7 @@ export class AllocatorPanel implements Panel {
           h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"))),
         h("div", { class: "block-panes" }, this.blocks.element, this.pinned)),
       h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups))
+    this.element = h("div", { class: "allocator" }, this.notes, this.body)
     this.element.dataset.colour = "state"
   }
 
@@ -111,7 +115,7 @@ export class AllocatorPanel implements Panel {
       return
     }
     if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(() => this.show())
-    else if (state.pinned !== before.pinned) {
+    else if (state.pinned !== before.pinned && !this.body.hidden) {
       this.follow(state.pinned)
       this.tell(state.pinned)
       this.map.mark()
@@ -124,9 +128,12 @@ export class AllocatorPanel implements Panel {
     const { history, state } = this.store
     cancelAnimationFrame(this.frame)
     this.frame = 0
+    this.element.dataset.step = String(state.cursor)
+    const unknown = history.device.rest?.active[state.cursor + 1] ?? 0
+    this.body.hidden = unknown > 0
+    if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, this.unknownBlocks(unknown)))
     this.layout = layOut(history.device, state.cursor)
     const { total } = this.layout
-    this.element.dataset.step = String(state.cursor)
     this.notes.replaceChildren(...this.missing(this.layout).map((text) => h("p", { class: "note" }, text)))
     this.showParts(this.layout)
     this.groups.replaceChildren(this.table(this.layout.groups, total))
@@ -135,6 +142,15 @@ export class AllocatorPanel implements Panel {
     if (state.pinned >= 0) this.follow(state.pinned)
     if (state.pinned < 0 || this.address === null) this.chooseAddress()
     this.tell(state.pinned)
+  }
+
+  /** Where a page leaves blocks out, it does not know what is free. */
+  private unknownBlocks(bytes: number): string {
+    const { history, state } = this.store
+    const reserved = history.at("reserved", state.cursor)
+    return `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks `
+      + `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. `
+      + "A page rendered without cuts can."
   }
 
   /** What is not known at this moment. */
@@ -193,7 +209,7 @@ export class AllocatorPanel implements Panel {
 
   private makeChart(): void {
     const { history } = this.store
-    if (history.device.events < 2) return
+    if (history.device.events < 2 || history.device.rest) return // which takes every block
     const parts = fragmentationInParts(history.device, history.curves.reserved, STEPS_AT_ONCE)
     const goOn = () => {
       const end = performance.now() + AT_ONCE_MS

@@ -121,7 +121,7 @@ export class DevicePage {
       zoomToStage(store, stage)
       this.showTimeline()
     })
-    const sections = [...still.querySelectorAll("section.trust, section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
+    const sections = [...still.querySelectorAll("section.trust, section.cut, section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
     const makers: Record<string, Tab["make"]> = {
       stacks: () => new StacksPanel(store), lines: () => new LinesPanel(store), live: () => new LivePanel(store),
       stages: () => new StagesPanel(store, zoomTo), allocator: () => new AllocatorPanel(store), events: () => new EventsPanel(store),

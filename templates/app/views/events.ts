@@ -1,7 +1,7 @@
 /** Every trace event, in a list that stays exact at any length; a search leaves some of them. */
 
 import type { EventTable as Table } from "../lib/events"
-import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf } from "../lib/events"
+import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf, UNKNOWN } from "../lib/events"
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
 import { missingReason } from "../lib/device"
 import { frameText } from "../lib/frames"
@@ -113,7 +113,9 @@ export class EventsPanel implements Panel {
     const { table, store: { history } } = this
     const title = `Call stack of ${step < 0 ? "" : table.actionOf(step)} at step ${formatCount(step)}`
     const born = step >= 0 && table.kind[step] === ALLOC
-    const reason = born ? missingReason(history.device, table.allocationOf(step)) : "No call stack was recorded for this event."
+    const reason = born ? missingReason(history.device, table.allocationOf(step))
+      : history.device.rest && step >= 0 && table.kind[step] === UNKNOWN ? "What happened here is not drawn; this page was rendered without it."
+      : "No call stack was recorded for this event."
     this.detail.replaceChildren(...step < 0 ? [] : [stackView(history, title, table.stackOf(step), reason)])
   }
 

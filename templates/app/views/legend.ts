@@ -4,6 +4,7 @@ import { cssColour } from "../lib/colours"
 import { formatBytes, formatCount, formatExact, formatShare, formatStep, plural } from "../lib/format"
 import { amountsAt, type Group, type Grouping, rowsAt } from "../lib/grouping"
 import type { History } from "../lib/history"
+import { restAt } from "../lib/rest"
 import type { State, Store } from "../store"
 import { h, meter, nameText, swatch } from "./dom"
 
@@ -93,8 +94,9 @@ export class Legend {
 
 /** What the groups at the cursor are: `Held the peak`, `Live at step 72`. */
 export function momentTitle(history: History, { cursor, curve }: State): string {
-  if (cursor === history.peakStep[curve]) return "Held the peak"
-  return `Live at ${cursor < 0 ? "the start" : formatStep(cursor)}`
+  const drawn = restAt(history.device.rest, curve, cursor).bytes ? ", as far as drawn" : ""
+  if (cursor === history.peakStep[curve]) return `Held the peak${drawn}`
+  return `Live at ${cursor < 0 ? "the start" : formatStep(cursor)}${drawn}`
 }
 
 /** File and line, of which a lack of room cuts the file. */

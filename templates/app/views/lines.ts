@@ -124,7 +124,7 @@ export class LinesPanel implements Panel {
     const row = this.rows[k]
     const total = history.at(this.store.state.curve, this.store.state.cursor)
     return [
-      bytesCell(row.bytes), formatShare(row.bytes, total), heatMeter(row.bytes, total), bytesCell(this.sums[k]), bytesCell(row.median),
+      bytesCell(row.bytes), formatShare(row.bytes, total), heatMeter(row.bytes, total), bytesCell(this.sums[k]), Number.isNaN(row.median) ? "-" : bytesCell(row.median),
       formatCount(row.count), h("span", { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the whole recording` }, formatBytes(row.ever)),
       this.location(row.line),
     ]

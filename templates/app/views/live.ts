@@ -4,6 +4,7 @@ import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, p
 import { versionsOf } from "../lib/live"
 import { liveAt } from "../lib/lives"
 import { addUp, type LiveColumn, searchLive, sortLive } from "../lib/live_table"
+import { NOT_DRAWN, restAt } from "../lib/rest"
 import type { State, Store } from "../store"
 import { h } from "./dom"
 import { bytesCell, frameCell } from "./frames"
@@ -97,7 +98,15 @@ export class LivePanel implements Panel {
     this.totals.replaceChildren(valid ? "" : "Not a regular expression. ",
       h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
       h("span", { title: formatExact(sum.block) }, `${formatBytes(sum.block)} in blocks`),
-      h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`))
+      h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`),
+      ...this.left())
+  }
+
+  /** What is live, too, but not drawn and so not listed. */
+  private left(): Node[] {
+    const { history, state } = this.store
+    const { bytes, count } = restAt(history.device.rest, state.curve, state.cursor)
+    return bytes ? [h("span", { class: "not-drawn", title: formatExact(bytes) }, `${formatCount(count)} more, ${formatBytes(bytes)} ${state.curve}, ${NOT_DRAWN}`)] : []
   }
 
   private sort(column: LiveColumn): void {

@@ -3,6 +3,7 @@
 import { formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
 import { liveAt } from "../lib/lives"
 import { momentText, totalsAt } from "../lib/moment"
+import { restAt } from "../lib/rest"
 import type { Store } from "../store"
 import { h } from "./dom"
 
@@ -47,7 +48,7 @@ export function momentBar(store: Store): HTMLElement {
     pending = 0
     const { cursor, curve } = store.state
     const now = totalsAt(history, cursor)
-    const live = liveAt(device, curve, cursor).length
+    const live = liveAt(device, curve, cursor).length + restAt(device.rest, curve, cursor).count
     title.textContent = `Live ${momentText(history, curve, cursor)}`
     if (!typing) step.value = String(cursor)
     const time = history.timeOf(cursor)

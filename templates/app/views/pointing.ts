@@ -8,7 +8,7 @@ import { type Geometry, regionAt } from "./geometry"
 import type { Minimap } from "./minimap"
 import { zoomToStage } from "./moves"
 import type { Overlay } from "./overlay"
-import { allocationTip, markTip, oomTip, stageTip, Tooltip } from "./tooltip"
+import { allocationTip, markTip, oomTip, restTip, stageTip, Tooltip } from "./tooltip"
 
 /** What is on the screen now. */
 export interface Sight {
@@ -48,6 +48,7 @@ export class Pointing {
     else if (mark) this.tooltip.show(markTip(history.device, mark), x, y, g)
     else if (hovered >= 0) {
       const row = grouping.ofAllocation[hovered]
+      if (hovered === history.device.rest?.row) return this.tooltip.show(restTip(history, state.curve, this.stepAt(x), cssColour(colours, row)), x, y, g)
       const group = grouping.colouring === "site" ? "" : grouping.groups[row].label
       this.tooltip.show(allocationTip(history, hovered, cssColour(colours, row), group), x, y, g)
     }
@@ -71,7 +72,11 @@ export class Pointing {
     if (oom >= 0) store.pinOom(oom)
     else if (stage >= 0) zoomToStage(store, stage)
     else if (mark) store.set({ cursor: store.history.device.eventStep[mark.first] })
-    else if (region === "plot") store.set({ cursor: this.stepAt(x), pinned: this.pick(x, y), pinnedOom: -1 })
+    else if (region === "plot") {
+      const picked = this.pick(x, y)
+      // What is not drawn one by one is no allocation whose facts could be shown.
+      store.set({ cursor: this.stepAt(x), pinned: picked === store.history.device.rest?.row ? -1 : picked, pinnedOom: -1 })
+    }
   }
 
   /** The step that is drawn at a place: that of the most bytes in its pixel column. */

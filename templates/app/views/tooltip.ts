@@ -1,11 +1,13 @@
 /** The box beside the pointer. */
 
 import { stagePath } from "../lib/bands"
+import type { Curve } from "../lib/curves"
 import type { Device } from "../lib/device"
-import { formatBytes, formatSignedBytes, formatSteps } from "../lib/format"
+import { formatBytes, formatSignedBytes, formatSteps, plural } from "../lib/format"
 import type { History } from "../lib/history"
 import { type Mark, markLines } from "../lib/marks"
 import type { StageSummary } from "../lib/payload"
+import { NOT_DRAWN, restAt } from "../lib/rest"
 import { lifeText, siteOf, sizeText, whenText } from "./describe"
 import { h, swatch } from "./dom"
 import type { Geometry } from "./geometry"
@@ -37,6 +39,15 @@ export function allocationTip(history: History, allocation: number, colour: stri
     h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)), " ",
     group && h("div", { class: "tip-life" }, group),
     h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
+}
+
+/** What is not drawn one by one, after a step. */
+export function restTip(history: History, curve: Curve, step: number, colour: string): HTMLElement {
+  const { bytes, count } = restAt(history.device.rest, curve, step)
+  return h("div", {},
+    h("b", {}, formatBytes(bytes)), " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)), " ",
+    h("div", { class: "tip-life" }, whenText(history, step)))
 }
 
 /** The events of a mark in the rug. */

@@ -1,0 +1,94 @@
+/** What a page does not draw one by one: its sum after every step, and a row that stands for it.
+ *
+ * The row is the last of the device and never live itself, so that loops over allocations pass it
+ * by; whoever adds up what is live adds `restAt`. As in `model/cut.py`. */
+
+import type { Curve, Ints } from "./curves"
+import type { Device } from "./device"
+import type { DeviceHeader, Payload } from "./payload"
+
+/** What the row is called wherever allocations are named. */
+export const NOT_DRAWN = "not drawn one by one"
+
+export interface Rest {
+  /** The row that stands for it. */
+  row: number
+  /** After each step, element s + 1 for step s: bytes and allocations, as each curve counts them. */
+  requested: Float64Array
+  allocated: Float64Array
+  active: Float64Array
+  count: Record<Curve, Float64Array>
+  /** Over the whole recording: how many, their requested and their block bytes. */
+  ever: { count: number; requested: number; allocated: number }
+  /** Rows of the drawn allocations among all of the recording. */
+  rows: Int32Array
+  /** How many allocations came before each at its address. */
+  versions: Int32Array
+  /** First and last step that were asked for, or null for all. */
+  window: [first: number, last: number] | null
+}
+
+/** Bytes and allocations that one curve counts after a step. */
+export function restAt(rest: Rest | null, curve: Curve, step: number): { bytes: number; count: number } {
+  return rest ? { bytes: rest[curve][step + 1], count: rest.count[curve][step + 1] } : { bytes: 0, count: 0 }
+}
+
+/** The device with its rest, if the page has one. */
+export function withRest(device: Device, payload: Payload, header: DeviceHeader): Device {
+  const { columns } = header
+  const cut = device.summary.cut
+  if (!columns.rest_step || !cut) return device
+  const steps = payload.ints(columns.rest_step)
+  const over = (name: string) => spread(device.events, steps, payload.floats(columns[name]))
+  const row = device.count
+  const ints = (column: Ints, value = column[0] ?? 0) => {
+    const out = new Int32Array(row + 1)
+    out.set(column)
+    out[row] = value
+    return out
+  }
+  const floats = (column: Float64Array) => {
+    const out = new Float64Array(row + 1)
+    out.set(column)
+    return out
+  }
+  return {
+    ...device,
+    count: row + 1,
+    requested: floats(device.requested), block: floats(device.block), blockMax: floats(device.blockMax),
+    allocStep: ints(device.allocStep, device.events),
+    freeRequestedStep: ints(device.freeRequestedStep, device.events),
+    freeStep: ints(device.freeStep, device.events),
+    stack: ints(device.stack, -1), freeStack: ints(device.freeStack, -1),
+    missing: ints(device.missing, device.missingReasons.length), missingReasons: [...device.missingReasons, NOT_DRAWN],
+    // As the first one's: whether all allocations are alike is for those that are drawn to say.
+    addr: ints(device.addr), stream: ints(device.stream), pool: ints(device.pool, device.pool[0] ?? -1),
+    category: ints(device.category, device.category[0] ?? -1),
+    compileContext: ints(device.compileContext, device.compileContext[0] ?? -1), metadata: ints(device.metadata, -1),
+    rest: {
+      row, requested: over("rest_requested"), allocated: over("rest_allocated"), active: over("rest_active"), count: { allocated: over("rest_count_allocated"), requested: over("rest_count_requested") },
+      ever: { count: cut.not_drawn, requested: cut.not_drawn_requested_bytes, allocated: cut.not_drawn_bytes },
+      rows: payload.ints(columns.row), versions: ints(payload.ints(columns.version), 0), window: header.window ?? null,
+    },
+  }
+}
+
+/** The row of an allocation among all of the recording, as links and bundles have it. */
+export function recordedRow({ rest }: Device, allocation: number): number {
+  return rest ? rest.rows[allocation] : allocation
+}
+
+/** The other way round: -1 where it is not drawn, or there is none. */
+export function drawnRow({ rest, count }: Device, row: number): number {
+  if (!rest) return row >= 0 && row < count ? row : -1
+  return rest.rows.indexOf(row)
+}
+
+/** A value given at its changes, spread over every step (element s + 1 for step s). */
+function spread(events: number, steps: Int32Array, values: Float64Array): Float64Array {
+  const out = new Float64Array(events + 1)
+  for (let k = 0; k < steps.length; k++) {
+    out.fill(values[k], steps[k] + 1, k + 1 < steps.length ? steps[k + 1] + 1 : out.length)
+  }
+  return out
+}
