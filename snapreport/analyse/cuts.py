@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.curves import sum_live
-from snapreport.analyse.moments import step_at_time
-from snapreport.errors import CutError, MomentError
+from snapreport.errors import CutError
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
 from snapreport.model.history import START, Allocations
 from snapreport.model.snapshot import NO_TIME
@@ -49,12 +48,16 @@ class Cutter:
     """Says what of some devices is drawn, for one cut and any thinning."""
 
     def __init__(self, devices: Sequence[DeviceFindings], cut: Cut | None) -> None:
-        """Apply the cut.
+        """Apply the cut; a time is after the first event of each device.
 
         Raises:
-            CutError: it begins behind the end of every device, or ends before it begins.
+            CutError: it begins behind the end of every device, ends before it begins, or names
+                a time where none is recorded.
         """
         self.cut = cut or NO_CUT
+        times = any((device.times != NO_TIME).any() for device in devices)
+        if not times and any(each and each.time_us is not None for each in self._bounds):
+            raise CutError("this recording has no times; name a step instead.")
         self._devices = [_Device(device, self.cut) for device in devices]
         first = self.cut.first
         if first is not None and devices and all(each.empty for each in self._devices):
@@ -68,6 +71,10 @@ class Cutter:
             np.arange(len(self._devices)), [len(each.score) for each in self._devices]
         )
         self._owner = owner[np.argsort(score, kind="stable")]
+
+    @property
+    def _bounds(self) -> tuple[Bound | None, Bound | None]:
+        return self.cut.first, self.cut.last
 
     @property
     def spare(self) -> int:
@@ -220,13 +227,13 @@ def _step(device: DeviceFindings, bound: Bound, *, first: bool = False) -> int:
     """The step of a bound: the first at or after a time, or the last at or before it."""
     if bound.step is not None:
         return bound.step
-    known = device.times[device.times != NO_TIME]
-    if not len(known):
-        raise CutError(f"{device.device} has no times; name a step instead.")
+    known = np.flatnonzero(device.times != NO_TIME)
     assert bound.time_us is not None
-    try:
-        if not first:
-            return step_at_time(device.times, int(known[0]) + bound.time_us)
-        return step_at_time(device.times, int(known[0]) + bound.time_us - 1) + 1
-    except MomentError as error:  # times that step back before the first
-        raise CutError(str(error)) from None
+    if not len(known):  # another device has times, and all of this one is drawn
+        return START if first else device.history.events
+    wanted = int(device.times[known[0]]) + bound.time_us
+    # Clocks may step back; a step counts as no earlier than those before it.
+    latest = np.maximum.accumulate(device.times[known])
+    place = int(np.searchsorted(latest, wanted, side="left" if first else "right"))
+    following = int(known[place]) if place < len(known) else device.history.events
+    return following if first else following - 1

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-from typing import Any
-
 import numpy as np
-import orjson
-from numpy.typing import NDArray
 
 from snapreport.analyse.find import find
 from snapreport.model.findings import MISSING_REASONS
@@ -15,32 +10,7 @@ from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import Columns, pack
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.builders import BASE, frame, trace
-
-_TYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "i8": "i1", "i16": "<i2", "i32": "<i4"}
-
-
-class Unpacked:
-    """Reads a payload as the page does."""
-
-    def __init__(self, payload: bytes) -> None:
-        body = gzip.decompress(payload)
-        length = int.from_bytes(body[:4], "little")
-        self.header: dict[str, Any] = orjson.loads(body[4 : 4 + length])
-        self._area = body[(4 + length + 7) // 8 * 8 :]
-
-    def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
-        dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))
-        size = entry["length"] * dtype.itemsize
-        planes = np.frombuffer(self._area, np.uint8, size, entry["offset"])
-        raw = planes.reshape(dtype.itemsize, entry["length"]).T.copy()
-        values = raw.view(dtype).reshape(-1).astype(np.float64)
-        return np.cumsum(values) if entry["delta"] else values
-
-    def device(self, name: str, index: int = 0) -> list[float]:
-        return list(self.column(self.header["devices"][index]["columns"][name]))
-
-    def shared(self, name: str) -> list[float]:
-        return list(self.column(self.header["columns"][name]))
+from tests.payloads import Unpacked
 
 
 def unpack(*specs: DeviceSpec) -> Unpacked:
