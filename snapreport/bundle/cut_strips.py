@@ -25,7 +25,7 @@ def lay_cut_strips(history: DeviceHistory, drawn: Drawn) -> Iterator[list[Strip]
     """Lay out what is drawn, so that strips and sum together are the curve of requested bytes.
 
     Row i is still allocation i; after the last one come rows for the sum of what is not drawn,
-    each as long as that is the same at the steps sampled.
+    each for as long as that is the same at the steps sampled.
     """
     rows = history.allocations
     chosen = {field.name: getattr(rows, field.name)[drawn.rows] for field in fields(Allocations)}
@@ -63,12 +63,17 @@ def _sum_strips(kept: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> 
     height = rest.requested[np.searchsorted(rest.step, steps, side="right") - 1]
     below = _requested(kept)[steps + 1]
     until = np.append(steps[1:], end)
-    steps = np.concatenate(([0], steps[1:]))  # strips begin where the picture does
-    for step, stop, size, offset in zip(
-        steps.tolist(), until.tolist(), height.tolist(), below.tolist(), strict=True
-    ):
-        if size and stop > step:
-            yield size, np.array([step, stop], np.int64), np.array([offset, offset], np.int64)
+    begin = np.concatenate(([0], steps[1:]))  # strips begin where the picture does
+    runs = np.flatnonzero(np.diff(height, prepend=-1))
+    for low, high in zip(runs.tolist(), np.append(runs[1:], len(steps)).tolist(), strict=True):
+        stop = int(until[high - 1])
+        if height[low] and stop > begin[low]:
+            # It is there from its first sample on, and stays as it is at the last one.
+            at = np.append(begin[low:high], stop)
+            offsets = np.append(below[low:high], below[high - 1])
+            turns = np.diff(offsets) != 0
+            point = np.concatenate(([True], turns)) | np.concatenate((turns, [True]))
+            yield int(height[low]), at[point], offsets[point]
 
 
 def _requested(history: DeviceHistory) -> NDArray[np.int64]:

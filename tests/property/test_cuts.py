@@ -16,6 +16,8 @@ import snapreport
 from simulator import Simulator
 from snapreport.analyse.cuts import REST_COLUMNS, Cutter, Thinning
 from snapreport.analyse.find import find
+from snapreport.bundle import strips
+from snapreport.bundle.cut_strips import lay_cut_strips
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import NO_TIME
@@ -210,3 +212,37 @@ def summary_of(page: Path) -> dict[str, Any]:
     for device in summary["devices"]:
         device.setdefault("cut", {"fit": None})
     return summary
+
+
+@pytest.mark.parametrize("columns", [2, 20, 1 << 30])
+def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strips, "EXACT_UP_TO", columns)
+    monkeypatch.setattr(strips, "COLUMNS", min(columns, strips.COLUMNS))
+
+    @for_simulations(40)
+    def check(simulation: Simulator) -> None:
+        findings = find(history_of(simulation.snapshot()))
+        for cut in cuts_of(findings):
+            for device, part in zip(
+                findings.devices, Cutter(findings.devices, cut).drawn(), strict=True
+            ):
+                history = device.history
+                laid = [each for some in lay_cut_strips(history, part) for each in some]
+                drawn = set(part.rows.tolist())
+                n = len(history.allocations)
+                sizes = history.allocations.size.tolist()
+                assert [size for size, _, _ in laid[:n]] == [
+                    size if row in drawn else 0 for row, size in enumerate(sizes)
+                ]
+                for step in strips.sampled_steps(history).tolist():
+                    top = 0
+                    for size, steps, offsets in laid:
+                        if size and steps[0] <= step < steps[-1]:
+                            at = np.flatnonzero(steps <= step)[-1]  # of two there, the later one
+                            assert offsets[at] == top
+                            top += size
+                    assert top == device.curves["requested"][step + 1]
+
+    check()
