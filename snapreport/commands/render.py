@@ -122,7 +122,7 @@ def _how_to_attach(path: Path, format_: str) -> str:
     if format_ == "md":
         return f"gh issue comment NUMBER -F {path} posts it as a comment."
     # It takes .html in no issue, but .zip and .gz.
-    return f"GitHub attaches no .html: gzip -k {path.name}, and drag {path.name}.gz into the issue."
+    return f"GitHub attaches no .html: gzip -k {path}, and drag {path}.gz into the issue."
 
 
 def _format_by_ending(output: Path | None) -> str:
