@@ -47,7 +47,8 @@ def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
         )
     if drawn.times is not None:
         line += f" Times are within {duration(drawn.time_error_us)}."
-    line += f" All figures are exact. To see everything, render {_how(picture)}."
+    what = "Peaks, failed requests, stages and call sites" if drawn.error else "All figures"
+    line += f" {what} are exact. To see everything, render {_how(picture)}."
     plain = (
         f"Every figure counts all allocations. A page with the same cuts draws all but {which}"
         f" ({share} of all bytes allocated) one by one."

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 import snapreport
+from snapreport.analyse.cuts import Cutter, Thinning
+from snapreport.model.cut import NO_CUT, Picture
 from snapreport.units import format_bytes
 from tests.browser.conftest import Opener
 
@@ -141,3 +144,20 @@ def test_a_pinned_allocation_is_linked_by_its_row_in_the_recording(
     rows = snapreport.load(_SAMPLE).devices[0].allocations
     details = page.locator(".details").first
     expect(details).to_contain_text(f"{int(rows.addr[row]):#x} v{int(rows.version[row])}")
+
+
+def test_totals_between_the_exact_steps_say_how_far_off_they_may_be(
+    open_page: Opener, tmp_path: Path
+) -> None:
+    findings = snapreport.load(_SAMPLE).findings()
+    cutter = Cutter(findings.devices, None)
+    parts = cutter.drawn(Thinning(True, cutter.spare, 16))
+    assert parts[0].error > 0
+    page = open_page(replace(findings, picture=Picture(NO_CUT, 1, parts))).page
+    said = f"totals within {format_bytes(parts[0].error)}"
+    expect(page.locator(".moment-where")).not_to_contain_text(said)  # it opens at the peak
+    go_to(page, 300)
+    expect(page.locator(".moment-where")).to_contain_text(said)
+    expect(page.locator(".cut-line")).to_contain_text(
+        f"up to {format_bytes(parts[0].error)} too low"
+    )

@@ -53,8 +53,11 @@ export function momentBar(store: Store): HTMLElement {
     if (!typing) step.value = String(cursor)
     const time = history.timeOf(cursor)
     const stages = device.summary.stages.filter((stage) => stage.start_step <= cursor && cursor < stage.end_step).map((stage) => stage.name)
+    // At the peak, as at some other steps, even a band of few columns is exact.
+    const error = cursor === history.peakStep[curve] ? 0 : device.summary.cut?.error_bytes ?? 0
     where.textContent = [
       plural(live, "allocation"), time === null || !device.summary.recorded ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
+      error > 0 ? `totals within ${formatBytes(error)}, as this page is thinned` : "",
     ].filter(Boolean).join(" \u00b7 ")
     const peak = history.at("allocated", history.peakStep.allocated)
     const rows: [string, number | null, string][] = [
