@@ -111,7 +111,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
   const none = new Int32Array(n).fill(-1)
   return {
     id: "cuda:0", events: strips.events, count: n,
-    summary: { device: "cuda:0", capacity: null, events: strips.events, allocations: n, recorded: true, peaks: {} as never, sites: [], stages: [], ooms: [] },
+    summary: { device: "cuda:0", capacity: null, events: strips.events, allocations: n, recorded: true, peaks: { active: { bytes: 0, step: -1 } } as never, sites: [], stages: [], ooms: [] },
     requested: strips.height, block: strips.height, blockMax: strips.height,
     allocStep: strips.birth, freeRequestedStep: strips.death, freeStep: strips.death,
     addr: none.map((_, i) => i), addrValues: new Float64Array(n), stack: Int32Array.from(stack), freeStack: none,
