@@ -10,6 +10,7 @@ import atexit
 import functools
 import inspect
 import logging
+import multiprocessing.util
 import os
 import pickle
 import platform
@@ -45,6 +46,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.RLock()
 _active: list[tuple[Recording, Session]] = []
 """What is on in this process, the newest last; in order of starting, over all threads."""
+_workers: set[int] = set()
+"""The processes that write at their end what is on then, as workers of multiprocessing."""
 
 
 @final
@@ -88,6 +91,7 @@ class Recording:
         session.open()
         with _lock:
             _active.append((self, session))
+        _stop_at_end_of_worker()
         return self
 
     def stop(self, error: BaseException | None = None) -> dict[str, Path]:
@@ -187,7 +191,11 @@ class Recording:
             self.stop(error)
 
     def __call__(self, function: _Function) -> _Function:
-        """Record each call of a function, a coroutine's until it is done."""
+        """Record each call of a function, a coroutine's or generator's until it is done.
+
+        Raises:
+            TypeError: an asynchronous generator, which this cannot follow.
+        """
         settings, formats = self._settings, self._formats
         if inspect.iscoroutinefunction(function):
 
@@ -197,6 +205,19 @@ class Recording:
                     return await function(*args, **kwargs)
 
             return cast("_Function", recorded_coroutine)
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
+                with Recording(settings, formats):
+                    return (yield from function(*args, **kwargs))
+
+            return cast("_Function", recorded_generator)
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__name__} is an asynchronous generator;"
+                " put `with snapreport.record(...):` around the loop that uses it"
+            )
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -397,7 +418,7 @@ def _stop_at_exit() -> None:
     """Write what ``start()`` began and nobody ended; the exception that ended it all is known."""
     # In a notebook that is the last cell's error, of long ago perhaps.
     told = "IPython" not in sys.modules and not hasattr(sys, "ps1")
-    error = getattr(sys, "last_value", None) if told else None
+    error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if told else None)
     while True:
         with _lock:
             if not _active:
@@ -410,7 +431,16 @@ def _stop_at_exit() -> None:
         recording.stop(error)
 
 
+def _stop_at_end_of_worker() -> None:
+    """Let a worker of multiprocessing write what is on at its end: a forked one has no atexit."""
+    if multiprocessing.parent_process() is not None and os.getpid() not in _workers:
+        _workers.add(os.getpid())
+        multiprocessing.util.Finalize(None, _stop_at_exit, exitpriority=100)
+
+
 def _forget_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
     _active.clear()
     forget_recorders()
 

@@ -4,8 +4,8 @@ The profiler can only be read when it has stopped. So each look at a recording t
 it and starts it again: a recording is made of pieces, and what is freed between two of them,
 some milliseconds, is taken to be live until other memory lies there.
 
-PyTorch's limits: it sees the thread that started it and autograd's, has one profiler per thread,
-and tells of no free of what was allocated before.
+PyTorch's limits: it sees the thread that started it and autograd's, has one profiler per process
+at a time, and tells of no free of what was allocated before.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _STAGE = "snapreport.stage:"
 """Begins the names of the moments by which the ends of a stage are found on the profiler's clock:
 a range of its own would be cut off where the profiler stops and starts again."""
 
+_LOG_LEVEL = "KINETO_LOG_LEVEL"
+
 
 class _Session:
     """The profiler of one thread, which any number of recorders share."""
@@ -49,16 +51,19 @@ class _Session:
         """Start a piece.
 
         Raises:
-            RecordingError: another profiler is on in this thread, or this one does not start.
+            RecordingError: another profiler is on, or this one does not start.
         """
         try:
             import torch
             from torch.autograd.profiler import profile
 
             _import_now("torch._dynamo")
-            if torch._C._autograd._profiler_enabled():
+            # Two at once, though in two threads, end the process by a segmentation fault.
+            if torch._C._autograd._profiler_enabled() or getattr(
+                torch.autograd.profiler, "_is_profiler_enabled", False
+            ):
                 raise RecordingError(
-                    "A torch.profiler is on in this thread already, and there can be but one;"
+                    "A torch.profiler is on in this process already, and there can be but one;"
                     " give it to snapreport.from_profile() when it is done."
                 )
             profiler = profile(
@@ -66,7 +71,8 @@ class _Session:
                 profile_memory=True,
                 with_stack=self._options.context != "none",
             )
-            profiler.__enter__()
+            with _without_log_lines():
+                profiler.__enter__()
         except (AssertionError, AttributeError, ImportError, RuntimeError, TypeError) as error:
             raise RecordingError(f"torch.profiler does not start: {error}") from error
         self._profiler = profiler
@@ -124,7 +130,16 @@ class _Session:
 
 
 _sessions: dict[int, _Session] = {}
-"""Those that are on, by thread."""
+"""The one that is on, by its thread."""
+_starting = threading.Lock()
+
+
+def forget_other_threads() -> None:
+    """Forget, in a forked child, the session of a thread that is not in it."""
+    global _starting
+    _starting = threading.Lock()
+    for thread in set(_sessions) - {threading.get_ident()}:
+        del _sessions[thread]
 
 
 class CpuRecorder:
@@ -148,19 +163,25 @@ class CpuRecorder:
         """Begin to record in this thread, or join a recording of it that is on.
 
         Raises:
-            RecordingError: it is on already, or another profiler is on in this thread.
+            RecordingError: it is on already, or another thread or profiler records.
         """
         if self._running:
             raise RecordingError("This recorder is on already; make another for a second one.")
-        session = _sessions.get(threading.get_ident())
-        if session is None:
-            session = _Session(self._options)
-            session.begin()
-            _sessions[session.thread] = session
-        else:
-            session.end()
-            session.begin()
-        session.users += 1
+        with _starting:
+            session = _sessions.get(threading.get_ident())
+            if session is not None:
+                session.end()
+                session.begin()
+            elif _sessions:
+                raise RecordingError(
+                    "Another thread records the CPU's memory, and PyTorch can do so in one thread"
+                    " at a time."
+                )
+            else:
+                session = _Session(self._options)
+                session.begin()
+                _sessions[session.thread] = session
+            session.users += 1
         self._session, self._running = session, True
         self._pieces = slice(len(session.pieces), None)
 
@@ -229,6 +250,23 @@ class CpuRecorder:
         except (AttributeError, OSError, ValueError):  # no such call on Windows
             pass
         return [device]
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """Keep the profiler's library from writing ``USDT:`` lines into the program's stderr.
+
+    It looks at this variable once, at its first start in a process; 6 is above all its levels,
+    those lines' own (5) among them. A level that the user chose stays.
+    """
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = "6"
+    try:
+        yield
+    finally:
+        os.environ.pop(_LOG_LEVEL, None)  # child processes get what was there before
 
 
 def _import_now(name: str) -> None:

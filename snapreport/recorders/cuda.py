@@ -114,9 +114,10 @@ class CudaRecorder:
             with contextlib.suppress(Exception):
                 stats = torch.cuda.memory_stats(ordinal)
                 about["stats"] = {name: value for name, value in stats.items() if value}
-            # Asking for free memory makes a context, some 400 MB, on a device not used yet.
+            # Asking for free memory makes a context, some 400 MB, on a device not used yet: eight
+            # ranks would each leave one on the first, before they choose their own.
             with contextlib.suppress(Exception):
-                if ordinal == torch.cuda.current_device() or about.get("stats"):
+                if about.get("stats") or torch._C._cuda_hasPrimaryContext(ordinal):
                     free, total = torch.cuda.mem_get_info(ordinal)
                     about["free"], about["total"] = int(free), int(total)
             found.append(about)

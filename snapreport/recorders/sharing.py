@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 from snapreport.errors import RecordingError
@@ -49,7 +50,12 @@ def leave_recorder(recorder: Recorder) -> None:
 
 def forget_recorders() -> None:
     """Forget what runs: in a forked child it is the parent's."""
+    global _lock
+    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
     _cuda.clear()
+    cpu = sys.modules.get("snapreport.recorders.cpu")
+    if cpu is not None:
+        cpu.forget_other_threads()
 
 
 def _start_cuda(options: Options) -> CudaRecorder:

@@ -33,6 +33,8 @@ class FakeGpu:
         """The arguments of every ``_record_memory_history``."""
         self.observers: list[Observer] = []
         self.peak = [0] * devices
+        self.in_use = [True] * devices
+        """Whether a device has a context already."""
         self.torch = self._modules(devices)
 
     def alloc(self, size: int, line: int = 1, device: int = 0) -> Block:
@@ -93,6 +95,10 @@ class FakeGpu:
             "num_ooms": 0,
         }
 
+    def _mem_get_info(self, device: int) -> tuple[int, int]:
+        self.in_use[device] = True
+        return self.capacity - self._counters(device).reserved, self.capacity
+
     def _modules(self, devices: int) -> types.ModuleType:
         torch = types.ModuleType("torch")
         properties = types.SimpleNamespace(name="Fake H100", total_memory=self.capacity)
@@ -109,10 +115,7 @@ class FakeGpu:
             current_device=lambda: 0,
             get_device_properties=lambda _: properties,
             memory_stats=self._stats,
-            mem_get_info=lambda device: (
-                self.capacity - self._counters(device).reserved,
-                self.capacity,
-            ),
+            mem_get_info=self._mem_get_info,
             OutOfMemoryError=OutOfMemoryError,
         )
         vars(torch).update(
@@ -124,6 +127,7 @@ class FakeGpu:
             _C=types.SimpleNamespace(
                 _cuda_isHistoryEnabled=lambda: self.simulator.recorder.on,
                 _cuda_attach_out_of_memory_observer=self.observers.append,
+                _cuda_hasPrimaryContext=lambda device: self.in_use[device],
             ),
         )
         return torch

@@ -149,6 +149,46 @@ def test_a_profiler_that_is_on_is_left_alone() -> None:
     assert "aten::ones" in {event.key for event in profile.key_averages()}
 
 
+def test_a_second_thread_is_refused_as_two_profilers_would_end_the_process(
+    recorder: CpuRecorder,
+) -> None:
+    recorder.start()
+    said: list[str] = []
+
+    def second() -> None:
+        try:
+            CpuRecorder().start()
+        except RecordingError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join()
+    assert said == [
+        "Another thread records the CPU's memory, and PyTorch can do so in one thread at a time."
+    ]
+    inside = kibibytes(5)
+    recorder.stop()
+    assert cpu(recorder).allocations.size.tolist() == [5 * KIB]
+    del inside
+
+
+def test_a_profiler_of_another_thread_is_left_alone() -> None:
+    said: list[str] = []
+
+    def second() -> None:
+        try:
+            CpuRecorder().start()
+        except RecordingError as error:
+            said.append(str(error))
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert "from_profile" in said[0]
+
+
 def test_only_its_own_thread_reads_it_and_stages_come_from_any(recorder: CpuRecorder) -> None:
     recorder.start()
     problems: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -106,6 +107,97 @@ raise ValueError("the end")
     assert result.returncode == 1
     assert large(tmp_path / "out" / "snap.zip") == [4_000_000]
     assert "Ended by: `ValueError: the end`" in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_a_worker_leaves_what_it_began_also_when_it_fails(tmp_path: Path, how: str) -> None:
+    if how not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {how} here")
+    result = run(
+        tmp_path,
+        f"""
+import multiprocessing
+import torch
+import snapreport
+
+def work(fails):
+    snapreport.start(f"out{{fails}}", formats=["pickle", "md"])
+    x = torch.ones(1000, 1000)
+    if fails:
+        raise ValueError("the worker's")
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # a forked child waits for ever for OpenMP's threads
+    for fails in (0, 1):
+        process = multiprocessing.get_context("{how}").Process(target=work, args=(fails,))
+        process.start()
+        process.join(100)
+        print(process.exitcode)
+""",
+    )
+    assert result.stdout.split() == ["0", "1"], result.stderr
+    for fails in (0, 1):
+        (snapshot,) = (tmp_path / f"out{fails}").glob("snapshot.pid*.pickle")
+        assert large(snapshot) == [4_000_000]
+        (report,) = (tmp_path / f"out{fails}").glob("report.pid*.md")
+        assert ("Ended by: `ValueError: the worker's`" in report.read_text()) == bool(fails)
+    assert "No recording is on" not in result.stderr
+
+
+def test_the_profiler_s_library_writes_nothing_of_its_own(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import os, sys
+import torch
+import snapreport
+
+with snapreport.record("out", formats=["pickle"]) as recording:
+    torch.ones(10)
+    recording.snapshot("middle")
+    print("the program's", file=sys.stderr)
+assert "KINETO_LOG_LEVEL" not in os.environ
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "the program's\n"
+
+
+def test_a_compiled_function_that_fails_leaves_its_error_and_the_files(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import torch
+import snapreport
+
+@torch.library.custom_op("tests::fails", mutates_args=())
+def fails(x: torch.Tensor) -> torch.Tensor:
+    raise MemoryError("out of memory, at run time")
+
+@fails.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+@torch.compile(backend="aot_eager")
+def step(x):
+    return fails(x @ x) + 1
+
+held = []
+try:
+    with snapreport.record("out"):
+        held.append(torch.ones(1000, 1000))
+        step(held[0])
+except MemoryError as error:
+    assert str(error) == "out of memory, at run time"
+    print(*error.__notes__)
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"snapreport: what held the memory is in {tmp_path / 'out' / 'report.html'}" in (
+        result.stdout.splitlines()
+    )
+    assert 4_000_000 in large(tmp_path / "out" / "snap.zip")
+    assert "MemoryError: out of memory, at run time" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_what_a_real_model_and_optimizer_hold_is_known_by_address(tmp_path: Path) -> None:

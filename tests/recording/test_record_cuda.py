@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import threading
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,28 @@ def test_a_coroutine_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) 
     assert allocations(tmp_path / "snapshot.pickle") == [MIB]
 
 
+def test_a_generator_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) -> None:
+    @snapreport.record(tmp_path, formats=["pickle"])
+    def batches() -> Iterator[int]:
+        gpu.alloc(MIB)
+        yield 1
+        gpu.alloc(3 * MIB)
+        yield 2
+
+    made = batches()
+    assert not gpu.simulator.recorder.on
+    assert list(made) == [1, 2]
+    assert allocations(tmp_path / "snapshot.pickle") == [MIB, 3 * MIB]
+
+
+def test_an_asynchronous_generator_is_refused_and_not_left_unrecorded(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="put `with"):
+
+        @snapreport.record(tmp_path)
+        async def batches() -> AsyncIterator[int]:
+            yield 1
+
+
 def test_start_and_stop_from_another_thread(gpu: FakeGpu, tmp_path: Path) -> None:
     snapreport.start(tmp_path, formats=["pickle"])
     thread = threading.Thread(target=lambda: (gpu.alloc(MIB), snapreport.stop()))
@@ -214,6 +237,17 @@ def test_metadata_has_devices_before_and_after(gpu: FakeGpu, tmp_path: Path) -> 
     assert found["torch"] == "2.99.0+fake"
     assert found["cuda"] == "12.9"
     assert found["started_us"] <= found["ended_us"]
+
+
+def test_a_device_that_is_not_in_use_is_left_so(gpu: FakeGpu, tmp_path: Path) -> None:
+    gpu.in_use = [False]
+    gpu.torch.cuda.memory_stats = lambda _: {}
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        pass
+    assert gpu.in_use == [False]
+    (device,) = metadata(tmp_path / "snapshot.pickle")["devices"]
+    assert device["capacity"] == gpu.capacity
+    assert device["free_before"] is None
 
 
 def test_several_devices_are_recorded_together(
