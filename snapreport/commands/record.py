@@ -117,12 +117,13 @@ def record(
     )
     recording.start()
     gc.enable()  # which main() turned off
-    error = _run(program, module)
+    names, error = _run(program, module)
     try:
         if recording.on:  # not so in a child that the program forked, nor if it ended it itself
             recording.stop(error)
     finally:
         status = _leave(error)
+    del names
     if not quiet and recording.best is not None:
         say(f"Recorded: {recording.best}")
     sys.exit(status)
@@ -148,16 +149,23 @@ def _find(program: str, module: bool) -> None:
             ) from error
 
 
-def _run(program: str, module: bool) -> BaseException | None:
-    """Run the program to its end, and return what ended it."""
+def _run(program: str, module: bool) -> tuple[dict[str, object], BaseException | None]:
+    """Run the program to its end, and return its names and what ended it.
+
+    What the names hold is live at the end, as where a program records itself. And the CPU's
+    profiler finds a function's name and file only while its code is there.
+    """
+    # By its whole path, as Python names its main file: the program may change its folder.
+    path = str(Path(program).absolute())
+    names: dict[str, object] = {"": path}
     try:
         if module:
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
+            names |= runpy.run_module(program, run_name="__main__", alter_sys=True)
         else:
-            runpy.run_path(program, run_name="__main__")
+            names |= runpy.run_path(path, run_name="__main__")
     except BaseException as error:  # whatever it is, it is the program's
-        return error
-    return None
+        return names, error
+    return names, None
 
 
 def _leave(error: BaseException | None) -> int:

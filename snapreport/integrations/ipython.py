@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
+import inspect
 import os
 import re
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -60,6 +63,11 @@ class MemoryMagics(Magics):
             arguments["max_entries"] = wanted.max_entries
         title = wanted.title or f"In [{self._number()}]"
         body, last = self._compile(statement if cell is None else cell)
+        if (_awaits(body) or _awaits(last)) and _loop_runs():
+            raise UsageError(
+                "A magic cannot await where an event loop runs, as in a notebook. Write"
+                f" `with snapreport.record({wanted.output!r}):` around the code, in a plain cell."
+            )
         with contextlib.ExitStack() as stack:
             try:
                 recording = snapreport.record(wanted.output, title=title, **arguments)
@@ -67,8 +75,13 @@ class MemoryMagics(Magics):
                 stack.enter_context(recording)
             except (SnapreportError, ValueError) as error:
                 raise UsageError(str(error)) from None
-            exec(body, self.shell.user_ns)  # noqa: S102  (the user's own code)
-            return None if last is None else eval(last, self.shell.user_ns)  # noqa: S307
+            made = eval(body, self.shell.user_ns)  # noqa: S307  (the user's own code)
+            if _awaits(body):
+                self.shell.loop_runner(made)
+            if last is None:
+                return None
+            made = eval(last, self.shell.user_ns)  # noqa: S307
+            return self.shell.loop_runner(made) if _awaits(last) else made
 
     def _compile(self, cell: str) -> tuple[Any, Any]:
         """Return the code of a cell, and that of the expression at its end if there is one.
@@ -78,12 +91,14 @@ class MemoryMagics(Magics):
         compiler = self.shell.compile
         source = self.shell.transform_cell(cell)
         name = compiler.cache(source, self._number(), raw_code=cell)
-        tree = self.shell.transform_ast(compiler.ast_parse(source, filename=name))
+        allowed = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self.shell.autoawait else 0
         last = None
         quiet = source.rstrip().endswith(";")
-        if tree.body and isinstance(tree.body[-1], ast.Expr) and not quiet:
-            last = compiler(ast.Expression(tree.body.pop().value), name, "eval")
-        return compiler(tree, name, "exec"), last
+        with compiler.extra_flags(allowed):
+            tree = self.shell.transform_ast(compiler.ast_parse(source, filename=name))
+            if tree.body and isinstance(tree.body[-1], ast.Expr) and not quiet:
+                last = compiler(ast.Expression(tree.body.pop().value), name, "eval")
+            return compiler(tree, name, "exec"), last
 
     def _number(self) -> int:
         """Return the cell's; ``execution_count`` is the next one's in newer IPythons."""
@@ -100,6 +115,17 @@ class MemoryMagics(Magics):
         if into:
             self.shell.user_ns[into] = snapshot
         display(snapshot, FileLink(_from_here(files["html"])))
+
+
+def _awaits(code: CodeType | None) -> bool:
+    return code is not None and bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _loop_runs() -> bool:
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return True
+    return False
 
 
 def _as_written(line: str, words: list[str]) -> str:

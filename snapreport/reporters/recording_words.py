@@ -57,7 +57,13 @@ def own_counter_rows(device: DeviceFindings) -> list[tuple[str, str]]:
         "reset": f"since a reset during the recording; ours of all of it is {format_bytes(ours)}",
     }[own.when]
     if not own.agrees:
-        verdict = f"which is {format_count(abs(own.allocated_peak - ours))} bytes from ours"
+        apart = format_count(abs(own.allocated_peak - ours))
+        verdict = (
+            f"{apart} bytes more than ours; that is right only where the oldest events were lost"
+            if own.allocated_peak > ours
+            else f"{apart} bytes less than ours; that is right only where the program reset its"
+            " counters during the recording"
+        )
     rows = [(f"{name}, PyTorch's own peak", f"{format_bytes(own.allocated_peak)}, {verdict}")]
     for when, foreign in (("start", own.foreign_before), ("end", own.foreign_after)):
         if foreign is not None:

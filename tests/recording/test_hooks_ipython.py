@@ -128,6 +128,55 @@ assert shell.user_ns["t"]["a b"].shape == (4,)
     )
 
 
+def test_a_cell_may_await_where_no_loop_runs(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+cell = '''%%snapreport_memory -o out
+import asyncio
+async def make(n):
+    await asyncio.sleep(0)
+    return torch.ones(n)
+kept = await make(1_000_000)
+(await make(10)).shape'''
+result = shell.run_cell(cell)
+result.raise_error()
+assert tuple(result.result) == (10,)
+assert shell.user_ns["kept"].shape == (1_000_000,)
+""",
+    )
+    assert snapreport.load(tmp_path / "out" / "snap.zip").device().peak.allocated >= 4_000_000
+
+
+def test_in_a_notebook_s_loop_a_magic_says_how_to_record_what_awaits(tmp_path: Path) -> None:
+    printed = run(
+        tmp_path,
+        """
+import asyncio
+
+async def notebook(source):
+    return await shell.run_cell_async(
+        source, transformed_cell=shell.transform_cell(source), store_history=True
+    )
+
+async def cells():
+    ran = await notebook("%%snapreport_memory -o out\\nawait asyncio.sleep(0)")
+    print(type(ran.error_in_exec).__name__, ran.error_in_exec)
+    result = await notebook('''import snapreport, asyncio
+with snapreport.record("out"):
+    kept = torch.ones(1_000_000)
+    await asyncio.sleep(0)
+    more = torch.ones(1_000_000)''')
+    result.raise_error()
+
+asyncio.run(cells())
+""",
+    )
+    assert "UsageError A magic cannot await" in printed
+    assert "with snapreport.record('out'):" in printed
+    assert snapreport.load(tmp_path / "out" / "snap.zip").device().peak.allocated == 8_000_000
+
+
 def test_what_cannot_be_recorded_is_said_in_a_line_and_nothing_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     run(

@@ -115,7 +115,18 @@ def test_a_peak_that_pytorch_counts_otherwise_is_said(gpu: FakeGpu, tmp_path: Pa
         gpu.alloc(MIB)
         gpu.peak[0] = 3 * MIB
     report = (tmp_path / "report.md").read_text()
-    assert "2,097,152 bytes from ours" in report
+    assert "2,097,152 bytes more than ours" in report
+
+
+def test_a_counter_that_was_reset_and_rose_again_is_said_to_be_lower(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    with snapreport.record(tmp_path):
+        gpu.free(gpu.alloc(8 * MIB))
+        gpu.peak[0] = 0  # reset_peak_memory_stats()
+        gpu.alloc(MIB)
+    report = (tmp_path / "report.md").read_text()
+    assert "7,340,032 bytes less than ours; that is right only where the program reset" in report
 
 
 def test_memory_of_others_is_told_from_pytorchs(gpu: FakeGpu, tmp_path: Path) -> None:

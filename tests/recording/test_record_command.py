@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import snapreport
 from snapreport import recording
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
 from tests.conftest import REPOSITORY
@@ -50,7 +51,8 @@ def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
         tmp_path,
         "import sys, os, gc, beside\n"
         "gpu.alloc(2**20)\n"
-        "print(__name__, sys.argv, beside.VALUE)\n"
+        "print(__name__, sys.argv[1:], beside.VALUE, __file__ == os.path.abspath('train.py'))\n"
+        "print(__file__ == sys.argv[0] == sys._getframe().f_code.co_filename)\n"
         "print(gc.isenabled(), 'OPENBLAS_NUM_THREADS' in os.environ)\n",
         "-o",
         "out",
@@ -61,7 +63,9 @@ def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
         "mine",
     )
     assert result.stderr == f"Recorded: {tmp_path / 'out' / 'report.html'}\n"
-    assert result.stdout == "__main__ ['train.py', '--epochs', '1', '-o', 'mine'] 7\nTrue False\n"
+    assert result.stdout == (
+        "__main__ ['--epochs', '1', '-o', 'mine'] 7 True\nTrue\nTrue False\n"
+    )
     assert result.returncode == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ALL
 
@@ -145,7 +149,14 @@ def test_a_batch_system_s_terminate_leaves_the_files(tmp_path: Path) -> None:
 
 @needs_torch
 def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None:
-    (tmp_path / "real.py").write_text("import torch\nkept = torch.ones(1024, 1024)\n")
+    (tmp_path / "real.py").write_text(
+        "import torch\n"
+        "def a_function_of_it():\n"
+        "    hidden = torch.ones(512, 1024)\n"
+        "    return hidden.clone()\n"
+        "kept = torch.ones(1024, 1024)\n"
+        "also = a_function_of_it()\n"
+    )
     result = subprocess.run(
         [sys.executable, "-m", "snapreport", "record", "-o", "out", "real.py"],
         cwd=tmp_path,
@@ -156,4 +167,9 @@ def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert "real.py:2" in (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "real.py:5" in report
+    assert "`a_function_of_it`" in report
+    assert "real.py:3" in report
+    device = snapreport.load(tmp_path / "out" / "snapshot.pickle").device("cpu")
+    assert int(device.curve("allocated")[-1]) == 6 * 2**20
