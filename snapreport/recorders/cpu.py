@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from snapreport.errors import RecordingError
+from snapreport.recorders.environment import set_for_now
 from snapreport.recorders.event_tree import EventTreeReader, NamedRange, Recorded
 from snapreport.recorders.profile import to_snapshot
 from snapreport.recorders.recorder import Options
@@ -31,7 +32,9 @@ _STAGE = "snapreport.stage:"
 """Begins the names of the moments by which the ends of a stage are found on the profiler's clock:
 a range of its own would be cut off where the profiler stops and starts again."""
 
-_LOG_LEVEL = "KINETO_LOG_LEVEL"
+_QUIET = {"KINETO_LOG_LEVEL": "6"}
+"""Keeps the profiler's library from writing ``USDT:`` lines into the program's stderr: above all
+of its levels, those lines' own (5) among them. It is read once, at the first start in a process."""
 
 
 class _Session:
@@ -71,7 +74,7 @@ class _Session:
                 profile_memory=True,
                 with_stack=self._options.context != "none",
             )
-            with _without_log_lines():
+            with set_for_now(_QUIET):
                 profiler.__enter__()
         except (AssertionError, AttributeError, ImportError, RuntimeError, TypeError) as error:
             raise RecordingError(f"torch.profiler does not start: {error}") from error
@@ -250,23 +253,6 @@ class CpuRecorder:
         except (AttributeError, OSError, ValueError):  # no such call on Windows
             pass
         return [device]
-
-
-@contextmanager
-def _without_log_lines() -> Iterator[None]:
-    """Keep the profiler's library from writing ``USDT:`` lines into the program's stderr.
-
-    It looks at this variable once, at its first start in a process; 6 is above all its levels,
-    those lines' own (5) among them. A level that the user chose stays.
-    """
-    if _LOG_LEVEL in os.environ:
-        yield
-        return
-    os.environ[_LOG_LEVEL] = "6"
-    try:
-        yield
-    finally:
-        os.environ.pop(_LOG_LEVEL, None)  # child processes get what was there before
 
 
 def _import_now(name: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapreport.errors import RecordingError
+from snapreport.recorders.environment import set_for_now
 from snapreport.recorders.recorder import Options
 
 _LOG = logging.getLogger(__name__)
@@ -20,6 +21,11 @@ _LOG = logging.getLogger(__name__)
 Observer = Callable[[int, int, int, int], None]
 """Called with the device, and in bytes the request, the device's total and its free memory."""
 
+_SYMBOLS = {"TORCH_SYMBOLIZE_MODE": "fast", "TORCH_DISABLE_ADDR2LINE": "1"}
+"""How C++ frames get their names: in this process. Left alone PyTorch up to 2.14 asks addr2line,
+which takes minutes for some builds of Python, and where it is not installed, as in slim
+containers, the whole snapshot fails with ``ValueError: stoi``. Read once, at the first use; the
+second is for PyTorch before 2.4, which knows no mode."""
 _observers: list[Observer] = []
 _attached: set[int] = set()
 """The processes with our observer: PyTorch has no way to take one off again."""
@@ -74,7 +80,8 @@ class CudaRecorder:
                 "The program switched PyTorch's memory history off while it was recorded;"
                 " what was recorded before is lost."
             )
-        found: dict[str, Any] = torch.cuda.memory._snapshot()
+        with set_for_now(_SYMBOLS):
+            found: dict[str, Any] = torch.cuda.memory._snapshot()
         return found
 
     def stop(self) -> None:

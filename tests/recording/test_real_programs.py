@@ -163,6 +163,29 @@ assert "KINETO_LOG_LEVEL" not in os.environ
     assert result.stderr == "the program's\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has C++ frames on Linux alone")
+def test_c_frames_have_names_where_addr2line_is_not_installed(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import os
+import platform
+os.environ["PATH"] = "/nowhere"
+import torch
+from torch._C._profiler import gather_traceback, symbolize_tracebacks
+from snapreport.recorders.cuda import _SYMBOLS
+from snapreport.recorders.environment import set_for_now
+
+if platform.machine() == "x86_64":
+    trace = gather_traceback(True, True, True)
+    with set_for_now(_SYMBOLS):
+        (frames,) = symbolize_tracebacks([trace])
+    assert any("CapturedTraceback::gather" in frame["name"] for frame in frames), frames
+""",
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_compiled_function_that_fails_leaves_its_error_and_the_files(tmp_path: Path) -> None:
     result = run(
         tmp_path,

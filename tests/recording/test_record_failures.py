@@ -177,6 +177,29 @@ def test_a_folder_that_cannot_be_is_said_before_the_program_runs(
     assert not gpu.simulator.recorder.on
 
 
+def test_names_of_c_frames_need_no_other_program(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[str | None] = []
+    snapshot = gpu.torch.cuda.memory._snapshot
+
+    def note_and_take() -> object:
+        modes.append(os.environ.get("TORCH_SYMBOLIZE_MODE"))
+        return snapshot()
+
+    gpu.torch.cuda.memory._snapshot = note_and_take
+    monkeypatch.delenv("TORCH_SYMBOLIZE_MODE", raising=False)
+    monkeypatch.delenv("TORCH_DISABLE_ADDR2LINE", raising=False)
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(MIB)
+    assert "TORCH_SYMBOLIZE_MODE" not in os.environ
+    monkeypatch.setenv("TORCH_SYMBOLIZE_MODE", "addr2line")  # the user's choice stays
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(MIB)
+    assert modes == ["fast", "addr2line"]
+    assert "TORCH_DISABLE_ADDR2LINE" not in os.environ
+
+
 def test_without_torch_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
