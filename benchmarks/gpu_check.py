@@ -1,11 +1,12 @@
 """Record programs on a real GPU, and hold our figures against PyTorch's own counters.
 
-    python benchmarks/gpu_check.py [PROGRAM ...] [--save FOLDER]
+    python -m benchmarks.gpu_check [PROGRAM ...] [--save FOLDER]
 
 Each program runs in a process of its own. Peaks and ends of allocated, requested, active and
 reserved bytes must be those of ``torch.cuda.memory_stats()`` to the byte; where blocks were there
-before the recording, within the width that a report states. Without a GPU there is nothing to
-check, which is said, and is no failure.
+before the recording, within the width that a report states. And the recording must show what the
+program is there for, such as a private pool. The exit status is 0 if all is well, 1 if not, and
+77 where there is no GPU, so that nothing could be checked; ``make gpu-check`` takes that for well.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import orjson
 
 import snapreport
-from benchmarks.gpu_programs import CASES, Case
+from benchmarks.gpu_programs import ALLOCATOR, CASES, Case
 from snapreport.units import format_bytes
 
 CURVES = {
@@ -34,6 +35,9 @@ CURVES = {
     "reserved": "reserved_bytes.all",
 }
 SNAPSHOT = "snapshot.pickle"
+SKIPPED = 77
+"""The exit status by which test drivers know what could not be tested."""
+_LONGEST_S = 900
 
 
 def record_one(name: str, folder: Path) -> None:
@@ -77,7 +81,14 @@ def record_one(name: str, folder: Path) -> None:
 
 
 def differences(case: Case, folder: Path) -> list[str]:
-    """Return what is not as PyTorch counted it; empty if all is well."""
+    """Return what is not as PyTorch counted it, or not there at all; empty if all is well."""
+    missing = [
+        name
+        for name in (SNAPSHOT, "snap.zip", "report.html", "report.md")
+        if not (folder / name).is_file()
+    ]
+    if missing:
+        return [f"no {name}" for name in missing]
     expected = orjson.loads((folder / "expected.json").read_bytes())
     wrong = []
     ended = "out of memory" if case.fails else "as it should"
@@ -100,23 +111,43 @@ def differences(case: Case, folder: Path) -> list[str]:
             wrong.append(f"{file}: no failed request in it")
         for kind, times in device.history.anomalies.items():
             wrong.append(f"{file}: {times:,} times {kind}")
+        if case.shows is not None and not case.shows(device.history):
+            wrong.append(f"{file}: it does not show what it is for: {case.program.__doc__}")
     return wrong
 
 
 def check(name: str, folder: Path) -> bool:
     """Record a program in a process of its own, print how it went, and say whether it was well."""
     case = CASES[name]
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu_check", "--child", str(folder), name],
-        env=os.environ | case.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    reason = case.cannot()
+    if reason is not None:
+        print(f"{name:<20} skipped, {reason}")
+        return True
+    # Settings of the allocator that are on here are no part of any program.
+    environment = {key: value for key, value in os.environ.items() if key not in ALLOCATOR}
+    try:
+        run = subprocess.run(
+            [sys.executable, "-m", "benchmarks.gpu_check", "--child", str(folder), name],
+            cwd=Path(__file__).resolve().parent.parent,
+            env=environment | case.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST_S,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{name:<20} FAILED, it took more than {_LONGEST_S} s")
+        return False
     if run.returncode != 0 or not (folder / "expected.json").is_file():
         print(f"{name:<20} FAILED to run\n{run.stderr[-2000:]}")
         return False
-    wrong = differences(case, folder)
+    try:
+        wrong = differences(case, folder)
+    except (KeyError, snapreport.SnapreportError) as error:
+        wrong = [f"{type(error).__name__}: {error}"]
+    if wrong and not (folder / "report.html").is_file():
+        print(f"{name:<20} FAILED: {'; '.join(wrong)}\n{run.stderr[-2000:]}")
+        return False
     device = snapreport.load(folder / "snap.zip").device("cuda:0")
     seconds = orjson.loads((folder / "expected.json").read_bytes())["seconds"]
     print(
@@ -127,6 +158,8 @@ def check(name: str, folder: Path) -> bool:
     )
     for line in wrong:
         print(f"    {line}")
+    if wrong and run.stderr:
+        print(f"    it said: {run.stderr[-2000:].strip()}")
     return not wrong
 
 
@@ -156,7 +189,7 @@ def main() -> int:
     reason = why_not()
     if reason is not None:
         print(f"gpu-check: skipped, {reason}.")
-        return 0
+        return SKIPPED
     import torch
 
     versions = f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}"

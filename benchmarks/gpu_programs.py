@@ -6,11 +6,21 @@ made; it runs in a process of its own.
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from snapreport.model.history import START, DeviceHistory
+
 Program = Callable[[Any], Iterator[None]]
+
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""The variables with the allocator's settings; the first is the newer name of the second."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,10 @@ class Case:
     """Of ``snapreport.record()``."""
     fails: bool = False
     """It ends by running out of memory."""
+    shows: Callable[[DeviceHistory], bool] | None = None
+    """Whether a recording has in it what the program is there for."""
+    cannot: Callable[[], str | None] = lambda: None
+    """Says why it cannot run here, if so."""
 
 
 def _model(torch: Any, width: int = 1024, layers: int = 4) -> Any:
@@ -111,6 +125,7 @@ def two_streams(torch: Any) -> Iterator[None]:
             kept = tensor * 2
         tensor.record_stream(side)
         del tensor
+    side.synchronize()
     kept.sum().item()
 
 
@@ -145,19 +160,55 @@ def pinned(torch: Any) -> Iterator[None]:
     del host[1:], device
 
 
-EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+def _no_compiler() -> str | None:
+    """Inductor writes kernels for Triton, which builds their launchers with a C compiler."""
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed, which torch.compile needs"
+    if not any(shutil.which(name) for name in (os.environ.get("CC"), "gcc", "clang", "cc") if name):
+        return "there is no C compiler, which torch.compile needs"
+    return None
+
+
+def _has_baseline(history: DeviceHistory) -> bool:
+    return bool((history.allocations.alloc_step == START).any())
+
+
+def _has_compiled_regions(history: DeviceHistory) -> bool:
+    return bool((history.allocations.compile_context >= 0).any())
+
+
+def _has_several_pools(history: DeviceHistory) -> bool:
+    pools = history.allocations.pool
+    return len(np.unique(pools[pools >= 0])) > 1
+
+
+def _has_waiting_frees(history: DeviceHistory) -> bool:
+    rows = history.allocations
+    return bool((rows.free_step > rows.free_requested_step + 1).any())
+
+
+def _maps_segments(history: DeviceHistory) -> bool:
+    return "segment_map" in history.other.action
+
+
+EXPANDABLE = dict.fromkeys(ALLOCATOR[:2], "expandable_segments:True")
 
 CASES = {
     "training_step": Case(training_step),
-    "started_late": Case(started_late),
+    "started_late": Case(started_late, shows=_has_baseline),
     "bf16": Case(bf16),
     "checkpointing": Case(checkpointing),
-    "compiled": Case(compiled, arguments={"compile_context": True}),
-    "cuda_graph": Case(cuda_graph),
-    "two_streams": Case(two_streams),
+    "compiled": Case(
+        compiled,
+        arguments={"compile_context": True},
+        shows=_has_compiled_regions,
+        cannot=_no_compiler,
+    ),
+    "cuda_graph": Case(cuda_graph, shows=_has_several_pools),
+    "two_streams": Case(two_streams, shows=_has_waiting_frees),
     "churn": Case(churn),
-    "expandable_segments": Case(training_step, EXPANDABLE),
-    "expandable_churn": Case(churn, EXPANDABLE),
+    "expandable_segments": Case(training_step, EXPANDABLE, shows=_maps_segments),
+    "expandable_churn": Case(churn, EXPANDABLE, shows=_maps_segments),
     "out_of_memory": Case(out_of_memory, fails=True),
     "pinned": Case(pinned, arguments={"pinned": True}),
 }

@@ -32,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 METADATA_FORMAT = 1
 OOM_SHARE = 0.1
 """Of the program's time, at most, goes into snapshots of failed requests that it survives."""
+OOM_FREE = 3
+"""So many of them are taken whatever they cost: many programs empty the cache and try once more."""
 
 _times_used: Counter[Path] = Counter()
 """How often this process recorded into a folder."""
@@ -95,6 +97,7 @@ class Session:
         self._oom: Taken | None = None
         self._failing = threading.Lock()
         self._next_oom = 0.0
+        self._failed = 0
         self._started_us = 0
         self._number = 1
         self._steps = 0
@@ -187,7 +190,8 @@ class Session:
         if self.recorder is None or not self._failing.acquire(blocking=False):
             return
         try:
-            if time.monotonic() < self._next_oom:
+            self._failed += 1
+            if self._failed > OOM_FREE and time.monotonic() < self._next_oom:
                 self._oom = None  # the one on disk is no longer the last
                 return
             began = time.monotonic()

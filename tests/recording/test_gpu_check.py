@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 import snapreport
-from benchmarks.gpu_check import CURVES, SNAPSHOT, differences
+from benchmarks.gpu_check import CURVES, SKIPPED, SNAPSHOT, differences
 from benchmarks.gpu_programs import CASES, Case
 from tests.conftest import REPOSITORY
 from tests.recording.fake_torch import FakeGpu
@@ -51,7 +52,38 @@ def test_a_program_that_should_fail_and_does_not_is_found(gpu: FakeGpu, tmp_path
     assert any("no failed request" in line for line in found)
 
 
-def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
+def test_a_recording_without_what_its_program_is_for_is_found(gpu: FakeGpu, tmp_path: Path) -> None:
+    folder = recorded(gpu, tmp_path)
+    shown = ("started_late", "compiled", "cuda_graph", "two_streams", "expandable_churn")
+    for name in shown:
+        found = differences(CASES[name], folder)
+        assert found, name
+        assert all("does not show what it is for" in line for line in found)
+    assert differences(CASES["churn"], folder) == []
+
+
+@pytest.mark.parametrize(
+    ("sample", "program"),
+    [
+        ("private_pool.json", "cuda_graph"),
+        ("two_streams.pickle", "two_streams"),
+        ("expandable_segments.pickle.zst", "expandable_segments"),
+    ],
+)
+def test_what_a_program_is_for_is_found_in_a_sample_of_it(sample: str, program: str) -> None:
+    snapshot = snapreport.load(REPOSITORY / "sample_snapshots" / sample)
+    shows = CASES[program].shows
+    assert shows is not None
+    assert shows(snapshot.device().history)
+
+
+def test_a_file_that_was_not_written_is_found(gpu: FakeGpu, tmp_path: Path) -> None:
+    folder = recorded(gpu, tmp_path)
+    (folder / "snap.zip").unlink()
+    assert differences(CASES["churn"], folder) == ["no snap.zip"]
+
+
+def test_without_a_gpu_it_says_so_with_a_status_of_its_own() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.gpu_check"],
         cwd=REPOSITORY,
@@ -61,5 +93,5 @@ def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
         timeout=120,
         check=False,
     )
-    assert result.returncode == 0
+    assert result.returncode == SKIPPED == 77
     assert result.stdout.startswith("gpu-check: skipped, ")

@@ -63,9 +63,7 @@ def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
         "mine",
     )
     assert result.stderr == f"Recorded: {tmp_path / 'out' / 'report.html'}\n"
-    assert result.stdout == (
-        "__main__ ['--epochs', '1', '-o', 'mine'] 7 True\nTrue\nTrue False\n"
-    )
+    assert result.stdout == ("__main__ ['--epochs', '1', '-o', 'mine'] 7 True\nTrue\nTrue False\n")
     assert result.returncode == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ALL
 

@@ -93,6 +93,24 @@ def test_an_out_of_memory_error_that_is_caught_stays_beside_the_last_snapshot(
     assert int(snapreport.load(tmp_path / "snapshot.pickle").device().curve("allocated")[-1]) == 0
 
 
+def test_a_second_try_that_fails_at_once_is_recorded_at_its_moment_too(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    with pytest.raises(OutOfMemoryError), snapreport.record(tmp_path, formats=["pickle"]):
+        held = gpu.alloc(600 * MIB)
+        with pytest.raises(OutOfMemoryError):
+            gpu.alloc(GIB)
+        gpu.free(gpu.alloc(MIB))  # and empty_cache()
+        try:
+            gpu.alloc(GIB)
+        finally:
+            gpu.free(held)
+    assert names(tmp_path) == {"snapshot.pickle"}
+    device = snapreport.load(tmp_path / "snapshot.pickle").device()
+    assert int(device.curve("allocated")[-1]) == 600 * MIB
+    assert device.history.other.action.count("oom") == 2
+
+
 def test_what_fails_in_the_observer_does_not_replace_the_error(
     gpu: FakeGpu, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
