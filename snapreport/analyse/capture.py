@@ -27,6 +27,11 @@ RECORD = Suggestion(
     "torch.cuda.memory._record_memory_history()  # before the model is built\n"
     'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work',
 )
+RECORD_WITH_US = Suggestion(
+    "Start recording before the model is built.",
+    'with snapreport.record("out/"):  # before the model is built\n    ...',
+)
+"""The same for who recorded with snapreport, also where there is no CUDA."""
 _ALL_STACKS = (
     'torch.cuda.memory._record_memory_history(context="all", stacks="all")  # the defaults\n'
     'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work'
@@ -135,8 +140,18 @@ def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str
     return "There is a single event, as when recording is switched on at the very end."
 
 
+def how_to_record(tables: History) -> Suggestion:
+    """Return how to record again, in the way that was taken."""
+    return RECORD if tables.recorder is None else RECORD_WITH_US
+
+
 def baseline_faults(
-    history: DeviceHistory, curves: Curves, peak: CurvePeak, reason: NDArray[np.int8], loss: Loss
+    history: DeviceHistory,
+    tables: History,
+    curves: Curves,
+    peak: CurvePeak,
+    reason: NDArray[np.int8],
+    loss: Loss,
 ) -> Iterator[Finding]:
     """Yield what there is to say of memory from before the first event."""
     if history.events < 2:
@@ -170,7 +185,7 @@ def baseline_faults(
                 else " None of it was live without a call stack at the peak."
             ),
             evidence=tuple(figures),
-            suggestions=() if lost else (RECORD,),
+            suggestions=() if lost else (how_to_record(tables),),
             view=View(tab="live", step=START),
             bytes=start,
         )

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from snapreport.analyse.capture import (
-    RECORD,
     baseline_faults,
     end_faults,
     history_faults,
+    how_to_record,
     ring_faults,
     stack_faults,
 )
@@ -66,7 +66,7 @@ def device_warnings(
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
-        *baseline_faults(history, curves, peak, reason, loss),
+        *baseline_faults(history, tables, curves, peak, reason, loss),
         *ring_faults(history, loss),
         *stack_faults(history, find_stack_kind(tables), reason),
         *end_faults(history, tables, curves, ooms),
@@ -238,7 +238,7 @@ def file_warnings(history: History) -> tuple[Finding, ...]:
                 "Nothing was allocated: 0 segments and 0 events in the file",
                 "The snapshot is empty: nothing was allocated when it was written, and no history"
                 " was recorded.",
-                suggestions=(RECORD,),
+                suggestions=(how_to_record(history),),
             )
         )
     if history.oddities:

@@ -118,6 +118,19 @@ def test_a_peak_that_pytorch_counts_otherwise_is_said(gpu: FakeGpu, tmp_path: Pa
     assert "2,097,152 bytes more than ours" in report
 
 
+def test_who_recorded_with_us_is_told_to_begin_earlier_in_our_words(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    held = gpu.alloc(64 * MIB)
+    with snapreport.record(tmp_path):
+        gpu.alloc(MIB)
+    gpu.free(held)
+    report = (tmp_path / "report.md").read_text()
+    assert "Recording started late" in report
+    assert 'with snapreport.record("out/"):  # before the model is built' in report
+    assert "_record_memory_history()" not in report
+
+
 def test_a_counter_that_was_reset_and_rose_again_is_said_to_be_lower(
     gpu: FakeGpu, tmp_path: Path
 ) -> None:
