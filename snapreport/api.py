@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from snapreport.analyse import build_history, find_warnings
+from snapreport.analyse import build_history, find_warnings, shorten
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_bundle, write_database
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError, DeviceError, QueryError
@@ -132,12 +132,16 @@ class Snapshot:
         return notebook_summary(self.findings())
 
 
-def load(path: PathLike, *, progress: Progress = silent) -> Snapshot:
+def load(
+    path: PathLike, *, keep_paths: bool = False, progress: Progress = silent
+) -> Snapshot:
     """Load a snapshot or a bundle.
 
     Args:
         path: a pickle (also gzip or zstd), JSON of the same shape, or a bundle. What it is, is
             told by its first bytes. Nothing in a pickle is run.
+        keep_paths: file names and paths as the file has them; else each is as short as tells
+            which file it is, and homes are ``~``. What a bundle has no more stays away.
         progress: called with what is being done.
 
     Raises:
@@ -147,8 +151,10 @@ def load(path: PathLike, *, progress: Progress = silent) -> Snapshot:
     source = Path(path)
     if is_zip(source):
         with collector_off():
-            return Snapshot(read_bundle(source, progress))
-    return Snapshot(build_history(read_snapshot(source, progress), progress))
+            history = read_bundle(source, progress)
+    else:
+        history = build_history(read_snapshot(source, progress), progress)
+    return Snapshot(history if keep_paths else shorten(history))
 
 
 def open_database(

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast, final
 
-from snapreport.analyse import build_history
+from snapreport.analyse import build_history, shorten
 from snapreport.api import PathLike, Snapshot, load, save_bundle, save_report
 from snapreport.collector import collector_off
 from snapreport.errors import RecordingError, SnapreportError
@@ -387,7 +387,7 @@ def from_profile(profile: Any, *, name: str = "torch.profiler") -> Snapshot:
     with collector_off():
         # Through the bytes of a file, so that both give the same, and are checked alike.
         data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
-    return Snapshot(build_history(read_bytes(data, name)))
+    return Snapshot(shorten(build_history(read_bytes(data, name))))
 
 
 def _recorders() -> list[Recorder]:

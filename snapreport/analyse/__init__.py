@@ -4,6 +4,7 @@
 """
 
 from snapreport.analyse.build import build_history
+from snapreport.analyse.paths import shorten
 from snapreport.analyse.recording import find_warnings
 
-__all__ = ["build_history", "find_warnings"]
+__all__ = ["build_history", "find_warnings", "shorten"]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _NATIVE_FILE = re.compile(r"^(\?\?|none)?$|\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)|^<")
 _LIBRARY_FILE = re.compile(
     r"(^|[/\\])(torch|torchvision|torchaudio|functorch|triton)[/\\]"
-    r"|[/\\]lib[/\\]python3[^/\\]*[/\\](?!(site|dist)-packages)"
+    r"|(^|[/\\]lib(64)?[/\\])python3[^/\\]*[/\\](?!(site|dist)-packages)"
+    r"|^[A-Za-z]:[/\\](.*[/\\])?(?i:c?python[^/\\]*[/\\]lib)[/\\](?!site-packages)"
     r"|[/\\]Lib[/\\](?!site-packages)[a-z_]+(\.py$|[/\\])"
     r"|(^|[/\\])(contextlib|threading|runpy|functools|concurrent[/\\].*)\.py$",
 )
@@ -57,7 +58,7 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
         kind = files.get(filename)
         if kind is None:
-            kind = files[filename] = _classify_file(filename)
+            kind = files[filename] = classify_file(filename)
         if kind == NATIVE and _NODE_NAME.search(name):
             kind = NODE
         elif kind == NATIVE and _MACHINERY_NAME.match(name):
@@ -71,7 +72,7 @@ def is_native_file(filename: str) -> bool:
     return _NATIVE_FILE.search(filename) is not None and not filename.startswith("<")
 
 
-def _classify_file(filename: str) -> int:
+def classify_file(filename: str) -> int:
     if is_native_file(filename):
         return NATIVE
     # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open; cells of

@@ -12,6 +12,7 @@ from snapreport.analyse.callsites import find_site_frames
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import live_at
 from snapreport.analyse.lines import source_lines
+from snapreport.analyse.paths import short_names
 from snapreport.analyse.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.model.answers import GROUPINGS, Group
 from snapreport.model.findings import MISSING_REASONS
@@ -129,6 +130,8 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
     stack_label = np.zeros(max(len(stacks), 1), np.int64)
     sites = find_site_frames(stacks)
     lines = source_lines(frames) if by == "line" else None
+    # Whether paths are kept makes no difference to modules.
+    short = short_names(set(frames.filenames)).names if by == "module" else {}
     for stack in np.unique(rows.stack[framed]).tolist():
         site = int(sites[stack])
         if by == "stack":
@@ -139,7 +142,7 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
         elif by == "function":
             text = short_name(frames.names[site])
         else:
-            text = frames.filenames[site] if by == "file" else module_of(frames.filenames[site])
+            text = frames.filenames[site] if by == "file" else module_of(short[frames.filenames[site]])
         stack_label[stack] = names.setdefault(text or "unknown file", len(names))
     number = np.zeros(len(rows), np.int64)
     number[framed] = stack_label[rows.stack[framed]]
@@ -154,16 +157,17 @@ def _from_site(stacks: StackTable, stack: int, site: int) -> list[str]:
     return [short_name(stacks.frames.names[f]) for f in path[path.index(site) :]]
 
 
-_PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
-_STANDARD = re.compile(r"^.*[/\\]lib[/\\]python3[^/\\]*[/\\]")
+_ROOTS = re.compile(r"^(~\(?\d*\)?|(site|dist)-packages|python3[^/]*|ipykernel_\d+)/")
 
 
 def module_of(filename: str) -> str:
-    """Name the module that a file is, as an import would; else the file's own name."""
-    text, known = _PACKAGES.subn("", filename)
-    if not known:
-        text, known = _STANDARD.subn("", filename)
-    if not known:
-        text = re.split(r"[/\\]", filename)[-1]
+    """Name the module that a file is, as an import would; else the file's own name.
+
+    Args:
+        filename: a short one, as from ``short_names()``.
+    """
+    text = _ROOTS.sub("", filename)
+    if not text.endswith(".py") or re.match(r"[/\\]|[A-Za-z]:|\.", text):
+        text = re.split(r"[/\\]", text)[-1]
     text = re.sub(r"\.py$", "", text)
     return re.sub(r"[/\\]", ".", re.sub(r"[/\\]__init__$", "", text))

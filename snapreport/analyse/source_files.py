@@ -17,7 +17,7 @@ _PLACES = (
     ("package", re.compile(r"^(?:.*/)?(?:site|dist)-packages/(.+)$")),
     ("compiled", re.compile(r"^(?:.*/)?torchinductor_[^/]*/(.+)$")),
     ("notebook", re.compile(r"^(?:.*/)?ipykernel_\d+/(.+)$")),
-    ("python", re.compile(r"^(?:.*/)?lib/python3[^/]*/(.+)$")),
+    ("python", re.compile(r"^(?:(?:.*/)?lib(?:64)?/)?python3[^/]*/(.+)$")),
     ("python", re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.IGNORECASE)),
     # A checkout of PyTorch is the package as well.
     (
@@ -45,7 +45,7 @@ def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]
     if sorted(base) > sorted(new):  # so that the order of the two does not matter
         found = pair_files(new, base)
         return found[1], found[0]
-    keys = ({name: _placed(name) for name in base}, {name: _placed(name) for name in new})
+    keys = ({name: file_key(name) for name in base}, {name: file_key(name) for name in new})
     loose = tuple(
         {path: name for name, (kind, path) in side.items() if kind == "file"} for side in keys
     )
@@ -62,7 +62,8 @@ def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]
     return keys
 
 
-def _placed(filename: str) -> FileKey:
+def file_key(filename: str) -> FileKey:
+    """Return what kind of place a file lies in, and its path below it, by its name alone."""
     text = filename.replace("\\", "/")
     if text in _NO_FILES:
         return "none", ""

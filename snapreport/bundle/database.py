@@ -54,6 +54,7 @@ class _Writer:
         meta = {
             "default_device": history.default_device,
             "layout": history.layout,
+            "names": history.names.as_plain(),
             "oddities": history.oddities,
             "settings": history.settings,
         }

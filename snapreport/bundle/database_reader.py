@@ -14,6 +14,7 @@ from snapreport.bundle.checks import check_begin, check_history
 from snapreport.errors import BundleError
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.paths import names_done
 from snapreport.model.recorder import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
 from snapreport.model.stacks import FrameTable, StackTable
@@ -85,6 +86,7 @@ class _Reader:
             oddities=self._meta["oddities"],
             recorder=recorder_info(self._meta.get("recorder")),
             cut=cut_from_plain(self._meta.get("cut")),
+            names=names_done(self._meta.get("names")),
         )
         if history.devices and not 0 <= history.default_device < len(history.devices):
             raise IndexError("the default device is none of the devices")

@@ -96,6 +96,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
         "colour": findings.colour,
+        "packages": history.names.packages,
         "columns": shared,
         "devices": devices,
     }

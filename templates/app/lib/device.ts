@@ -9,6 +9,8 @@ export const NO_ID = -1
 
 export interface Stacks {
   strings: string[]
+  /** The folders that shortened file names of installed packages begin with. */
+  packages: string[]
   frameName: Int32Array
   frameFile: Int32Array
   /** -1 where unknown. */
@@ -92,9 +94,9 @@ export interface Device {
 
 /** Unpacks the shared frames and stacks. */
 export function readStacks(payload: Payload): Stacks {
-  const { columns, strings } = payload.header
+  const { columns, strings, packages } = payload.header
   return {
-    strings,
+    strings, packages,
     frameName: payload.ints(columns.frame_name),
     frameFile: payload.ints(columns.frame_file),
     frameLine: payload.ints(columns.frame_line),

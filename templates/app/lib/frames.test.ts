@@ -12,6 +12,15 @@ test("frames outside of PyTorch are the user's, or an installed package's", () =
   assert.deepEqual(kinds, ["runtime", "runtime", "library", "user"])
 })
 
+test("packages whose paths were shortened are told by the folders that the payload names", () => {
+  const stacks = stacksOf([[
+    ["call", "transformers/trainer.py"], ["main", "train/main.py"], ["launch", "site-packages/launcher.py"],
+  ]])
+  stacks.packages = ["transformers"]
+  const kinds = ["call", "main", "launch"].map((name) => frameKind(stacks, stacks.frameName.indexOf(stacks.strings.indexOf(name))))
+  assert.deepEqual(kinds, ["library", "user", "library"])
+})
+
 test("C++ names lose their arguments and the namespace of generated nodes", () => {
   assert.equal(shortName("at::native::mul(at::Tensor const&, double)"), "at::native::mul")
   assert.equal(shortName("at::(anonymous namespace)::mul(at::Tensor)"), "at::(anonymous namespace)::mul")

@@ -6,7 +6,7 @@ import type { Stacks } from "./device"
 export type FrameKind = "user" | "library" | "runtime"
 
 const NO_FILE = /^(\?\?|none)?$/
-const PACKAGES = /[/\\](site|dist)-packages[/\\]/
+const PACKAGES = /(^|[/\\])(site|dist)-packages[/\\]/
 
 // Two of the kinds in `model/findings.py`.
 const OUTSIDE = 0
@@ -20,7 +20,9 @@ export function isKept(stacks: Stacks, frame: number): boolean {
 /** The kind of a frame, for the eye: the analysis' kinds, with installed packages told apart. */
 export function frameKind(stacks: Stacks, frame: number): FrameKind {
   if (stacks.frameKind[frame] !== OUTSIDE) return "runtime"
-  return PACKAGES.test(stacks.strings[stacks.frameFile[frame]]) ? "library" : "user"
+  const file = stacks.strings[stacks.frameFile[frame]]
+  const folder = file.slice(0, Math.max(file.indexOf("/"), 0))
+  return PACKAGES.test(file) || (folder && stacks.packages.includes(folder)) ? "library" : "user"
 }
 
 export interface FrameText {

@@ -36,6 +36,8 @@ export interface Header {
   missing_reasons: string[]
   /** What the timeline is coloured by at first. */
   colour: string
+  /** The folders that shortened file names of installed packages begin with. */
+  packages: string[]
   columns: Record<string, ColumnSpec>
   devices: DeviceHeader[]
 }

@@ -86,7 +86,7 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
   }
   const ints = (values: number[]) => Int32Array.from(values)
   return {
-    strings,
+    strings, packages: [],
     frameName: ints(frameName), frameFile: ints(frameFile), frameLine: new Int32Array(frameName.length).fill(7),
     nodeParent: ints(nodeParent), nodeFrame: ints(nodeFrame), stackNode: ints(stackNode), stackSite: ints(stackSite),
     frameKind: ints(frameFile.map((file) => (strings[file].endsWith(".py") && !strings[file].includes("/torch/") ? 0 : 3))),

@@ -1,0 +1,55 @@
+"""What was done to the names in a history: paths as recorded, shortened, or taken out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+KEPT, SHORT, REDACTED = "kept", "short", "redacted"
+_DONE = (KEPT, SHORT, REDACTED)
+
+
+@dataclass(frozen=True)
+class NamesDone:
+    """What the names of a history are; a bundle says so in the row ``names`` of ``meta``."""
+
+    done: str = KEPT
+    """``kept``: as in the file. ``short``: file names without what lies before their package,
+    Python or the project, and homes as ``~``. ``redacted``: only what everyone knows is left."""
+    project: str = ""
+    """The folder that short names of the project's files begin with; empty where there is none."""
+    packages: tuple[str, ...] = ()
+    """The folders that short names of packages' files begin with, in order."""
+    functions: bool = False
+    """Functions of the project are redacted, too."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as a bundle stores it."""
+        return {
+            "done": self.done,
+            "project": self.project,
+            "packages": list(self.packages),
+            "functions": self.functions,
+        }
+
+
+def names_done(value: Any) -> NamesDone:
+    """Take apart what a bundle states; one that states nothing has its names as recorded.
+
+    Raises:
+        ValueError: it is nothing that ``as_plain()`` gives.
+    """
+    if value is None:
+        return NamesDone()
+    if isinstance(value, dict):
+        done, project = value.get("done"), value.get("project")
+        packages, functions = value.get("packages"), value.get("functions")
+        if (
+            done in _DONE
+            and isinstance(project, str)
+            and isinstance(packages, list)
+            and all(isinstance(package, str) for package in packages)
+            and isinstance(functions, bool)
+        ):
+            return NamesDone(str(done), project, tuple(packages), functions)
+    raise ValueError("what was done to its names is not understood")
