@@ -133,7 +133,13 @@ class Snapshot:
 
 
 def load(
-    path: PathLike, *, keep_paths: bool = False, progress: Progress = silent
+    path: PathLike,
+    *,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    progress: Progress = silent,
 ) -> Snapshot:
     """Load a snapshot or a bundle.
 
@@ -142,24 +148,36 @@ def load(
             told by its first bytes. Nothing in a pickle is run.
         keep_paths: file names and paths as the file has them; else each is as short as tells
             which file it is, and homes are ``~``. What a bundle has no more stays away.
+        redact: put stand-ins for whatever could name a user, a host or a project.
+        redact_functions: likewise for the names of the project's functions.
+        salt: a secret that gives equal names equal stand-ins in several files; None for a
+            random one, which nobody knows.
         progress: called with what is being done.
 
     Raises:
         SnapreportError: one of its children, each with a message of one line that names the
             file, what is wrong and what to do next.
+        ValueError: paths cannot be kept in what is redacted.
     """
+    if keep_paths and (redact or redact_functions):
+        raise ValueError("keep_paths and redact contradict each other")
     source = Path(path)
     if is_zip(source):
         with collector_off():
             history = read_bundle(source, progress)
     else:
         history = build_history(read_snapshot(source, progress), progress)
+    if redact or redact_functions:
+        from snapreport.analyse.redact import redact as redact_names
+
+        return Snapshot(redact_names(history, functions=redact_functions, salt=salt))
     return Snapshot(history if keep_paths else shorten(history))
 
 
 def open_database(
     path: PathLike,
     *,
+    keep_paths: bool = False,
     seconds: float | None = None,
     memory: int | None = None,
     progress: Progress = silent,
@@ -168,6 +186,7 @@ def open_database(
 
     Args:
         path: a bundle or a snapshot.
+        keep_paths: as in ``load()``; a bundle is asked as it is.
         seconds: the most that SQLite may work on one statement; None for no limit.
         memory: the most bytes that SQLite may use in this process; None for no limit.
         progress: called with what is being done.
@@ -179,7 +198,7 @@ def open_database(
     if is_zip(source):
         data = read_elements(source)
     else:
-        data = write_database(load(source, progress=progress).history)
+        data = write_database(load(source, keep_paths=keep_paths, progress=progress).history)
     try:
         from snapreport.bundle.query import Database
 
@@ -212,6 +231,10 @@ def convert(
     from_: int | str | None = None,
     to: int | str | None = None,
     min_size: int | str | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -226,6 +249,7 @@ def convert(
         to: the last step, likewise.
         min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
             bytes.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
         force: replace an existing file.
         progress: called with what is being done.
 
@@ -233,7 +257,17 @@ def convert(
         SnapreportError: as ``load()``, and CutError, OutputExistsError or OutputError.
     """
     bundle, _ = convert_and_warn(
-        path, output, from_=from_, to=to, min_size=min_size, force=force, progress=progress
+        path,
+        output,
+        from_=from_,
+        to=to,
+        min_size=min_size,
+        keep_paths=keep_paths,
+        redact=redact,
+        redact_functions=redact_functions,
+        salt=salt,
+        force=force,
+        progress=progress,
     )
     return bundle
 
@@ -245,6 +279,10 @@ def convert_and_warn(
     from_: int | str | None = None,
     to: int | str | None = None,
     min_size: int | str | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[Path, list[str]]:
@@ -259,7 +297,14 @@ def convert_and_warn(
     if is_zip(source):
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
     with collector_off():
-        loaded = load(source, progress=progress)
+        loaded = load(
+            source,
+            keep_paths=keep_paths,
+            redact=redact,
+            redact_functions=redact_functions,
+            salt=salt,
+            progress=progress,
+        )
         if cut is not None:
             loaded = Snapshot(replace(loaded.history, cut=cut))
         return target, save_bundle(loaded, target, force=force, progress=progress)
@@ -297,6 +342,10 @@ def render(
     to: int | str | None = None,
     min_size: int | str | None = None,
     fit: int | str | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
     force: bool = False,
     progress: Progress = silent,
     see: Callable[[Findings], None] | None = None,
@@ -322,6 +371,7 @@ def render(
             bytes.
         fit: the most bytes that the report may have, ``"25MB"`` or a number; a page is thinned
             until it does, and says how.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
         force: replace an existing file.
         progress: called with what is being done.
         see: called with the findings once the report is written.
@@ -338,7 +388,14 @@ def render(
     check_output(target, force)
     _reporter(kind)  # fails before any work is done
     cut, most = make_cut(from_, to, min_size), None if fit is None else parse_size(fit)
-    snapshot = load(source, progress=progress)
+    snapshot = load(
+        source,
+        keep_paths=keep_paths,
+        redact=redact,
+        redact_functions=redact_functions,
+        salt=salt,
+        progress=progress,
+    )
     findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
     save_report(findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force)

@@ -35,6 +35,7 @@ def diff(
     new_step: int | None = None,
     by: str = "site",
     rules: Sequence[Rule] | None = None,
+    keep_paths: bool = False,
     progress: Progress = silent,
 ) -> Diff:
     """Compare two snapshots: what does NEW hold more or less of than BASE, and from where?
@@ -52,6 +53,7 @@ def diff(
         new_step: likewise of ``new``.
         by: one of ``DIFF_GROUPINGS``: what ``Diff.groups`` are.
         rules: for categories, as from ``load_rules()``; None for our own.
+        keep_paths: of files, as in ``load()``.
         progress: called with what is being done.
 
     Raises:
@@ -67,7 +69,7 @@ def diff(
     if stage is not None and (base_step is not None or new_step is not None or at != "peak"):
         raise MomentError("a moment has one name: a stage, a step, or peak, start or end.")
     one, other = (
-        each if isinstance(each, Snapshot) else load(each, progress=progress)
+        each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
         for each in (base, new)
     )
     devices = _pick_devices(one, other, device, new_device)

@@ -43,6 +43,7 @@ def export(
     between: tuple[int, int] | None = None,
     alloc: tuple[int, int | None] | int | None = None,
     free: tuple[int, int | None] | int | None = None,
+    keep_paths: bool = False,
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -60,6 +61,7 @@ def export(
             requested or completed, ``requested`` are those asked for.
         step, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
             the curve's peak.
+        keep_paths: as in ``load()``; ``json`` and ``pickle`` of a snapshot are as it is.
         force: replace existing files.
         progress: called with what is being done.
 
@@ -82,14 +84,14 @@ def export(
     source = Path(path)
     wanted = None if output is None else Path(output)
     if format == "snapviewer":
-        return _export_folder(source, wanted, device, force, progress)
+        return _export_folder(source, wanted, device, keep_paths, force, progress)
     target = output_path(source, wanted, EXPORTS[format])
     check_output(target, force)
     if format in ("json", "pickle"):
         _export_raw(source, format, target, force, progress)
         return target
     writer = _exporter(format)
-    loaded = load(source, progress=progress)
+    loaded = load(source, keep_paths=keep_paths, progress=progress)
     subject = _export_subject(loaded, format, device, curve, moment, at_moment)
     progress("Exporting", None)
     with write_atomically(target, force) as out, collector_off():
@@ -159,7 +161,12 @@ def _export_raw(source: Path, kind: str, target: Path, force: bool, progress: Pr
 
 
 def _export_folder(
-    source: Path, wanted: Path | None, device: str | int | None, force: bool, progress: Progress
+    source: Path,
+    wanted: Path | None,
+    device: str | int | None,
+    keep_paths: bool,
+    force: bool,
+    progress: Progress,
 ) -> Path:
     folder = wanted or output_path(source, None, EXPORTS["snapviewer"])
     if folder.exists() and not folder.is_dir():
@@ -169,7 +176,7 @@ def _export_folder(
     for name in ("elements.db", "allocations.json"):
         if folder.is_dir():
             check_output(folder / name, force)
-    loaded = load(source, progress=progress)
+    loaded = load(source, keep_paths=keep_paths, progress=progress)
     history = loaded.history
     if device is not None:
         names = [str(each.device) for each in history.devices]

@@ -54,6 +54,7 @@ def check(
     ignore: Sequence[str] = (),
     budget: PathLike | None = None,
     rules: Sequence[Rule] | None = None,
+    keep_paths: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
     """Check a snapshot: is it within its budget, and free of the findings that must not be?
@@ -76,6 +77,7 @@ def check(
         budget: a TOML file with the same names, or a pyproject.toml with them in the table
             ``[tool.snapreport.check]``.
         rules: for categories, as from ``load_rules()``; None for our own.
+        keep_paths: of files, as in ``load()``.
         progress: called with what is being done.
 
     Raises:
@@ -97,10 +99,13 @@ def check(
     other = base if base is not None else wanted.base
     if wanted.max_growth is not None and other is None:
         raise BudgetError("max_growth needs another snapshot to compare with; name it as base.")
-    file = snapshot if isinstance(snapshot, Snapshot) else load(snapshot, progress=progress)
-    reference = None
-    if other is not None:
-        reference = other if isinstance(other, Snapshot) else load(other, progress=progress)
+
+    def loaded(file: PathLike | Snapshot) -> Snapshot:
+        if isinstance(file, Snapshot):
+            return file
+        return load(file, keep_paths=keep_paths, progress=progress)
+
+    file, reference = loaded(snapshot), None if other is None else loaded(other)
     progress("Checking", None)
     devices = _devices(file, wanted.device)
     checks: list[Check] = []

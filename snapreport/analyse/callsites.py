@@ -73,6 +73,7 @@ def is_native_file(filename: str) -> bool:
 
 
 def classify_file(filename: str) -> int:
+    """Return OUTSIDE, LIBRARY or NATIVE, by a file's name alone."""
     if is_native_file(filename):
         return NATIVE
     # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open; cells of

@@ -12,8 +12,8 @@ from snapreport.analyse.callsites import find_site_frames
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import live_at
 from snapreport.analyse.lines import source_lines
-from snapreport.analyse.paths import short_names
 from snapreport.analyse.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.analyse.paths import short_names
 from snapreport.model.answers import GROUPINGS, Group
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
@@ -142,7 +142,9 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
         elif by == "function":
             text = short_name(frames.names[site])
         else:
-            text = frames.filenames[site] if by == "file" else module_of(short[frames.filenames[site]])
+            text = (
+                frames.filenames[site] if by == "file" else module_of(short[frames.filenames[site]])
+            )
         stack_label[stack] = names.setdefault(text or "unknown file", len(names))
     number = np.zeros(len(rows), np.int64)
     number[framed] = stack_label[rows.stack[framed]]

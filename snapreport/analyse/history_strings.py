@@ -24,7 +24,7 @@ class Changes:
     """Every distinct file name of a frame, and what it becomes."""
     function: Callable[[str, str], str]
     """Of a frame's function and its file, both as they were."""
-    extra: Callable[[dict[str, str]], dict[str, str]]
+    fields: Callable[[dict[str, str]], dict[str, str]]
     """Of the FX fields of a frame."""
     text: Change
     """Of categories, compile contexts and metadata."""
@@ -49,7 +49,7 @@ def change_strings(history: History, changes: Changes) -> History:
         ],
         [changes.files[file] for file in frames.filenames],
         frames.lines,
-        {i: fields for i, old in frames.extra.items() if (fields := changes.extra(old))},
+        {i: fields for i, old in frames.extra.items() if (fields := changes.fields(old))},
     )
     return replace(
         history,

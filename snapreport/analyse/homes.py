@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from snapreport.model.libraries import words
+
 # A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
 _BEGIN = r"(?<![\w.~-])(?:(?:\.\./)*\.\.)?"
 _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]+"
@@ -18,9 +20,9 @@ _HOMES = re.compile(
 # Where PyTorch keeps what it compiled: its folder is named after the user.
 _COMPILED = re.compile(r"(?<=torchinductor_)(?!~)([^\\/\s\"':]+)")
 
-_ANYONE = frozenset(
+_ANYONE = words(
     "root user users admin ubuntu debian ec2-user centos runner jovyan vscode public default nobody"
-    " sagemaker-user azureuser opc shared docker app data work test guest home".split()
+    " sagemaker-user azureuser opc shared docker app data work test guest home"
 )
 """Names that say nothing of who it is."""
 _SHORTEST = 3

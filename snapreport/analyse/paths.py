@@ -9,7 +9,6 @@ after, and different names stay different.
 
 from __future__ import annotations
 
-import os.path
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -30,7 +29,9 @@ _PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d+)?[^/]*/lib/", re.IGNORECASE
 _NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)$")
 # Started by their names, and wherever they are installed: no part of the project.
 _SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
-_RESERVED = re.compile(r"python3|ipykernel_|torchinductor_|bin$|Scripts$|[.~<]")
+_RESERVED = re.compile(
+    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
+)
 _RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
@@ -106,15 +107,20 @@ def _root(
     open_ones = [path for path in loose if not any(part[:1] == "." for part in path)] or loose
     if not open_ones:
         return ()
-    root = tuple(os.path.commonprefix([path[:-1] for path in open_ones]))
+    root = _shared([path[:-1] for path in open_ones])
     if len(root) < 2 or len(root) == home_of([*root, ""], users):
         return ()
     name = root[-1]
     if name in LIBRARIES or name in others or _RESERVED.match(name):
         return ()  # it would be taken for what it is not
-    if any(part in ("home", "homes", "Users") for part in root[-1:]):
-        return ()
     return root
+
+
+def _shared(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the parts that all of some folders begin with."""
+    first, last = min(folders), max(folders)
+    n = next((i for i, part in enumerate(first) if last[i : i + 1] != (part,)), len(first))
+    return first[:n]
 
 
 def _short(
@@ -220,7 +226,7 @@ def _changes(files: Mapping[str, str], change: Change) -> Changes:
     return Changes(
         files=files,
         function=lambda name, _: change(name),
-        extra=lambda fields: {change(key): change(value) for key, value in fields.items()},
+        fields=lambda fields: {change(key): change(value) for key, value in fields.items()},
         text=change,
         stage=change,
         action=change,

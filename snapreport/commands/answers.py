@@ -11,6 +11,7 @@ import click
 import snapreport
 from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.moments import MomentChoice
+from snapreport.commands.naming import paths_kept
 from snapreport.model.answers import GROUPINGS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def load_device(source: Path, device: str | None, quiet: bool) -> Device:
     """Load a snapshot or bundle, and pick a device: the one that a report opens with if None."""
     with progress_bar(quiet) as progress:
-        return snapreport.load(source, progress=progress).device(device)
+        return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
 
 
 def load_moment(source: Path, device: str | None, choice: MomentChoice, quiet: bool) -> Moment:

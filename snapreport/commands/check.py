@@ -11,6 +11,7 @@ import click
 import snapreport
 from snapreport.commands.answers import new_page, print_json, print_page
 from snapreport.commands.console import print_bytes, print_path, progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -80,6 +81,7 @@ FAILED = 3
 )
 @top_option(5)
 @force_option
+@keep_paths_option
 @quiet_option
 def check(
     source: Path,
@@ -137,6 +139,7 @@ def check(
             device=device,
             budget=budget or find_budget(Path.cwd()),
             rules=chosen,
+            keep_paths=paths_kept(),
             progress=progress,
             **said,
         )

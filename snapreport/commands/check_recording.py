@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.answers import new_page, print_json, print_page
 from snapreport.commands.console import progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -23,6 +24,7 @@ from snapreport.commands.options import (
 @device_option("Only this device")
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def check_recording(
     source: Path, device: str | None, as_json: bool, full: bool, quiet: bool
@@ -38,7 +40,9 @@ def check_recording(
       snapreport check-recording snap.zip
     """
     with progress_bar(quiet) as progress:
-        found = snapreport.load(source, progress=progress).findings(device=device)
+        found = snapreport.load(source, keep_paths=paths_kept(), progress=progress).findings(
+            device=device
+        )
         devices = [(str(each.device), each.trust) for each in found.devices]
     if as_json:
         from snapreport.reporters.trust_words import trust_as_json

@@ -10,6 +10,7 @@ import click
 from snapreport.commands.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.cut_options import cut_options
 from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
+from snapreport.commands.naming import names_options
 from snapreport.commands.options import force_option, output_option, quiet_option
 from snapreport.files import output_path
 from snapreport.units import format_bytes
@@ -21,6 +22,7 @@ from snapreport.units import format_bytes
 @cut_options
 @jobs_option
 @force_option
+@names_options
 @quiet_option
 def convert(
     sources: tuple[Path, ...],
@@ -31,6 +33,7 @@ def convert(
     jobs: int | None,
     force: bool,
     quiet: bool,
+    names: dict[str, Any],
 ) -> None:
     """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
 
@@ -49,7 +52,13 @@ def convert(
     Example:
       snapreport convert snap.pickle -o snap.zip
     """
-    options: dict[str, Any] = {"from_": from_, "to": to, "min_size": min_size, "force": force}
+    options: dict[str, Any] = {
+        "from_": from_,
+        "to": to,
+        "min_size": min_size,
+        "force": force,
+        **names,
+    }
     if is_many(sources):
         convert_several(sources, output, jobs, quiet, **options)
         return

@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.answers import new_page, print_json, print_page
 from snapreport.commands.console import progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -25,6 +26,7 @@ from snapreport.commands.options import (
 @ignore_option
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def diagnose(
     source: Path,
@@ -45,7 +47,7 @@ def diagnose(
       snapreport diagnose snap.zip
     """
     with progress_bar(quiet) as progress:
-        snapshot = snapreport.load(source, progress=progress)
+        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
         found = snapshot.findings(device=device, ignore=ignore)
         devices = [(each, each.diagnosis) for each in found.devices]
     from snapreport.reporters import diagnosis_text

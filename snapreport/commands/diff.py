@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.answers import new_page, print_json, print_page
 from snapreport.commands.console import print_path, progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -67,6 +68,7 @@ from snapreport.files import check_output, output_path, report_format
 @json_option
 @full_option
 @force_option
+@keep_paths_option
 @quiet_option
 def diff(
     base: Path,
@@ -118,6 +120,7 @@ def diff(
             new_step=new_step,
             by=by,
             rules=chosen,
+            keep_paths=paths_kept(),
             progress=progress,
         )
         if target is not None:

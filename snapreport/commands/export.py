@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.console import print_path, progress_bar, say
 from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -30,6 +31,7 @@ FORMATS = (
 @device_option("Of this device")
 @moment_options
 @force_option
+@keep_paths_option
 @quiet_option
 def export(
     format_: str,
@@ -69,6 +71,7 @@ def export(
             output,
             device=device,
             force=force,
+            keep_paths=paths_kept(),
             progress=progress,
             **choice.arguments,
         )

@@ -16,6 +16,7 @@ from snapreport.commands.answers import (
     print_page,
 )
 from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -41,6 +42,7 @@ from snapreport.units import format_bytes
 @top_option(20)
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def lines(
     source: Path,

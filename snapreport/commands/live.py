@@ -18,6 +18,7 @@ from snapreport.commands.answers import (
     print_page,
 )
 from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @top_option(20)
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def live(
     source: Path,

@@ -17,6 +17,7 @@ from snapreport.commands.answers import (
     print_page,
 )
 from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -34,6 +35,7 @@ from snapreport.commands.options import (
 @top_option(10)
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def peak(
     source: Path,

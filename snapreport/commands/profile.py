@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.answers import load_device, new_page, print_json, print_page
 from snapreport.commands.console import print_bytes, print_path
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -58,6 +59,7 @@ _BY = {"category": "category", "annotation": "stage", "compile-context": "contex
 )
 @json_option
 @force_option
+@keep_paths_option
 @quiet_option
 def profile(
     source: Path,
@@ -92,7 +94,7 @@ def profile(
     if output is not None and ending == ".html":
         path = snapreport.render(
             source, output, device=device, rules=chosen, colour=_BY.get(by, "category"),
-            force=force,
+            keep_paths=paths_kept(), force=force,
         )  # fmt: skip
         print_path(path)
         return

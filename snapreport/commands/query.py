@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from snapreport.commands.console import print_bytes, progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import full_option, quiet_option, source_argument
 from snapreport.commands.shell import Shell, terminal_lines
 from snapreport.errors import QueryError
@@ -38,6 +39,7 @@ MEMORY = 8 * 2**30
     help="The most that one statement may take; 0 for no limit.",
 )
 @full_option
+@keep_paths_option
 @quiet_option
 def query(
     source: Path,
@@ -60,7 +62,13 @@ def query(
     from snapreport.api import open_database
 
     with progress_bar(quiet) as progress:
-        database = open_database(source, seconds=timeout or None, memory=MEMORY, progress=progress)
+        database = open_database(
+            source,
+            keep_paths=paths_kept(),
+            seconds=timeout or None,
+            memory=MEMORY,
+            progress=progress,
+        )
     if schema:
         print_bytes(database.schema().encode() + b"\n")
     elif sql is not None:

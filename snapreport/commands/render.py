@@ -11,6 +11,7 @@ import snapreport
 from snapreport.commands.console import print_path, progress_bar, say
 from snapreport.commands.cut_options import GITHUB_LIMIT, cut_options, fit_option, for_option
 from snapreport.commands.many import is_many, jobs_option, render_several, sources_argument
+from snapreport.commands.naming import names_options
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -52,6 +53,7 @@ from snapreport.files import output_path, report_format
 @for_option
 @jobs_option
 @force_option
+@names_options
 @quiet_option
 def render(
     sources: tuple[Path, ...],
@@ -71,6 +73,7 @@ def render(
     jobs: int | None,
     force: bool,
     quiet: bool,
+    names: dict[str, Any],
 ) -> None:
     """Make a report of a SNAPSHOT, or of the BUNDLE made from one.
 
@@ -105,6 +108,7 @@ def render(
         "min_size": min_size,
         "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
         "force": force,
+        **names,
     }
     if many:
         render_several(sources, output, jobs, quiet, **options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def stages(
     source: Path,

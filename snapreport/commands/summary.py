@@ -9,6 +9,7 @@ import click
 
 import snapreport
 from snapreport.commands.console import print_bytes, progress_bar
+from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import device_option, quiet_option, source_argument
 
 
@@ -16,6 +17,7 @@ from snapreport.commands.options import device_option, quiet_option, source_argu
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Only this device")
 @click.option("--json", "as_json", is_flag=True, help="Every figure as JSON, sizes in bytes.")
+@keep_paths_option
 @quiet_option
 def summary(source: Path, device: str | None, as_json: bool, quiet: bool) -> None:
     """Print what held the memory at the peak of a SNAPSHOT or BUNDLE.
@@ -25,7 +27,9 @@ def summary(source: Path, device: str | None, as_json: bool, quiet: bool) -> Non
       snapreport summary snap.pickle --json
     """
     with progress_bar(quiet) as progress:
-        findings = snapreport.load(source, progress=progress).findings(device=device)
+        findings = snapreport.load(source, keep_paths=paths_kept(), progress=progress).findings(
+            device=device
+        )
     text = BytesIO()
     if as_json:
         from snapreport.reporters.json_report import JsonReporter

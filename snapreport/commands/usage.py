@@ -17,6 +17,7 @@ from snapreport.commands.answers import (
     print_page,
 )
 from snapreport.commands.moments import MomentChoice, moment_options
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import device_option, json_option, quiet_option, source_argument
 
 
@@ -25,6 +26,7 @@ from snapreport.commands.options import device_option, json_option, quiet_option
 @device_option("Of this device")
 @moment_options
 @json_option
+@keep_paths_option
 @quiet_option
 def usage(
     source: Path, device: str | None, choice: MomentChoice, as_json: bool, quiet: bool

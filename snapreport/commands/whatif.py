@@ -9,6 +9,7 @@ import click
 
 import snapreport
 from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
     full_option,
@@ -48,6 +49,7 @@ _COUNTED = ("allocated", "requested", "active")
 @top_option(15)
 @json_option
 @full_option
+@keep_paths_option
 @quiet_option
 def whatif(
     source: Path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.cut import Cut
-from snapreport.model.paths import NamesDone
+from snapreport.model.paths import AS_RECORDED, NamesDone
 from snapreport.model.recorder import RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
@@ -146,5 +146,5 @@ class History:
     """What snapreport noted if it made the recording."""
     cut: Cut | None = None
     """What reports draw of it unless told otherwise; the history itself is always whole."""
-    names: NamesDone = NamesDone()
+    names: NamesDone = AS_RECORDED
     """Whether paths and names are as recorded, shortened, or redacted."""

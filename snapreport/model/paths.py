@@ -33,6 +33,9 @@ class NamesDone:
         }
 
 
+AS_RECORDED = NamesDone()
+
+
 def names_done(value: Any) -> NamesDone:
     """Take apart what a bundle states; one that states nothing has its names as recorded.
 
@@ -40,7 +43,7 @@ def names_done(value: Any) -> NamesDone:
         ValueError: it is nothing that ``as_plain()`` gives.
     """
     if value is None:
-        return NamesDone()
+        return AS_RECORDED
     if isinstance(value, dict):
         done, project = value.get("done"), value.get("project")
         packages, functions = value.get("packages"), value.get("functions")

@@ -41,7 +41,8 @@ def test_frames_sites_and_categories_are_told_alike(both: Both) -> None:
     assert (find_site_frames(kept.stacks) == find_site_frames(short.stacks)).all()
     for one, other in zip(kept.devices, short.devices, strict=True):
         before, after = classify(kept, one), classify(short, other)
-        assert (before[0] == after[0]).all() and before[1] == after[1]
+        assert (before[0] == after[0]).all()
+        assert before[1] == after[1]
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
@@ -67,9 +68,7 @@ def test_all_findings_are_the_same_but_for_the_names(both: Both) -> None:
             strict=True,
         )
     )
-    one, other = (
-        orjson.loads(orjson.dumps(findings_as_json(each.findings()))) for each in both
-    )
+    one, other = (orjson.loads(orjson.dumps(findings_as_json(each.findings()))) for each in both)
     assert renamed(one, names) == other
 
 
@@ -124,10 +123,7 @@ PAIRS = [
 def test_a_diff_matches_sites_as_before(base: str, new: str, corpus: Path) -> None:
     kept, short = (
         snapreport.diff(
-            *(
-                snapreport.load(corpus / f"{name}.pickle", keep_paths=keep)
-                for name in (base, new)
-            )
+            *(snapreport.load(corpus / f"{name}.pickle", keep_paths=keep) for name in (base, new))
         )
         for keep in (True, False)
     )

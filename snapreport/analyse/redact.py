@@ -1,0 +1,237 @@
+"""Histories without what could name a user, a host or a project: stand-ins take their places.
+
+A stand-in is a keyed hash of the name: equal names have equal stand-ins in all files of one salt,
+so that recordings can still be compared, and without the salt none can be guessed and tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from snapreport.analyse.callsites import is_native_file
+from snapreport.analyse.history_strings import Changes, change_strings
+from snapreport.analyse.paths import shorten
+from snapreport.analyse.public_names import (
+    is_public_action,
+    is_public_error,
+    is_public_file,
+    is_public_function,
+    is_public_native,
+    is_public_native_function,
+    is_public_setting,
+    is_public_stage,
+    is_public_text,
+)
+from snapreport.model.history import History
+from snapreport.model.libraries import LIBRARIES
+from snapreport.model.paths import REDACTED, NamesDone
+from snapreport.model.recorder import RecorderInfo
+from snapreport.model.stacks import FrameTable
+
+FOLDER = "project"
+"""What redacted file names begin with."""
+
+_ROUNDS = 100_000
+_HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
+_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd))+)$", re.IGNORECASE)
+_NOTEBOOK = re.compile(r"ipykernel_\d+/")
+_NUMBERS = re.compile(r"\d+")
+_QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
+_COUNTER = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*$")
+_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
+_HARDWARE = re.compile(
+    r"(NVIDIA|AMD|Tesla|GeForce|Quadro|Intel|x86_64|aarch64|arm64?)\b[\w .()@-]*$"
+)
+
+
+class StandIns:
+    """Stand-ins for names; equal salts give equal ones."""
+
+    def __init__(self, salt: str | None) -> None:
+        """Take the salt, or a random one that is forgotten, if None."""
+        # Slow on purpose, once for a file: a short salt is not so soon found by trying.
+        self._key = (
+            secrets.token_bytes(32)
+            if salt is None
+            else hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
+        )
+
+    def of(self, kind: str, name: str, digits: int = 8) -> str:
+        """Return so many hexadecimal digits for a name; kinds differ in theirs."""
+        text = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:digits]
+
+    def letters(self, kind: str, name: str) -> str:
+        """Return the same as letters, for where numbers have a meaning."""
+        return self.of(kind, name).translate(_HEX_TO_LETTERS)
+
+
+def redact(history: History, *, functions: bool = False, salt: str | None = None) -> History:
+    """Return a history without names that only some people know.
+
+    Args:
+        history: any; its paths are shortened first.
+        functions: also redact the names of the project's functions.
+        salt: for stand-ins that are equal in several files; None for a random one.
+    """
+    history = shorten(history)
+    done = history.names
+    if done.done == REDACTED:
+        return history
+    names = StandIns(salt)
+    frames = history.stacks.frames
+    files = _files(frames, done, names)
+
+    def function(name: str, file: str) -> str:
+        own = files[file] != file or (is_native_file(file) and not is_public_native_function(name))
+        if not functions or not own or is_public_function(name):
+            return name
+        return f"function_{names.of('function', name)}"
+
+    def text(value: str) -> str:
+        return value if is_public_text(value) else f"text-{names.of('text', value)}"
+
+    def setting(value: str) -> str:
+        return value if is_public_setting(value) else f"setting-{names.of('setting', value)}"
+
+    def action(value: str) -> str:
+        return value if is_public_action(value) else f"action-{names.of('action', value)}"
+
+    def oddity(value: str) -> str:
+        return _QUOTED.sub(lambda found: f"'name-{names.of('oddity', found[0])}'", value)
+
+    def source(value: str) -> str:
+        ending = _SOURCE_SUFFIX.search(value)
+        return f"snapshot-{names.of('source', value)}{ending[1].lower() if ending else ''}"
+
+    changed = change_strings(
+        history,
+        Changes(
+            files=files,
+            function=function,
+            fields=lambda _: {},
+            text=text,
+            stage=lambda name: _stage(name, names),
+            action=action,
+            setting=setting,
+            oddity=oddity,
+            source=source,
+            recorder=lambda noted: _recorder(noted, names),
+        ),
+    )
+    known = tuple(package for package in done.packages if package in LIBRARIES)
+    return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))
+
+
+def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str, str]:
+    functions: dict[str, set[str]] = defaultdict(set)
+    for name, file in zip(frames.names, frames.filenames, strict=True):
+        functions[file].add(name)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for file in sorted(functions):
+        if is_native_file(file):
+            public = is_public_native(file, functions[file])
+        else:
+            public = is_public_file(file, done.packages)
+        if public:
+            found[file] = file
+            continue
+        digits = 8
+        stand_in = _file(file, done.project, names, digits)
+        while stand_in in taken:  # two names with one hash
+            digits += 8
+            stand_in = _file(file, done.project, names, digits)
+        found[file] = stand_in
+        taken.add(stand_in)
+    return found
+
+
+def _file(file: str, project: str, names: StandIns, digits: int) -> str:
+    """Return the stand-in of a file, folder by folder, so that a diff can match moved ones."""
+    if file.startswith("<"):
+        return f"<generated-{names.of('generated', _NUMBERS.sub('#', file), digits)}>"
+    text = file.replace("\\", "/")
+    notebook = _NOTEBOOK.match(text)
+    if notebook is not None:
+        return f"ipykernel_0/{names.of('file', text[notebook.end() :], digits)}.py"
+    suffix = _SUFFIX.search(text)
+    stem = text[: suffix.start()] if suffix else text
+    parts = [part for part in stem.split("/") if part not in ("", ".", "~")]
+    if len(parts) > 1 and parts[0] == project:
+        parts = parts[1:]
+    hashed = [names.of("file", part, digits) for part in parts]
+    return "/".join([FOLDER, *hashed]) + (suffix[0] if suffix else "")
+
+
+def _stage(name: str, names: StandIns) -> str:
+    """Return the stand-in of a stage: its numbers stay, as they tell turns of a loop apart."""
+    if is_public_stage(name):
+        return name
+    numbers = _NUMBERS.findall(name)
+    stand_in = f"stage-{names.letters('stage', _NUMBERS.sub('#', name))}"
+    return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in
+
+
+def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
+    failure = noted.failure
+    return replace(
+        noted,
+        made_by=_version(noted.made_by),
+        recorder=noted.recorder if noted.recorder in ("cuda", "torch.profiler") else None,
+        command=(),
+        title=None,
+        notes="",
+        torch=_version(noted.torch),
+        cuda=_version(noted.cuda),
+        driver=_version(noted.driver),
+        python=_version(noted.python),
+        devices=tuple(
+            replace(
+                device,
+                device=device.device if _is_device(device.device) else "other",
+                name=device.name if device.name and _HARDWARE.match(device.name) else None,
+                stats_before=_counters(device.stats_before),
+                stats_after=_counters(device.stats_after),
+            )
+            for device in noted.devices
+        ),
+        storages=tuple(
+            replace(
+                each,
+                device=each.device if _is_device(each.device) else "other",
+                kind=each.kind if each.kind in _STORAGES else "other",
+                name=f"tensor-{names.of('storage', each.name)}" if each.name else "",
+            )
+            for each in noted.storages
+        ),
+        marks=tuple(replace(mark, name=_stage(mark.name, names)) for mark in noted.marks),
+        failure=None
+        if failure is None
+        else replace(
+            failure,
+            type=failure.type if is_public_error(failure.type) else "error",
+            message="",
+        ),
+    )
+
+
+def _is_device(name: str) -> bool:
+    return re.fullmatch(r"(cuda|host|cpu):\d+", name) is not None
+
+
+def _version(text: str | None) -> str | None:
+    found = _VERSION.match(text or "")
+    return None if found is None else found[0]
+
+
+def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
+    return {name: value for name, value in stats.items() if _COUNTER.match(name)}

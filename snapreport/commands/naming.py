@@ -1,0 +1,82 @@
+"""Options for how much of paths and names is shown: ``--keep-paths`` and ``--redact``."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from snapreport.commands.console import say
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KEPT = "snapreport.keep_paths"
+
+
+def _note_kept(context: click.Context, _option: click.Parameter, kept: bool) -> None:
+    context.meta[_KEPT] = kept
+
+
+keep_paths_option = click.option(
+    "--keep-paths",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_kept,
+    help="Show file names and paths as they were recorded, homes and all.",
+)
+"""For whatever reads a snapshot; ``paths_kept()`` has the answer."""
+
+
+def paths_kept() -> bool:
+    """Say whether the command that runs was given ``--keep-paths``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_KEPT, False))
+
+
+def names_options(command: F) -> F:
+    """``--keep-paths``, ``--redact`` and what belongs to it, as one argument ``names``.
+
+    That is a dict with the arguments of ``convert()`` and ``render()``.
+    """
+
+    @keep_paths_option
+    @click.option(
+        "--redact",
+        is_flag=True,
+        help="Take out whatever could name a user, a host or a project.",
+    )
+    @click.option(
+        "--redact-functions",
+        is_flag=True,
+        help="Take out the names of the project's functions, too.",
+    )
+    @click.option(
+        "--salt",
+        metavar="TEXT",
+        help="For --redact: a secret that gives equal names equal stand-ins in several files; "
+        "by default a random one.",
+    )
+    @functools.wraps(command)
+    def with_names(
+        *args: Any, redact: bool, redact_functions: bool, salt: str | None, **values: Any
+    ) -> Any:
+        if paths_kept() and (redact or redact_functions):
+            raise click.UsageError("--keep-paths and --redact contradict each other.")
+        if salt is not None and not (redact or redact_functions):
+            raise click.UsageError("--salt belongs to --redact.")
+        if (redact or redact_functions) and salt is None:
+            salt = secrets.token_urlsafe(32)  # one for all files of this command
+            if not values.get("quiet"):
+                say("Redacted with a random salt; --salt gives later files equal stand-ins.")
+        names = {
+            "keep_paths": paths_kept(),
+            "redact": redact or redact_functions,
+            "redact_functions": redact_functions,
+            "salt": salt,
+        }
+        return command(*args, names=names, **values)
+
+    return with_names  # type: ignore[return-value]
