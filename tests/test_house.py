@@ -41,7 +41,19 @@ DOORS = {
     "recording": {"ground", "model", "api", "recorders", "read", "analyse"},
     # What others' programs load: it uses what everyone may, and only when it is called.
     "integrations": {"root", "ground", "model"},
-    "commands": {"root", "ground", "model", "device", "api", "batch", "gate", "reporters"},
+    # It looks into every file that others write or read.
+    "disclosure": {"ground", "model", "read", "analyse", "bundle", "reporters"},
+    "commands": {
+        "root",
+        "ground",
+        "model",
+        "device",
+        "api",
+        "batch",
+        "gate",
+        "disclosure",
+        "reporters",
+    },
     "root": {
         "ground",
         "model",

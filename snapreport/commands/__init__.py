@@ -23,6 +23,7 @@ from snapreport.commands.query import query
 from snapreport.commands.record import record
 from snapreport.commands.render import render
 from snapreport.commands.stages import stages
+from snapreport.commands.strings import strings
 from snapreport.commands.summary import summary
 from snapreport.commands.usage import usage
 from snapreport.commands.whatif import whatif
@@ -60,6 +61,7 @@ cli.add_command(diff)
 cli.add_command(check)
 cli.add_command(query)
 cli.add_command(export)
+cli.add_command(strings)
 
 
 def main() -> None:

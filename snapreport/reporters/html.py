@@ -58,7 +58,7 @@ class DevicePage:
     """What is not drawn one by one."""
 
 
-_LOADER = (
+LOADER = (
     "(async()=>{"
     "const text=atob(document.getElementById('app').textContent),"
     "packed=new Uint8Array(text.length),"
@@ -101,9 +101,9 @@ class HtmlReporter:
                 ],
                 notes=_render_notes(findings.notes),
                 settings=[*recording_rows(findings), *_settings(findings)],
-                csp=_content_security_policy((_LOADER, built("app.js")), style),
+                csp=_content_security_policy((LOADER, built("app.js")), style),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
-                loader=Markup(_LOADER),  # noqa: S704
+                loader=Markup(LOADER),  # noqa: S704
                 app=built_packed("app.js"),
                 style=Markup(style),  # noqa: S704
                 payload=base64.b64encode(pack(findings, summary)).decode("ascii"),

@@ -1,0 +1,64 @@
+"""``snapreport strings``: what a report, bundle or snapshot gives away."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from snapreport.commands.answers import print_json
+from snapreport.commands.check import FAILED
+from snapreport.commands.console import one_line, print_bytes, progress_bar, say
+from snapreport.commands.options import json_option, quiet_option, source_argument
+
+
+@click.command(short_help="List what a file gives away.")
+@source_argument("FILE")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only what should not be in public; the status is 3 if there is any.",
+)
+@json_option
+@quiet_option
+def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
+    """List every distinct string of a report (.html, .md), bundle or snapshot.
+
+    One on a line, with its kind and how often it is there: whoever has FILE has these. What is
+    packed in a page is looked into. --check looks for homes, user and host names (yours, and
+    those in homes that are named), e-mail addresses, URLs, and what looks like a key.
+
+    \b
+    Example:
+      snapreport strings --check report.html
+    """
+    from snapreport.disclosure import find_leaks, known_here, list_strings
+
+    with progress_bar(quiet) as progress:
+        given = list_strings(source, progress)
+        leaks = find_leaks(given, known_here()) if check else []
+    if check:
+        if as_json:
+            print_json([asdict(leak) for leak in leaks])
+        else:
+            lines = [
+                f"{leak.what}: {leak.found} ({leak.why}) in {leak.kind}: {leak.text}"
+                for leak in leaks
+            ]
+            _print(lines)
+            if not leaks and not quiet:
+                say(f"None of {len(given):,} strings tells who, where or a key.")
+        if leaks:
+            raise click.exceptions.Exit(FAILED)
+        return
+    if as_json:
+        print_json([asdict(each) for each in given])
+        return
+    wide = max((len(each.kind) for each in given), default=0)
+    _print([f"{each.kind:{wide}}  {each.count:>7,}  {each.text}" for each in given])
+
+
+def _print(lines: list[str]) -> None:
+    text = "".join(f"{one_line(line)}\n" for line in lines)
+    print_bytes(text.encode("utf-8", "replace"))
