@@ -66,11 +66,11 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
     found: dict[str, str] = {}
     taken: set[str] = set()
     # Names that stay as they are come first: no other may become one of them.
-    for name in sorted(paths, key=lambda name: (_is_absolute(paths[name]), name)):
-        parts = paths[name]
-        short = _short(name, parts, places[name], root, users)
+    wanted = {name: _short(name, paths[name], places[name], root, users) for name in paths}
+    for name in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
+        short = wanted[name]
         if short in taken:
-            short = _at_home(name, parts, users)
+            short = _at_home(name, paths[name], users)
         number = 2
         free = short
         while free in taken:

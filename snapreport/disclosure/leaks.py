@@ -137,7 +137,7 @@ def _is_random(run: str) -> bool:
         if _HEX.fullmatch(part):
             return bool(re.search(r"\d", part) and re.search(r"[A-Fa-f]", part))
         classes = [len(re.findall(kind, part)) for kind in ("[a-z]", "[A-Z]", "[0-9]")]
-        if len(part) >= 32 and min(classes) >= 3 and _entropy(part) >= _LEAST_ENTROPY:
+        if len(part) >= 32 and min(classes) >= 2 and _entropy(part) >= _LEAST_ENTROPY:
             return True
     return False
 
