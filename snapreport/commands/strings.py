@@ -31,7 +31,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
 
     \b
     Example:
-      snapreport strings --check report.html
+      snapreport strings --check snap.zip
     """
     from snapreport.disclosure import find_leaks, known_here, list_strings
 

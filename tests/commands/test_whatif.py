@@ -36,7 +36,7 @@ def test_each_call_site_is_taken_away(run: Run, two_peaks: Path) -> None:
         "MiB",
         "6",
         "first",
-        "/home/me/model.py:4",
+        "~/model.py:4",
     ]
     assert lines[4].split()[:4] == ["6.00", "MiB", "0", "B"]
     short = run("whatif", two_peaks, "--top", "1").stdout
@@ -45,23 +45,23 @@ def test_each_call_site_is_taken_away(run: Run, two_peaks: Path) -> None:
 
 def test_patterns_take_several_away_together(run: Run, two_peaks: Path) -> None:
     both = run("whatif", two_peaks, "--without", "first", "--without", "loss.py:*", "--full").stdout
-    assert "without 2 allocations of first  /home/me/model.py:4, third  /home/me/loss.py:9" in both
+    assert "without 2 allocations of first  ~/model.py:4, third  ~/loss.py:9" in both
     assert "2.00 MiB at the peak, step 1: lower by 4.00 MiB" in both
-    assert "second  /home/me/model.py:2" in both.split("Held then")[1]
+    assert "second  ~/model.py:2" in both.split("Held then")[1]
 
 
 def test_json_has_every_figure(run: Run, two_peaks: Path) -> None:
     table = orjson.loads(run("whatif", two_peaks, "--json").stdout)
     assert (table["peak_bytes"], table["peak_step"], table["by"]) == (6 * MIB, 1, "site")
     assert table["groups"][0] == {
-        "name": "first  /home/me/model.py:4", "peak_bytes": 5 * MIB, "peak_step": 6,
+        "name": "first  ~/model.py:4", "peak_bytes": 5 * MIB, "peak_step": 6,
         "falls": MIB, "held": 4 * MIB, "count": 1,
     }  # fmt: skip
     one = orjson.loads(run("whatif", two_peaks, "--json", "--without", "third").stdout)["without"]
     assert one["what_if"]["falls"] == 0
     assert [held["name"] for held in one["held"]] == [
-        "first  /home/me/model.py:4",
-        "second  /home/me/model.py:2",
+        "first  ~/model.py:4",
+        "second  ~/model.py:2",
     ]
 
 
