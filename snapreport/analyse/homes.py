@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from snapreport.model.libraries import words
 
 # A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
-_BEGIN = r"(?<![\w.~-])(?:(?:\.\./)*\.\.)?"
+_BEGIN = r"(?<![\w.~-])(?:(?:\.\./){0,20}\.\.)?"
 _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]+"
 _SPACED = rf"{_NAME}(?: {_NAME})*(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
 _HOMES = re.compile(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from snapreport.analyse.homes import find_homes, find_users, names_someone
 from snapreport.model.disclosure import Given, Leak
 
-_EMAIL = re.compile(r"[\w.+-]+@(?:[\w-]+\.)+[A-Za-z]{2,}(?![\w(])")
-_URL = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|www\.)[^\s\"'<>`)\]]+")
+# Everything is bounded, or begins where a run does: a stranger's text takes no longer than it is.
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
+_URL = re.compile(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
 _PREFIXES = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
     r"(?P<GitHub>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"
@@ -27,7 +28,7 @@ _PREFIXES = re.compile(
     r"|(?P<npm>npm_[A-Za-z0-9]{30,})"
     r"|(?P<PyPI>pypi-[\w-]{30,})"
     r"|(?P<JSON_Web_Token>eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]+)?)"
-    r"|(?P<private_key>-----BEGIN [A-Z ]*PRIVATE KEY)"
+    r"|(?P<private_key>-----BEGIN [A-Z ]{0,30}PRIVATE KEY)"
     r")"
 )
 _SECRET = re.compile(

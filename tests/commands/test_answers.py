@@ -83,9 +83,7 @@ def test_a_stage_is_a_moment_by_its_name_its_number_or_a_part(run: Run, staged: 
 
 def test_live_is_a_table_groups_or_a_tree(run: Run, staged: Path) -> None:
     rows = orjson.loads(run("live", staged, "--json").stdout)["allocations"]
-    assert [(row["bytes"], row["call_site"]) for row in rows] == [
-        (3 * MIB, "loss  ~/loss.py:9")
-    ]
+    assert [(row["bytes"], row["call_site"]) for row in rows] == [(3 * MIB, "loss  ~/loss.py:9")]
     groups = orjson.loads(run("live", staged, "--json", "--by", "file").stdout)["groups"]
     assert [(group["name"], group["bytes"]) for group in groups] == [("~/loss.py", 3 * MIB)]
     tree = orjson.loads(run("live", staged, "--json", "--tree").stdout)["tree"]

@@ -15,7 +15,7 @@ from snapreport.model.verdict import OomVerdict, Removal
 from tests.corpus import corpus_files
 
 _FILES = corpus_files()
-_MODELS = "/mnt/data3/haoyangsun/CurProject/src/train/models.py"
+_MODELS = "train/models.py"
 
 
 def findings(path: Path, device: int) -> list[Finding]:

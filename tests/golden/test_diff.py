@@ -114,5 +114,5 @@ def test_a_package_that_was_updated_between_two_real_files_is_seen_through(corpu
     assert change.base_place is not None
     assert change.new_place is not None
     assert (change.base_place.line, change.new_place.line) == (288, 291)
-    assert change.new_place.filename.endswith("site-packages/einops/_backends.py")
+    assert change.new_place.filename == "einops/_backends.py"
     assert change.change == 3288825856 - 1737490432

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.analyse.callsites import LIBRARY, OUTSIDE, classify_file
+from snapreport.analyse.callsites import classify_file
 from snapreport.analyse.grouping import module_of
 from snapreport.analyse.paths import short_names, shorten
 from snapreport.analyse.source_files import pair_files
+from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.paths import KEPT, SHORT
 from tests.builders import frame, trace
 
@@ -17,21 +18,21 @@ PROJECT = ["/home/ann/work/zebra/train.py", "/home/ann/work/zebra/net/models.py"
 @pytest.mark.parametrize(
     ("path", "short"),
     [
-        ("/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", "torch/nn/modules/module.py"),
+        ("/venv/lib/python3.12/site-packages/torch/nn/init.py", "torch/nn/init.py"),
         ("/usr/lib/python3/dist-packages/numpy/core/numeric.py", "numpy/core/numeric.py"),
         ("/venv/lib/python3.12/site-packages/six.py", "site-packages/six.py"),
         (r"C:\Users\Ann\proj\.venv\Lib\site-packages\torch\_tensor.py", "torch/_tensor.py"),
         ("/home/ann/src/pytorch/torch/nn/functional.py", "torch/nn/functional.py"),
         ("/usr/lib/python3.11/threading.py", "python3.11/threading.py"),
-        ("/usr/lib64/python3.9/concurrent/futures/thread.py", "python3.9/concurrent/futures/thread.py"),
-        (r"C:\Users\Ann\AppData\Local\Programs\Python\Python311\Lib\runpy.py", "python3.11/runpy.py"),
+        ("/usr/lib64/python3.9/asyncio/events.py", "python3.9/asyncio/events.py"),
+        (r"C:\Users\Ann\AppData\Local\Python\Python311\Lib\runpy.py", "python3.11/runpy.py"),
         ("/tmp/torchinductor_ann/ab/cabc.py", "torchinductor_~/ab/cabc.py"),
         ("/tmp/ipykernel_77/123.py", "ipykernel_77/123.py"),
         ("/opt/conda/bin/torchrun", "bin/torchrun"),
         ("/home/ann/work/zebra/train.py", "zebra/train.py"),
         ("/home/ann/.vscode-server/debugpy/cli.py", "~/.vscode-server/debugpy/cli.py"),
         ("/home/ann/work/zebra/csrc/fused.cu", "zebra/csrc/fused.cu"),
-        ("/usr/local/src/conda/python-3.12.3/Objects/call.c", "/usr/local/src/conda/python-3.12.3/Objects/call.c"),
+        ("/build/python-3.12.3/Objects/call.c", "/build/python-3.12.3/Objects/call.c"),
         ("CUDACachingAllocator.cpp", "CUDACachingAllocator.cpp"),
         ("train.py", "train.py"),
         ("<eval_with_key>.3", "<eval_with_key>.3"),

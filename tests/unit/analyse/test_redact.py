@@ -73,9 +73,10 @@ def unpacked(path: Path) -> bytes:
     """Return every byte that is in a file, and in what is packed in it."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
-            return b"\n".join(archive.read(name) for name in archive.namelist()) + repr(
-                archive.namelist()
-            ).encode()
+            return (
+                b"\n".join(archive.read(name) for name in archive.namelist())
+                + repr(archive.namelist()).encode()
+            )
     data = path.read_bytes()
     packed = re.findall(rb'id="payload">([^<]*)<', data)
     return data + b"".join(zlib.decompress(base64.b64decode(each), 31) for each in packed)
