@@ -371,13 +371,16 @@ def schedule(*, skip: int = 0, every: int = 1, count: int | None = None) -> Sche
     return Schedule(skip, every, count)
 
 
-def from_profile(profile: Any, *, name: str = "torch.profiler") -> Snapshot:
+def from_profile(
+    profile: Any, *, name: str = "torch.profiler", keep_paths: bool = False
+) -> Snapshot:
     """Return the memory that a finished profile saw, as ``load()`` returns a file's.
 
     Args:
         profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
             ``with`` block. ``record_shapes=True`` lets every step's gradients be told exactly.
         name: stands for a file's name in reports.
+        keep_paths: as in ``load()``.
 
     Raises:
         RecordingError: it is no profile, not finished, or has no memory in it.
@@ -387,7 +390,8 @@ def from_profile(profile: Any, *, name: str = "torch.profiler") -> Snapshot:
     with collector_off():
         # Through the bytes of a file, so that both give the same, and are checked alike.
         data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
-    return Snapshot(shorten(build_history(read_bytes(data, name))))
+    history = build_history(read_bytes(data, name))
+    return Snapshot(history if keep_paths else shorten(history))
 
 
 def _recorders() -> list[Recorder]:
