@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from snapreport.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api import Snapshot, convert, load, load_rules, render
+    from snapreport.api import Snapshot, load, load_rules
     from snapreport.batch import Batch, Outcome, convert_many, render_many
     from snapreport.comparison import diff, render_diff
     from snapreport.device import Device, Moment
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from snapreport.exporting import export
     from snapreport.gate import check
+    from snapreport.making import convert, render
     from snapreport.model.diff import Diff
     from snapreport.model.gate import Verdict
     from snapreport.recording import (
@@ -96,7 +97,8 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Snapshot", "convert", "load", "load_rules", "render"), "snapreport.api"),
+    **dict.fromkeys(("Snapshot", "load", "load_rules"), "snapreport.api"),
+    **dict.fromkeys(("convert", "render"), "snapreport.making"),
     **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.batch"),
     **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),

@@ -23,9 +23,10 @@ from types import TracebackType
 from typing import Any, TypeVar, cast, final
 
 from snapreport.analyse import build_history, shorten
-from snapreport.api import PathLike, Snapshot, load, save_bundle, save_report
+from snapreport.api import PathLike, Snapshot, load
 from snapreport.collector import collector_off
 from snapreport.errors import RecordingError, SnapreportError
+from snapreport.making import save_bundle, save_report
 from snapreport.read import read_bytes
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken

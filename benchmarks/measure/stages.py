@@ -23,7 +23,7 @@ import orjson
 STAGES = {
     "load": ("snapreport.api", "read_snapshot"),
     "build": ("snapreport.api", "build_history"),
-    "bundle": ("snapreport.api", "write_bundle"),
+    "bundle": ("snapreport.making", "write_bundle"),
     "read back": ("snapreport.api", "read_bundle"),
     "find": ("snapreport.analyse.find", "find"),
     "render": ("snapreport.reporters.html", "HtmlReporter.render"),

@@ -94,7 +94,7 @@ def convert_many(
         TypeError: there is no such option.
         ValueError: ``jobs`` is below 1.
     """
-    from snapreport.api import convert
+    from snapreport.making import convert
 
     _check_options(convert, options)
     folder = _folder(output)
@@ -144,7 +144,7 @@ def render_many(
         TypeError: there is no such option.
         ValueError: ``jobs`` is below 1, or ``format`` is none of the two.
     """
-    from snapreport.api import render
+    from snapreport.making import render
 
     if format not in ("html", "md"):
         raise ValueError(f"format is {format!r}, not 'html' or 'md'")

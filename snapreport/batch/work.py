@@ -32,7 +32,7 @@ class Task:
     source: Path
     target: Path
     options: dict[str, Any]
-    """As ``api.convert()`` or ``api.render()`` takes them."""
+    """As ``convert()`` or ``render()`` takes them."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ def run_task(task: Task, progress: Progress) -> Outcome:
 
 
 def _convert(task: Task, progress: Progress) -> Outcome:
-    from snapreport.api import convert_and_warn
+    from snapreport.making import convert_and_warn
 
     path, warnings = convert_and_warn(task.source, task.target, progress=progress, **task.options)
     return Outcome(task.source, path, warnings=tuple(warnings))
 
 
 def _render(task: Task, progress: Progress) -> Outcome:
-    from snapreport.api import render
+    from snapreport.making import render
 
     devices: list[RankDevice] = []
 

@@ -64,7 +64,7 @@ def convert(
         return
     source = sources[0]
     with progress_bar(quiet) as progress:
-        from snapreport.api import convert_and_warn
+        from snapreport.making import convert_and_warn
 
         path, warnings = convert_and_warn(
             source, output_path(source, output, ".zip"), progress=progress, **options

@@ -84,7 +84,7 @@ def test_groups_are_the_same(both: Both, by: str) -> None:
 def test_a_report_from_the_pickle_and_one_from_its_bundle_are_equal(
     both: Both, tmp_path: Path
 ) -> None:
-    from snapreport.api import save_bundle
+    from snapreport.making import save_bundle
 
     for each, keep in zip(both, (True, False), strict=True):
         bundle = tmp_path / f"{keep}.zip"
@@ -102,7 +102,7 @@ def test_a_report_from_the_pickle_and_one_from_its_bundle_are_equal(
 def test_a_bundle_with_its_paths_kept_is_shortened_when_it_is_read(
     both: Both, tmp_path: Path
 ) -> None:
-    from snapreport.api import save_bundle
+    from snapreport.making import save_bundle
 
     save_bundle(both[0], tmp_path / "kept.zip")
     again = snapreport.load(tmp_path / "kept.zip")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from snapreport.api import convert
 from snapreport.batch.inputs import (
     CONVERTED,
     FOLDER,
@@ -25,6 +24,7 @@ from snapreport.batch.inputs import (
     skipped_words,
 )
 from snapreport.errors import InputError
+from snapreport.making import convert
 from tests.builders import MIB, trace
 
 

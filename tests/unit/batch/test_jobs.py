@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from snapreport.api import convert
 from snapreport.batch.jobs import available_memory, fit_jobs, memory_needed, usable_cpus
+from snapreport.making import convert
 
 GIB = 1 << 30
 MIB = 1 << 20
