@@ -13,7 +13,6 @@ import logging
 import multiprocessing.util
 import os
 import pickle
-import platform
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,6 +27,7 @@ from snapreport.collector import collector_off
 from snapreport.errors import RecordingError, SnapreportError
 from snapreport.making import save_bundle, save_report
 from snapreport.read import read_bytes
+from snapreport.recorders.program import add_note, best_stacks, program_name
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
@@ -113,7 +113,7 @@ class Recording:
         for taken in session.close(error):
             self._finish(taken)
         if isinstance(error, Exception) and self.files:
-            _add_note(error, self.best or next(iter(self.files.values())))
+            add_note(error, self.best or next(iter(self.files.values())))
         return self.files
 
     def mark(self, name: str) -> None:
@@ -301,10 +301,10 @@ def record(
     settings = Settings(
         folder=Path(os.path.abspath(path)),  # noqa: PTH100  (the program may change its folder)
         options=Options(
-            stacks or _best_stacks(), wanted_context, max_entries, compile_context, pinned
+            stacks or best_stacks(), wanted_context, max_entries, compile_context, pinned
         ),
         on_oom=on_oom,
-        title=title or _program(),
+        title=title or program_name(),
         notes=notes,
         modules=modules,
         optimizers=optimizers,
@@ -400,23 +400,6 @@ def _recorders() -> list[Recorder]:
     with _lock:
         running = [s.recorder for _, s in _active if s.recorder is not None]
     return list({id(each.timeline): each for each in running}.values())
-
-
-def _best_stacks() -> str:
-    """C++ frames where PyTorch can walk them: elsewhere the first allocation would fail."""
-    walks = sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
-    return "all" if walks else "python"
-
-
-def _program() -> str | None:
-    name = Path(sys.argv[0]).name if sys.argv else ""
-    return None if name in ("", "-c", "-m", "ipykernel_launcher.py") else name
-
-
-def _add_note(error: Exception, best: Path) -> None:
-    """Let the traceback name the report; Python 3.10 has no notes."""
-    if hasattr(error, "add_note"):
-        error.add_note(f"snapreport: what held the memory is in {best}")
 
 
 def _stop_at_exit() -> None:
