@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import orjson
 
 from snapreport.bundle.cells import to_cells
+from snapreport.bundle.differences import NOT_THERE, step_differences, time_differences
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable
@@ -123,22 +125,21 @@ class _Writer:
         self._allocations += n
         never = history.events
         rows = history.allocations
+        steps, times = step_differences(rows, never), time_differences(rows)
         self._insert(
-            "allocations",
+            "allocation_rows",
             [
                 range(first_id, first_id + n),
-                [index] * n,
+                itertools.repeat(index, n),
                 to_cells(rows.addr),
                 to_cells(rows.version),
                 to_cells(rows.size),
-                to_cells(rows.block_size),
-                to_cells(rows.block_size_max),
+                to_cells(rows.block_size - rows.size),
+                to_cells(rows.block_size_max - rows.block_size),
                 to_cells(rows.alloc_step, START),
-                to_cells(rows.free_requested_step, START, never),
-                to_cells(rows.free_step, never),
+                *(to_cells(column, NOT_THERE) for column in steps),
                 to_cells(rows.alloc_time_us, NO_TIME),
-                to_cells(rows.free_requested_time_us, NO_TIME),
-                to_cells(rows.free_time_us, NO_TIME),
+                *(to_cells(column, NOT_THERE) for column in times),
                 to_cells(rows.stream),
                 to_cells(rows.pool, NO_ID),
                 to_cells(rows.stack, NO_STACK),

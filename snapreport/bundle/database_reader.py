@@ -9,6 +9,7 @@ import apsw
 import numpy as np
 import orjson
 
+from snapreport.bundle.allocation_table import AllocationTable
 from snapreport.bundle.cells import from_cells, transposed
 from snapreport.bundle.checks import check_begin, check_history
 from snapreport.errors import BundleError
@@ -40,7 +41,7 @@ def read_database(data: bytes, source: Source) -> History:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.pragma("query_only", True)
-        return _Reader(connection).read(source)
+        return _Reader(connection, AllocationTable(connection, data)).read(source)
     except apsw.Error as error:
         raise BundleError(f"has a damaged elements.db ({error}); convert it again.") from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -55,8 +56,8 @@ def read_database(data: bytes, source: Source) -> History:
 class _Reader:
     """Takes the tables column by column; ids count from 0, so a row's place is its id."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, table: AllocationTable) -> None:
+        self._connection, self._table = connection, table
 
     def _columns(self, query: str, width: int, *bindings: Any) -> list[tuple[Any, ...]]:
         return transposed(self._connection.execute(query, bindings), width)
@@ -151,74 +152,17 @@ class _Reader:
         )
 
     def _allocations(self, index: int, events: int) -> tuple[Allocations, int]:
-        names = [
-            "id",
-            "addr",
-            "version",
-            "size",
-            "block_size",
-            "block_size_max",
-            "alloc_step",
-            "free_requested_step",
-            "free_step",
-            "alloc_time_us",
-            "free_requested_time_us",
-            "free_time_us",
-            "stream",
-            "pool",
-            "stack",
-            "free_stack",
-            "category",
-            "compile_context",
-            "metadata",
-        ]
-        cells = dict(
-            zip(
-                names,
-                self._columns(
-                    f"SELECT {', '.join(names)} FROM allocations"  # noqa: S608  (our own names)
-                    " WHERE device = ? ORDER BY id",
-                    len(names),
-                    index,
-                ),
-                strict=True,
-            )
-        )
-        first_id = cells["id"][0] if cells["id"] else 0
-
-        def ints(name: str, none: int = -1) -> NDArray[np.int64]:
-            return from_cells(cells[name], np.int64, none)
-
-        def ids(name: str) -> NDArray[np.int32]:
-            return from_cells(cells[name], np.int32)
-
-        requested = ints("free_requested_step", events)
-        requested[np.array(self._meta[f"requested_before.{index}"], np.int64) - first_id] = START
-        _check(ids("stack"), self._n_stacks, "stack")
-        _check(ids("free_stack"), self._n_stacks, "stack")
-        return (
-            Allocations(
-                addr=ints("addr"),
-                version=ids("version"),
-                size=ints("size"),
-                block_size=ints("block_size"),
-                block_size_max=ints("block_size_max"),
-                alloc_step=_steps(ints("alloc_step"), events),
-                free_requested_step=_steps(requested, events),
-                free_step=_steps(ints("free_step", events), events),
-                alloc_time_us=ints("alloc_time_us"),
-                free_requested_time_us=ints("free_requested_time_us"),
-                free_time_us=ints("free_time_us"),
-                stream=ints("stream"),
-                pool=ids("pool"),
-                stack=ids("stack"),
-                free_stack=ids("free_stack"),
-                category=ids("category"),
-                compile_context=ids("compile_context"),
-                metadata=ids("metadata"),
-            ),
-            first_id,
-        )
+        requested_before = np.array(self._meta[f"requested_before.{index}"], np.int64)
+        allocations, first_id = self._table.of_device(index, events, requested_before)
+        for stack in (allocations.stack, allocations.free_stack):
+            _check(stack, self._n_stacks, "stack")
+        for step in (
+            allocations.alloc_step,
+            allocations.free_requested_step,
+            allocations.free_step,
+        ):
+            _check_steps(step, events)
+        return allocations, first_id
 
     def _events(self, index: int) -> Events:
         step, action, addr, size, time_us, stream, stack = self._columns(
@@ -297,7 +241,6 @@ def _check(ids: Sequence[int] | NDArray[np.int32], length: int, what: str) -> No
         raise IndexError(f"an id of a {what} is out of range")
 
 
-def _steps(steps: NDArray[np.int64], events: int) -> NDArray[np.int64]:
+def _check_steps(steps: NDArray[np.int64], events: int) -> None:
     if len(steps) and (int(steps.min()) < START or int(steps.max()) > events):
         raise IndexError("a step is out of range")
-    return steps

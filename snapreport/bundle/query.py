@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -40,6 +41,8 @@ _FUNCTION_NAMES = """
     unixepoch unlikely upper
 """
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
+_VIEW_CHANGE = re.compile(r"^cannot modify (.*) because it is a view$")
 
 _DEEDS = {
     apsw.SQLITE_INSERT: "insert into",
@@ -172,6 +175,8 @@ class Database:
         text = str(error).removeprefix("SQLError: ")
         if self._refused:
             return QueryError(f"A query can only read, and this one would {self._refused}.")
+        if found := _VIEW_CHANGE.search(text):  # SQLite looks at that before it asks us
+            return QueryError(f"A query can only read, and this one would change {found[1]}.")
         if isinstance(error, apsw.InterruptError):
             return QueryError(
                 f"The query took more than {self._seconds:g} seconds; ask for less, or allow more."

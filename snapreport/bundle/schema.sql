@@ -31,20 +31,20 @@ CREATE TABLE stacks (
     depth INTEGER NOT NULL,
     callstack TEXT NOT NULL          -- file:line:function, innermost first
 );
-CREATE TABLE allocations (
+CREATE TABLE allocation_rows (       -- what the view allocations below is made of, in few bytes
     id INTEGER PRIMARY KEY,
     device INTEGER NOT NULL REFERENCES devices,
     addr INTEGER NOT NULL,
-    version INTEGER NOT NULL,        -- how many allocations had this address before
-    size INTEGER NOT NULL,           -- requested bytes
-    block_size INTEGER NOT NULL,     -- the lower bound where it differs from the next
-    block_size_max INTEGER NOT NULL,
-    alloc_step INTEGER,              -- NULL: before recording
-    free_requested_step INTEGER,     -- NULL: never, or before recording
-    free_step INTEGER,               -- NULL: never
+    version INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    slack INTEGER NOT NULL,          -- block_size minus size
+    block_range INTEGER NOT NULL,    -- block_size_max minus block_size
+    alloc_step INTEGER,
+    requested_after INTEGER,         -- steps from alloc_step to free_requested_step
+    free_after INTEGER,              -- steps from free_requested_step to free_step
     alloc_time_us INTEGER,
-    free_requested_time_us INTEGER,
-    free_time_us INTEGER,
+    requested_after_us INTEGER,      -- likewise; what a difference begins at is 0 where it is NULL
+    free_after_us INTEGER,
     stream INTEGER NOT NULL,
     pool INTEGER REFERENCES pools,
     stack INTEGER REFERENCES stacks,
@@ -84,7 +84,7 @@ CREATE TABLE blocks (                -- they tile their segment
     requested INTEGER NOT NULL,
     state TEXT NOT NULL,             -- active_allocated, active_pending_free, inactive
     stack INTEGER REFERENCES stacks,
-    allocation INTEGER REFERENCES allocations
+    allocation INTEGER REFERENCES allocation_rows
 );
 CREATE TABLE annotations (           -- stages
     id INTEGER PRIMARY KEY,
@@ -97,6 +97,29 @@ CREATE TABLE annotations (           -- stages
     start_time_us INTEGER,
     end_time_us INTEGER
 );
+CREATE VIEW allocations AS
+SELECT
+    id,
+    device,
+    addr,
+    version,                         -- how many allocations had this address before
+    size,                            -- requested bytes
+    size + slack AS block_size,      -- the lower bound where it differs from the next
+    size + slack + block_range AS block_size_max,
+    alloc_step,                      -- NULL: before recording
+    coalesce(alloc_step, 0) + requested_after AS free_requested_step,  -- NULL: never, or before
+    coalesce(coalesce(alloc_step, 0) + requested_after, 0) + free_after AS free_step,  -- NULL: never
+    alloc_time_us,
+    coalesce(alloc_time_us, 0) + requested_after_us AS free_requested_time_us,
+    coalesce(coalesce(alloc_time_us, 0) + requested_after_us, 0) + free_after_us AS free_time_us,
+    stream,
+    pool,
+    stack,
+    free_stack,
+    category,
+    compile_context,
+    metadata
+FROM allocation_rows;
 -- The default device's allocations as SnapViewer's users query them; idx i is row i of
 -- allocations.json.
 CREATE VIEW allocs AS

@@ -119,3 +119,38 @@ def test_row_i_is_the_same_allocation_everywhere(simulation: Simulator) -> None:
         drawn = (max(begin, 0), max(end, 1) if end == device.events else end)
         assert seen_cells == (i, int(rows.size[i]), *drawn, text)
         assert (strip["timesteps"][0], strip["timesteps"][-1]) == drawn
+
+
+@for_simulations(60)
+def test_the_view_of_allocations_shows_what_the_history_holds(simulation: Simulator) -> None:
+    history = history_of(simulation.snapshot())
+    database = unzipped(bundle_of(history))["elements.db"]
+    for index, device in enumerate(history.devices):
+        rows, never = device.allocations, device.events
+        shown = query(
+            database,
+            "SELECT addr, version, size, block_size, block_size_max, alloc_step,"
+            " free_requested_step, free_step, alloc_time_us, free_requested_time_us, free_time_us,"
+            f" stream, pool, stack, free_stack FROM allocations WHERE device = {index} ORDER BY id",
+        )
+        columns = [
+            [None if cell in none else cell for cell in column.tolist()]
+            for column, *none in (
+                (rows.addr,),
+                (rows.version,),
+                (rows.size,),
+                (rows.block_size,),
+                (rows.block_size_max,),
+                (rows.alloc_step, -1),
+                (rows.free_requested_step, -1, never),
+                (rows.free_step, never),
+                (rows.alloc_time_us, -1),
+                (rows.free_requested_time_us, -1),
+                (rows.free_time_us, -1),
+                (rows.stream,),
+                (rows.pool, -1),
+                (rows.stack, -1),
+                (rows.free_stack, -1),
+            )
+        ]
+        assert shown == list(zip(*columns, strict=True))

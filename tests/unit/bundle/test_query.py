@@ -69,7 +69,8 @@ def test_all_kinds_of_reading_are_allowed(database: Database, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "deed"),
     [
-        ("DELETE FROM allocations", "delete from allocations"),
+        ("DELETE FROM allocations", "change allocations"),
+        ("DELETE FROM allocation_rows", "delete from allocation_rows"),
         ("UPDATE meta SET value = 1", "update meta"),
         ("INSERT INTO strings VALUES (1, '')", "insert into strings"),
         ("INSERT INTO strings SELECT id, text FROM strings", "insert into strings"),

@@ -228,19 +228,25 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
 @pytest.mark.parametrize(
     "change",
     [
-        "DROP TABLE allocations",
+        "DROP TABLE allocation_rows",
         "DELETE FROM meta",
         "UPDATE meta SET value = 'x' WHERE key = 'settings'",
         "UPDATE meta SET value = '7' WHERE key = 'default_device'",
         "UPDATE meta SET value = '\"0\"' WHERE key = 'anomalies.0'",
         "UPDATE meta SET value = '[99]' WHERE key = 'requested_before.0'",
-        "UPDATE allocations SET size = 'x'",
-        "UPDATE allocations SET size = -1",
-        "UPDATE allocations SET stack = 99",
-        "UPDATE allocations SET pool = 99",
-        "UPDATE allocations SET category = 99",
-        "UPDATE allocations SET alloc_step = 99",
-        "UPDATE allocations SET free_step = -7",
+        "UPDATE allocation_rows SET size = 'x'",
+        "UPDATE allocation_rows SET size = -1",
+        "UPDATE allocation_rows SET slack = 'x'",
+        "UPDATE allocation_rows SET slack = 0.5",
+        "UPDATE allocation_rows SET slack = -9223372036854775807",
+        "UPDATE allocation_rows SET requested_after = -99",
+        "UPDATE allocation_rows SET stack = 1 << 40",
+        "UPDATE allocation_rows SET id = id * 2 + 1",
+        "UPDATE allocation_rows SET stack = 99",
+        "UPDATE allocation_rows SET pool = 99",
+        "UPDATE allocation_rows SET category = 99",
+        "UPDATE allocation_rows SET alloc_step = 99",
+        "UPDATE allocation_rows SET free_after = -7",
         "UPDATE events SET step = 99",
         "UPDATE events SET stack = 99",
         "UPDATE blocks SET segment = 99",
@@ -257,7 +263,7 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE annotations SET parent = 99",
         "UPDATE annotations SET start_step = 99",
         "UPDATE annotations SET name = x'ff'",
-        "UPDATE allocations SET device = 99",
+        "UPDATE allocation_rows SET device = 99",
         "UPDATE events SET device = 99",
         "DELETE FROM devices",
         "UPDATE devices SET events = -1",
@@ -278,3 +284,41 @@ def test_a_database_that_does_not_hold_together_is_a_bundle_error(
     with pytest.raises(BundleError) as caught:
         snapreport.load(bent)
     assert "\n" not in str(caught.value)
+
+
+OLDER = """
+DROP VIEW allocs;
+CREATE TABLE older (
+    id INTEGER PRIMARY KEY, device, addr, version, size, block_size, block_size_max, alloc_step,
+    free_requested_step, free_step, alloc_time_us, free_requested_time_us, free_time_us, stream,
+    pool, stack, free_stack, category, compile_context, metadata
+);
+INSERT INTO older SELECT * FROM allocations;
+DROP VIEW allocations;
+DROP TABLE allocation_rows;
+ALTER TABLE older RENAME TO allocations;
+"""
+"""Makes of a bundle's database one as snapreport wrote them before it kept differences."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        OLDER,
+        # SQLite has to read these rows: they are longer than we write them.
+        "ALTER TABLE allocation_rows ADD COLUMN more; UPDATE allocation_rows SET more = 'text'",
+        "UPDATE allocation_rows SET size = size; VACUUM",
+    ],
+)
+def test_a_database_in_another_shape_gives_the_same_history(tmp_path: Path, change: str) -> None:
+    history = two_devices()
+    path = tmp_path / "two.zip"
+    with path.open("wb") as out:
+        write_bundle(history, out)
+    with zipfile.ZipFile(path) as archive:
+        database = Path(archive.extract("elements.db", tmp_path))
+    connection = sqlite3.connect(database)
+    connection.executescript(change)
+    connection.close()
+    other = rezip(path, tmp_path / "other.zip", elements_db=database.read_bytes())
+    assert_same_history(snapreport.load(other).history, history)
