@@ -8,13 +8,13 @@ end. It was split when enough remained; else the block is the whole hole.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.analyse.holes import find_holes
 from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
@@ -85,15 +85,6 @@ def _round_one(size: int, plain: int, divisions: tuple[int, ...]) -> int:
     return -(-size // part) * part
 
 
-@dataclass(frozen=True)
-class _Lives:
-    """The large, non-expandable blocks whose sizes the hole rule must find."""
-
-    addr: list[int]
-    born: list[int]
-    died: list[int]
-
-
 def recover_block_sizes(
     addr: NDArray[np.int64],
     rounded: NDArray[np.int64],
@@ -118,12 +109,7 @@ def recover_block_sizes(
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
     rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
-    lives = _Lives(
-        addr[rows].tolist(),
-        alloc_step[rows].tolist(),
-        free_step[rows].tolist(),
-    )
-    hole, bound = (np.array(column, np.int64) for column in _sweep(lives, spans))
+    hole, bound = find_holes(addr[rows], alloc_step[rows], free_step[rows], spans)
     size, baseline = rounded[rows], alloc_step[rows] < 0
     splits = size < min(rules.max_split_size, 2**63 - 1)
     # Baseline: its hole was before our time. What is certain: it ends before the next.
@@ -143,88 +129,3 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bo
     inside = place >= 0
     inside[inside] = addr[inside] < reach[place[inside]]
     return inside
-
-
-_SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
-
-
-def _moves(lives: _Lives, spans: SegmentLives) -> Iterator[tuple[int, int, int]]:
-    """Yield step, kind and row of each birth and death, in order of step, then kind, then row."""
-    born = np.array(lives.born, np.int64)
-    in_trace = np.flatnonzero(born >= 0)  # blocks from before the recording are there first
-    parts = (
-        (_SEGMENT_MADE, spans.start_step, np.arange(len(spans.start_step))),
-        (_SEGMENT_GONE, spans.end_step, np.arange(len(spans.end_step))),
-        (_MADE, born[in_trace], in_trace),
-        (_FREED, np.array(lives.died, np.int64), np.arange(len(lives.died))),
-    )
-    step = np.concatenate([steps for _, steps, _ in parts])
-    kind = np.concatenate([np.full(len(steps), kind) for kind, steps, _ in parts])
-    row = np.concatenate([rows for _, _, rows in parts])
-    order = np.lexsort((row, kind, step))
-    return zip(step[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
-
-
-def _sweep(lives: _Lives, spans: SegmentLives) -> tuple[list[int], list[int]]:
-    """Replay births and deaths in order.
-
-    Returns:
-        each allocation's hole at its birth (0 if in no live segment), and, for the baseline, the
-        least distance to a block above it, or to its segment's end, over its whole life.
-    """
-    moves = _moves(lives, spans)
-    baseline = [i for i, born in enumerate(lives.born) if born < 0]
-
-    holes, bounds = [0] * len(lives.addr), [0] * len(lives.addr)
-    segment_starts = sorted(spans.address[spans.start_step < 0].tolist())
-    segment_end = {
-        int(a): int(a + s)
-        for a, s, b in zip(spans.address, spans.size, spans.start_step, strict=True)
-        if b < 0
-    }
-    active = sorted(lives.addr[i] for i in baseline)
-    # Baseline blocks by address, while live: a block born just above one limits its size.
-    ranged = {lives.addr[i]: i for i in baseline}
-
-    def hole(start: int) -> int:
-        place = bisect_right(segment_starts, start) - 1
-        if place < 0 or start >= (end := segment_end[segment_starts[place]]):
-            return 0
-        above = bisect_right(active, start)
-        return min(active[above], end) - start if above < len(active) else end - start
-
-    for i in baseline:
-        bounds[i] = hole(lives.addr[i])
-    addresses = lives.addr
-    for step, kind, i in moves:
-        if kind == _MADE:
-            start = addresses[i]
-            place = bisect_left(active, start)
-            # As hole(), which is too slow to call for each: there is one for every large block.
-            segment = bisect_right(segment_starts, start) - 1
-            if segment >= 0 and start < (end := segment_end[segment_starts[segment]]):
-                above = place
-                while above < len(active) and active[above] == start:
-                    above += 1
-                holes[i] = min(active[above], end) - start if above < len(active) else end - start
-            if ranged and place and active[place - 1] in ranged:
-                below = ranged[active[place - 1]]
-                bounds[below] = min(bounds[below], start - addresses[below])
-            active.insert(place, start)
-        elif kind == _FREED:
-            start = addresses[i]
-            place = bisect_left(active, start)
-            if place < len(active) and active[place] == start:
-                del active[place]
-            if ranged and ranged.get(start) == i:
-                del ranged[start]
-        elif kind == _SEGMENT_MADE and step >= 0:
-            address = int(spans.address[i])
-            insort(segment_starts, address)
-            segment_end[address] = address + int(spans.size[i])
-        elif kind == _SEGMENT_GONE:
-            address = int(spans.address[i])
-            place = bisect_left(segment_starts, address)
-            if place < len(segment_starts) and segment_starts[place] == address:
-                del segment_starts[place]
-    return holes, bounds
