@@ -131,12 +131,12 @@ def _next_above(
     addr: NDArray[np.int64], born: NDArray[np.int64], end: NDArray[np.int64], blocks: _Places
 ) -> NDArray[np.int64] | None:
     """Return where the next block above each one begins, or where its segment ends."""
-    above = end.copy()
+    above: NDArray[np.int64] = end.copy()
     asked = np.flatnonzero(end > 0)
     place = np.searchsorted(blocks.at, addr[asked], side="right")
     for _ in range(_ROUNDS):
-        inside = blocks.at[np.minimum(place, len(blocks.at) - 1)] < end[asked]
-        inside &= place < len(blocks.at)
+        inside = place < len(blocks.at)
+        inside[inside] = blocks.at[place[inside]] < end[asked[inside]]
         asked, place = asked[inside], place[inside]
         if not len(asked):
             return above

@@ -85,7 +85,7 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     rows = np.concatenate([fast, slow], axis=1)
     _fill_single_marker(rows, kinds, np.empty(0, np.int64) if pending is None else pending)
     pairs = Pairs(rows[0], rows[1], rows[2], rows[3], leftover, anomalies)
-    _count_sizes(pairs, trace)
+    _count_sizes(pairs, trace, codes)
     return pairs
 
 
@@ -188,14 +188,14 @@ def _fill_single_marker(
         completed[~still] = requested[~still]
 
 
-def _count_sizes(pairs: Pairs, trace: Trace) -> None:
+def _count_sizes(pairs: Pairs, trace: Trace, codes: NDArray[np.int8]) -> None:
     """Count frees whose size is not the alloc's; the alloc is trusted."""
     differs = np.zeros(len(pairs.addr), np.bool_)
     for free in (pairs.requested, pairs.completed):
-        known = np.flatnonzero((free != ABSENT) & (pairs.alloc != ABSENT))
-        closed_by_alloc = trace.addr[free[known]] != pairs.addr[known]
-        sizes = trace.size[free[known]] != trace.size[pairs.alloc[known]]
-        is_free = ~is_among(free[known], pairs.alloc)
-        differs[known] |= sizes & is_free & ~closed_by_alloc
+        both = np.flatnonzero((free != ABSENT) & (pairs.alloc != ABSENT))
+        both = both[trace.size[free[both]] != trace.size[pairs.alloc[both]]]
+        end = free[both]  # another alloc at the address may have closed it
+        is_free = codes[trace.action[end]] != _ALLOC
+        differs[both] |= is_free & (trace.addr[end] == pairs.addr[both])
     if differs.any():
         pairs.anomalies["free of another size than its alloc"] = int(differs.sum())
