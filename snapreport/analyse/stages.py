@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -83,12 +84,19 @@ def _nest(spans: list[_Span]) -> tuple[list[int], list[int]]:
     """Give each stage the innermost stage that holds it whole."""
     parent: list[int] = []
     depth: list[int] = []
+    # Stages that none after them outlasts, so that each ends before the one before it; and their
+    # ends, negative, as bisect wants them to grow.
     around: list[int] = []
+    ends: list[int] = []
     for index, span in enumerate(spans):
-        # Threads can overlap without nesting: such a stage stays open, but is no parent.
-        around = [outer for outer in around if _end(spans[outer]) > span[1]]
-        holders = [outer for outer in around if _end(spans[outer]) >= _end(span)]
-        parent.append(holders[-1] if holders else -1)
-        depth.append(depth[holders[-1]] + 1 if holders else 0)
+        # The latest that is still on and lasts as long. Threads can overlap without nesting: such
+        # a stage stays open, but is no parent.
+        holder = bisect_right(ends, -max(_end(span), span[1] + 1)) - 1
+        parent.append(around[holder] if holder >= 0 else -1)
+        depth.append(depth[around[holder]] + 1 if holder >= 0 else 0)
+        while ends and ends[-1] >= -_end(span):
+            ends.pop()
+            around.pop()
+        ends.append(-_end(span))
         around.append(index)
     return parent, depth

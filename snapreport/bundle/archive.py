@@ -14,7 +14,7 @@ import orjson
 from snapreport.bundle.cut_strips import CUT_RULE, lay_cut_strips
 from snapreport.bundle.database import default_first, write_database
 from snapreport.bundle.packing import Packer
-from snapreport.bundle.strips import EXACT_UP_TO, RULE, Strip, lay_strips
+from snapreport.bundle.strips import EXACT_UP_TO, RULE, Strip, count_columns, lay_strips
 from snapreport.errors import BundleError, InputError
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
@@ -138,6 +138,7 @@ def _manifest(
                 "blocks": len(device.segments.block_state),
                 "annotations": len(device.stages),
                 "strips": strips_name(history, index),
+                "strips_columns": count_columns(device),
                 "strips_exact_at_every_step": device.events <= EXACT_UP_TO,
             }
             for index, device in enumerate(history.devices)

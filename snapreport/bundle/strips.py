@@ -2,7 +2,8 @@
 
 A strip lies on those that were born before it and are still live, so its offset falls whenever
 one of them is freed. Exact paths would grow with frees times live allocations; so a trace of more
-than EXACT_UP_TO steps is sampled, at one step in each of COLUMNS columns of steps.
+than EXACT_UP_TO steps is sampled, at one step in each of COLUMNS columns of steps, or of fewer
+where so much is live at once that even these would be large.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 
 EXACT_UP_TO = 4096
 COLUMNS = 384
+FEWEST_COLUMNS = 16
+_LIVE_SAMPLES = 2_000_000
+_LIVE_SAMPLES_EACH = 8
+"""Live strips in all samples, and for each allocation: what is more is sampled more coarsely."""
 
 RULE = (
     f"Strips of requested bytes in birth order. Traces of up to {EXACT_UP_TO} steps are exact at"
-    f" every step. Longer ones are divided into {COLUMNS} columns of steps and sampled at the step"
-    " in each at which most is requested; every birth and death, and the last step, are exact as"
-    " well. Between its points a strip runs straight."
+    f" every step. Longer ones are divided into {COLUMNS} columns of steps, or fewer if very much"
+    " is live at once (strips_columns), and sampled at the step in each at which most is requested;"
+    " every birth and death, and the last step, are exact as well. Between its points a strip runs"
+    " straight."
 )
 
 
@@ -39,11 +45,25 @@ class Strips:
     size: list[int]
 
 
+def count_columns(history: DeviceHistory) -> int:
+    """Return into how many columns of steps the rule of the manifest divides a trace."""
+    events, rows = history.events, history.allocations
+    if events <= EXACT_UP_TO:
+        return events
+    freed = rows.free_step < events
+    # What lies below all that is ever freed never moves.
+    moving = slice(int(freed.argmax()) if freed.any() else len(rows), None)
+    lives = rows.free_step[moving] - np.maximum(rows.alloc_step[moving], 0)
+    at_once = max(int(lives.sum()) // events, 1)
+    samples = max(_LIVE_SAMPLES, _LIVE_SAMPLES_EACH * len(rows))
+    return min(max(samples // at_once, FEWEST_COLUMNS), COLUMNS)
+
+
 def sampled_steps(history: DeviceHistory, columns: int | None = None) -> NDArray[np.int64]:
     """Return the steps at which every live strip is exact; int64, ascending."""
     events = history.events
     if columns is None:
-        columns = EXACT_UP_TO if events <= EXACT_UP_TO else COLUMNS
+        columns = count_columns(history)
     if events <= columns:
         return np.arange(events, dtype=np.int64)
     rows = history.allocations

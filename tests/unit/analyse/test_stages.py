@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from snapreport.analyse.find import find
 from snapreport.model.findings import StageUse
 from tests.builders import KIB, TraceBuilder, trace
@@ -142,3 +146,21 @@ def test_the_peak_of_a_stage_may_be_what_it_began_with() -> None:
     stage = use(builder)["s"]
     assert (stage.start_bytes, stage.peak_bytes, stage.peak_step) == (3 * KIB, 3 * KIB, 1)
     assert (stage.end_bytes, stage.change) == (KIB, -2 * KIB)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_stage_lies_in_the_latest_earlier_one_that_is_on_and_lasts_as_long(seed: int) -> None:
+    rng = random.Random(seed)
+    builder = four_events()
+    for name in range(rng.randint(1, 30)):
+        begin = rng.randint(0, 40)
+        builder.start(f"{name}", begin)
+        if rng.random() < 0.9:
+            builder.end(f"{name}", begin + rng.randint(0, 40))
+    found = builder.history().stages
+    starts = found.start_time_us.tolist()
+    ends = [end if end >= 0 else 2**62 for end in found.end_time_us.tolist()]
+    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        holders = [-1, *(i for i in range(row) if ends[i] > start and ends[i] >= end)]
+        assert found.parent[row] == holders[-1]
+        assert found.depth[row] == (found.depth[holders[-1]] + 1 if holders[-1] >= 0 else 0)

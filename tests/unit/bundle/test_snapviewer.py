@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.bundle import write_bundle
-from snapreport.bundle.strips import EXACT_UP_TO
+from snapreport.bundle import strips, write_bundle
+from snapreport.bundle.strips import EXACT_UP_TO, count_columns, make_strips
 from snapreport.errors import BundleError
 from snapreport.model.history import History
 from tests.builders import BASE, KIB, MIB, TraceBuilder, assert_same_history, frame, trace
@@ -284,6 +284,54 @@ def test_a_database_that_does_not_hold_together_is_a_bundle_error(
     with pytest.raises(BundleError) as caught:
         snapreport.load(bent)
     assert "\n" not in str(caught.value)
+
+
+def many_at_once(live: int, below: int = 0) -> History:
+    """A device with so much live at once, freed again oldest first, on top of what stays."""
+    from tests.builders import history_of
+
+    builder = trace()
+    for i in range(below):
+        builder.alloc(BASE - 512 * (i + 1), 512)
+    for i in range(live):
+        builder.alloc(BASE + 512 * i, 512)
+    for i in range(live):
+        builder.free(BASE + 512 * i)
+    return history_of(builder.snapshot())
+
+
+def test_where_very_much_is_live_at_once_fewer_steps_are_sampled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def counts(history: History) -> tuple[int, int]:
+        (device,) = history.devices
+        points = sum(map(len, make_strips(device).timesteps))
+        return count_columns(device), points
+
+    history = many_at_once(2000)
+    usual, many = counts(history)
+    assert usual == strips.COLUMNS
+    monkeypatch.setattr(strips, "_LIVE_SAMPLES", 50_000)
+    fewer, few = counts(history)
+    assert strips.FEWEST_COLUMNS < fewer < 70
+    assert few < 2 * len(history.devices[0].allocations) + 2 * 50_000 < many
+    monkeypatch.setattr(strips, "_LIVE_SAMPLES", 10)
+    assert counts(history)[0] == strips.FEWEST_COLUMNS
+    out = io.BytesIO()
+    write_bundle(history, out)
+    with zipfile.ZipFile(out) as archive:
+        manifest = orjson.loads(archive.read("manifest.json"))
+    assert manifest["devices"][0]["strips_columns"] == strips.FEWEST_COLUMNS
+
+
+def test_what_lies_below_all_that_is_freed_costs_no_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(strips, "_LIVE_SAMPLES", 50_000)
+    monkeypatch.setattr(strips, "_LIVE_SAMPLES_EACH", 0)
+    monkeypatch.setattr(strips, "EXACT_UP_TO", 100)
+    alone = count_columns(many_at_once(1000).devices[0])
+    assert count_columns(many_at_once(1000, below=3000).devices[0]) >= alone
 
 
 OLDER = """
