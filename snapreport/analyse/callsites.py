@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from snapreport.analyse.curves import live_at
 from snapreport.analyse.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
+from snapreport.analyse.once import once_for_each
 from snapreport.model.findings import (
     LIBRARY,
     MACHINERY,
@@ -50,7 +51,16 @@ _NODE_NAME = re.compile(
     r"\w+Backward\w*::(apply|operator\(\))|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
 )
 
+_Number = TypeVar("_Number", bound=np.generic)
 
+
+def _shared(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Let nobody change what the next caller gets as well."""
+    values.flags.writeable = False
+    return values
+
+
+@once_for_each
 def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
     """Sort frames into OUTSIDE of PyTorch to MACHINERY, by how little they tell; (n_frames,)."""
     files: dict[str, int] = {}
@@ -64,7 +74,7 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
         elif kind == NATIVE and _MACHINERY_NAME.match(name):
             kind = MACHINERY
         kinds[i] = kind
-    return kinds
+    return _shared(kinds)
 
 
 def is_native_file(filename: str) -> bool:
@@ -82,24 +92,26 @@ def classify_file(filename: str) -> int:
     return LIBRARY if generated or _LIBRARY_FILE.search(filename) else OUTSIDE
 
 
+@once_for_each
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
     """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,).
 
     A frame's rank along the path decides; the innermost of the best rank wins.
     """
-    kinds = classify_frames(stacks.frames)
-    n_nodes = len(stacks.node_parent)
-    best = np.full(n_nodes, -1, np.int32)
-    rank = np.full(n_nodes, MACHINERY + 1, np.int8)
-    for node in range(n_nodes):  # parents come first
-        parent, frame = int(stacks.node_parent[node]), int(stacks.node_frame[node])
-        best[node], rank[node] = frame, kinds[frame]
-        if parent >= 0 and rank[parent] < rank[node]:
-            best[node], rank[node] = best[parent], rank[parent]
+    best = stacks.node_frame.astype(np.int32)
+    rank = classify_frames(stacks.frames)[stacks.node_frame]
+    # One depth after the other: all the parents of a depth are at the one before it.
+    order = np.argsort(stacks.node_depth, kind="stable")
+    for nodes in np.split(order, np.flatnonzero(np.diff(stacks.node_depth[order])) + 1):
+        nodes = nodes[stacks.node_parent[nodes] >= 0]
+        parents = stacks.node_parent[nodes]
+        better = rank[parents] < rank[nodes]
+        nodes, parents = nodes[better], parents[better]
+        best[nodes], rank[nodes] = best[parents], rank[parents]
     sites = np.full(len(stacks), -1, np.int32)
     framed = stacks.stack_node >= 0
     sites[framed] = best[stacks.stack_node[framed]]
-    return sites
+    return _shared(sites)
 
 
 def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int64]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _ROUNDS = 64
 """Addresses that are asked for one block. Most find their neighbour among the first few."""
 
+_MOST_ASKED = 1 << 22
+"""Addresses that are asked for all the others together, before it is better to replay."""
+
 
 def find_holes(
     addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
@@ -143,7 +146,16 @@ def _next_above(
         there = blocks.live(place, born[asked]) >= 0
         above[asked[there]] = blocks.at[place[there]]
         asked, place = asked[~there], place[~there] + 1
-    return None
+    # The few that are left, as blocks in a segment that is nearly empty, ask everything above.
+    many = np.searchsorted(blocks.at, end[asked]) - place
+    if int(many.sum()) > _MOST_ASKED:
+        return None
+    first = np.cumsum(many) - many
+    within = np.arange(int(many.sum())) - np.repeat(first, many)
+    place = np.repeat(place, many) + within
+    there = blocks.live(place, np.repeat(born[asked], many)) >= 0
+    np.minimum.at(above, np.repeat(asked, many)[there], blocks.at[place[there]])
+    return above
 
 
 _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)

@@ -90,13 +90,18 @@ def test_what_cannot_be_is_replayed(
         assert here.tolist() == there.tolist()
 
 
-def test_a_neighbour_beyond_many_dead_ones_is_found_by_replay() -> None:
-    blocks = [(0, 500, 900), (300, 1, 900), *((1 + i, 2 + i, 400) for i in range(200))]
+def test_a_neighbour_beyond_many_dead_ones_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [(0, 500, 900), (300, 1, 900), (301, 0, 900)]
+    blocks += [(1 + i, 2 + i, 400) for i in range(200)]
     addr, born, died = as_columns(blocks)
     spans = spans_of([(0, 400, -1, 1000)])
+    found = holes._all_at_once(addr, born, died, spans)
+    assert found is not None
+    assert found[0].tolist() == replay_holes(addr, born, died, spans)[0].tolist()
+    assert found[0][0] == 300
+    monkeypatch.setattr(holes, "_MOST_ASKED", 100)
     assert holes._all_at_once(addr, born, died, spans) is None
-    found, _ = find_holes(addr, born, died, spans)
-    assert found[0] == 300
+    assert find_holes(addr, born, died, spans)[0][0] == 300
 
 
 def test_a_hole_ends_at_the_next_block_or_the_end_of_the_segment() -> None:
