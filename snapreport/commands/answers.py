@@ -13,6 +13,7 @@ from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.moments import MomentChoice
 from snapreport.commands.naming import paths_kept
 from snapreport.model.answers import GROUPINGS
+from snapreport.safe_text import plain_json
 
 if TYPE_CHECKING:
     from snapreport.device import Device, Moment
@@ -78,7 +79,7 @@ def print_json(answer: Any) -> None:
     """Write an answer to stdout as indented JSON."""
     import orjson
 
-    print_bytes(orjson.dumps(answer, option=orjson.OPT_INDENT_2) + b"\n")
+    print_bytes(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)) + b"\n")
 
 
 def new_page(full: bool = False) -> Page:

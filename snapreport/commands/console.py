@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from snapreport.errors import OutputError, SnapreportError
 from snapreport.progress import Progress, silent
+from snapreport.safe_text import printable, visible
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
@@ -26,18 +27,33 @@ MOST_WARNINGS = 5
 class Commands(click.Group):
     """A group that turns expected errors into one line on stderr and exit status 1."""
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Take the arguments apart, which may be the names of a stranger's files."""
+        try:
+            return super().make_context(*args, **more)
+        except click.ClickException as error:
+            _calm(error)
+            raise
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; show an expected error, or Ctrl-C, as one line."""
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            _calm(error)
+            raise
         except SnapreportError as error:
-            raise click.ClickException(one_line(str(error))) from error
+            raise click.ClickException(visible(str(error))) from error
         except MemoryError as error:
             message = "not enough memory for this file; try again where more is free."
             raise click.ClickException(message) from error
         except KeyboardInterrupt:
             click.echo("Interrupted; no unfinished file is left behind.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _calm(error: click.ClickException) -> None:
+    error.message = visible(error.message, "\n\t")
 
 
 def exit_on_terminate() -> None:
@@ -49,17 +65,9 @@ def exit_on_terminate() -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
-def one_line(text: str) -> str:
-    """Escape what would break the line or drive the terminal: texts may be a stranger's."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
-
-
 def say(text: str) -> None:
     """Write one line for the reader to stderr."""
-    click.echo(one_line(text), err=True)
+    click.echo(visible(text), err=True)
 
 
 def say_warnings(texts: list[str]) -> None:
@@ -73,20 +81,21 @@ def say_warnings(texts: list[str]) -> None:
 def print_path(path: Path) -> None:
     """Write the path of a result to stdout, byte for byte, so that it can be piped.
 
-    Nothing is written where the result went to a pipe or device: that may be stdout itself.
+    A terminal gets it with what would drive it told instead. Nothing is written where the result
+    went to a pipe or device: that may be stdout itself.
     """
     if path.is_file():
-        click.echo(os.fsencode(path))
+        click.echo(visible(str(path)) if sys.stdout.isatty() else os.fsencode(path))
 
 
 def print_bytes(text: bytes) -> None:
-    """Write a result to stdout.
+    """Write a result to stdout; what would drive a terminal is told instead.
 
     Raises:
         OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
     """
     try:
-        click.echo(text, nl=False)
+        click.echo(printable(text), nl=False)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise

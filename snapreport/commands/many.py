@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from snapreport.commands.console import MOST_WARNINGS, one_line, print_path, say
+from snapreport.commands.console import MOST_WARNINGS, print_path, say
+from snapreport.safe_text import visible
 from snapreport.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _say_warnings(batch: Batch) -> None:
 def _finish(batch: Batch) -> None:
     """Write the errors, then the paths; exit with 1 if there is an error."""
     for error in batch.errors:
-        click.echo(f"Error: {one_line(error)}", err=True)
+        click.echo(f"Error: {visible(error)}", err=True)
     for path in batch.paths:
         print_path(path)
     if batch.errors:
@@ -161,5 +162,5 @@ def _progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
 
 
 def _short(source: Path) -> str:
-    text = one_line(str(source))
+    text = visible(str(source))
     return text if len(text) <= _NAME else f"…{text[1 - _NAME :]}"

@@ -20,6 +20,7 @@ from snapreport.commands.options import (
 )
 from snapreport.errors import OutputError
 from snapreport.files import check_output, output_path, write_atomically
+from snapreport.safe_text import plain_json
 
 _BY = {"category": "category", "annotation": "stage", "compile-context": "context"}
 
@@ -119,7 +120,7 @@ def profile(
     else:
         import orjson
 
-        text = orjson.dumps(answer | profile_json(result)) + b"\n"
+        text = plain_json(orjson.dumps(answer | profile_json(result))) + b"\n"
     if str(output) == "-":
         print_bytes(text)
         return

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.console import one_line, print_bytes
+from snapreport.commands.console import print_bytes
 from snapreport.errors import SnapreportError
+from snapreport.safe_text import visible
 
 PROMPT, MORE = "sql> ", "...> "
 
@@ -67,14 +68,14 @@ class Shell:
         try:
             answer(typed)
         except SnapreportError as error:
-            click.echo(f"Error: {one_line(str(error))}", err=True)
+            click.echo(f"Error: {visible(str(error))}", err=True)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
 
     def _dot(self, line: str) -> None:
         words = line.split()
         if words[0] == ".tables":
-            print_bytes("".join(f"{one_line(name)}\n" for name in self._tables).encode())
+            print_bytes("".join(f"{visible(name)}\n" for name in self._tables).encode())
         elif words[0] == ".schema":
             print_bytes(self._schema(words[1] if words[1:] else None).encode() + b"\n")
         else:

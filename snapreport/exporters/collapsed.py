@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from snapreport.exporters.stack_weights import frame_text, one_line, weigh_stacks
+from snapreport.exporters.stack_weights import frame_text, weigh_stacks
 from snapreport.model.export import Export
 
 
@@ -16,7 +16,7 @@ def write(export: Export, out: BinaryIO) -> None:
     frames = export.findings.history.stacks.frames
     # A semicolon would end a frame, and a line's end the stack.
     texts = [
-        one_line(frame_text(name, filename, line)).replace(";", ",")
+        frame_text(name, filename, line).replace(";", ",")
         for name, filename, line in zip(
             frames.names, frames.filenames, frames.lines.tolist(), strict=True
         )

@@ -8,9 +8,7 @@ from typing import BinaryIO
 
 from snapreport.exporters.rows import Column, tables
 from snapreport.model.export import Export
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet would calculate; a stranger's text is not to be."""
+from snapreport.safe_text import csv_cell
 
 
 def write(export: Export, out: BinaryIO) -> None:
@@ -33,7 +31,7 @@ def _cells(column: Column) -> list[int | str]:
     if column.texts is None:
         found: list[int | str] = values
     else:
-        texts = [f"'{t}" if t.startswith(_FORMULA) else t for t in column.texts]
+        texts = list(map(csv_cell, column.texts))
         found = [texts[i] if i >= 0 else "" for i in values]
     if column.known.all():
         return found

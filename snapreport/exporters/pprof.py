@@ -10,6 +10,7 @@ from snapreport.exporters.stack_weights import StackWeight, moment_text, weigh_s
 from snapreport.model.export import Export
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.stacks import FrameTable
+from snapreport.safe_text import visible
 from snapreport.version import __version__
 
 # Numbers of the fields in google/pprof's profile.proto.
@@ -68,7 +69,8 @@ class _Strings:
         self._places = {"": 0}
 
     def place(self, string: str) -> int:
-        """Return a string's place, added if it is new."""
+        """Return a string's place, added if it is new; each is one line, for pprof prints it."""
+        string = visible(string)
         known = self._places.setdefault(string, len(self.all))
         if known == len(self.all):
             self.all.append(string)

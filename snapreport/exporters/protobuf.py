@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snapreport.safe_text import visible
+
 _TWO_TO_64 = 1 << 64
 
 
@@ -37,8 +39,8 @@ def data(field: int, content: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A field of text."""
-    return data(field, value.encode("utf-8", "replace"))
+    """A field of text, in which nothing drives the terminal of who reads it."""
+    return data(field, visible(value, "\n").encode())
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from snapreport.errors import ExportError
+from snapreport.safe_text import plain_json
 
 PROTOCOL = 4
 """What PyTorch wrote until 2026, and the last that older viewers take."""
@@ -61,10 +62,10 @@ def _json(value: Any, depth: int) -> Iterator[bytes]:
 
 def _dump(value: Any) -> bytes:
     try:
-        return orjson.dumps(value, option=_OPTIONS)
+        return plain_json(orjson.dumps(value, option=_OPTIONS))
     except TypeError as error:
         try:
-            return orjson.dumps(_cleaned(value), option=_OPTIONS)
+            return plain_json(orjson.dumps(_cleaned(value), option=_OPTIONS))
         except TypeError:
             raise ExportError(f"JSON cannot hold what is in the snapshot: {error}.") from error
 

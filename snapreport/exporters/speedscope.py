@@ -9,6 +9,7 @@ import orjson
 from snapreport.exporters.stack_weights import StackWeight, moment_text, weigh_stacks
 from snapreport.model.export import Export
 from snapreport.model.findings import MISSING_REASONS
+from snapreport.safe_text import plain_json, visible
 from snapreport.version import __version__
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -26,12 +27,13 @@ def write(export: Export, out: BinaryIO) -> None:
     ever = f"{device.found.device}, {export.curve} bytes over the whole recording"
     document = {
         "$schema": _SCHEMA,
-        "name": export.findings.title,
+        "name": visible(export.findings.title),
         "exporter": f"snapreport@{__version__}",
         "activeProfileIndex": 0,
         "shared": {
             "frames": [
-                {"name": text, "file": filename, **({"line": line} if line > 0 else {})}
+                {"name": visible(text), "file": visible(filename)}
+                | ({"line": line} if line > 0 else {})
                 for text, filename, line in zip(
                     frames.names, frames.filenames, frames.lines.tolist(), strict=True
                 )
@@ -47,7 +49,7 @@ def write(export: Export, out: BinaryIO) -> None:
             _profile(ever, "bytes", stacks, [s.all_bytes for s in stacks], len(frames)),
         ],
     }  # fmt: skip
-    out.write(orjson.dumps(document))
+    out.write(plain_json(orjson.dumps(document)))
 
 
 def _profile(

@@ -14,6 +14,7 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFindings
 from snapreport.model.history import Allocations
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.stacks import StackTable, short_name
+from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,21 +114,12 @@ def _path(stacks: StackTable, node: int) -> tuple[int, ...]:
 
 
 def frame_text(name: str, filename: str, line: int) -> str:
-    """Return ``function (file:line)``; C++ functions go without arguments and ``??``."""
-    short = short_name(name)
+    """Return ``function (file:line)`` on one line, without arguments and ``??`` of C++."""
+    short = visible(short_name(name))
+    filename = visible(filename)
     if filename in ("", "??", "none"):
         return short
     return f"{short} ({filename}:{line})" if line > 0 else f"{short} ({filename})"
-
-
-def one_line(text: str) -> str:
-    """Escape what would end a line or drive a terminal: texts may be a stranger's."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
 
 
 def site_names(export: Export, found: DeviceFindings) -> tuple[list[str], NDArray[np.int64]]:

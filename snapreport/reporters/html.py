@@ -23,6 +23,7 @@ from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.templates import built, built_packed, environment, hash_source
 from snapreport.reporters.trust_cards import TrustCard, lay_out_trust
 from snapreport.reporters.trust_words import exactness
+from snapreport.safe_text import plain_json, replaced
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
 ROWS_WITHOUT_SCRIPT = 25
@@ -138,12 +139,12 @@ def _content_security_policy(scripts: tuple[str, ...], style: str) -> str:
 def _render_notes(notes: str) -> Markup:
     """The user's Markdown as HTML; raw HTML stays text, and pictures need a network."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    return Markup(parser.render(notes))  # noqa: S704
+    return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
 
 
 def _json_for_script(data: dict[str, Any]) -> Markup:
     """JSON that no HTML parser can mistake for the end of the script element around it."""
-    text = orjson.dumps(data).decode()
+    text = plain_json(orjson.dumps(data)).decode()
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704

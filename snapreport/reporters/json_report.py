@@ -9,6 +9,7 @@ import orjson
 
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.finding_words import diagnosis_as_json
+from snapreport.safe_text import plain_json
 from snapreport.version import __version__
 
 FORMAT = 1
@@ -19,7 +20,7 @@ class JsonReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the JSON and a line end."""
-        out.write(orjson.dumps(findings_as_json(findings), option=orjson.OPT_INDENT_2))
+        out.write(plain_json(orjson.dumps(findings_as_json(findings), option=orjson.OPT_INDENT_2)))
         out.write(b"\n")
 
 

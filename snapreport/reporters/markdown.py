@@ -22,7 +22,7 @@ from snapreport.reporters.figures import (
     width_text,
 )
 from snapreport.reporters.markdown_parts import LIMIT, first_that_fits, folded, table
-from snapreport.reporters.plain_text import code_span, escaped, location, without_html
+from snapreport.reporters.plain_text import closed, code_span, cut, escaped, location, without_html
 from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.tree_text import tree_lines
 from snapreport.units import format_bytes, format_count, format_signed_bytes
@@ -30,6 +30,9 @@ from snapreport.version import __version__
 
 _PLACE = 90
 _NAME = 80
+_VALUE = 400
+_FENCE = 101
+"""Bytes of a line that ends a block of code, at most."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +60,23 @@ class MarkdownReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the Markdown in UTF-8; long parts are folded."""
-        notes = len(_notes(findings.notes, LIMIT))
-        text = first_that_fits(partial(_report, findings), _ROOMS, notes)
-        out.write(_notes(findings.notes, LIMIT - len(text) - 1) + text)
+        noted = findings.history.recorder
+        stranger = noted is not None and findings.notes == noted.notes
+        notes = without_html(findings.notes.strip(), stranger)
+        text = first_that_fits(partial(_report, findings), _ROOMS, len(_notes(notes, LIMIT)))
+        out.write(_notes(notes, LIMIT - len(text) - 1) + text)
 
 
 def _notes(notes: str, room: int) -> bytes:
-    """Return the user's own Markdown, with raw HTML off, cut where it would not fit."""
-    if not notes.strip():
+    """Return the notes, cut where they would not fit, with no block of code left open."""
+    if not notes:
         return b""
-    text = without_html(notes.strip()).encode()
-    cut = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
+    text = closed(notes).encode()
+    said = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
     end = b"\n\n"
     if len(text) + len(end) > room:
-        text = text[: max(room - len(cut) - len(end), 0)].decode(errors="ignore").encode() + cut
+        left = max(room - len(said) - len(end) - _FENCE, 0)
+        text = closed(text[:left].decode(errors="ignore")).encode() + said
     return text + end
 
 
@@ -217,7 +223,9 @@ def _about(findings: Findings) -> Iterator[str]:
             f" SHA-256 `{source.sha256}`"
         ),
     ]
-    lines += [f"- {name}: {code_span(value)}" for name, value in recording_rows(findings)]
+    lines += [
+        f"- {name}: {code_span(cut(value, _VALUE))}" for name, value in recording_rows(findings)
+    ]
     config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
     if findings.settings:
         lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
+
+from snapreport.safe_text import replaced
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-# What could end a line, move a cursor or turn the reading order round.
-_UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
-_ISSUE = re.compile(r"(?<!\w\\)#(?=\d)")  # an escaped "#" that no word stands before
+LONGEST = 2000
+"""Letters of a text in Markdown: names of millions do exist, and an issue comment ends."""
+_LONGEST_CODE = 400
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+_LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
+# What GitHub makes links and pictures of in the rendered text, up to where it can be parted:
+# mentions, issues ("#12" that no word stands before, "owner/name#12", "GH-12"), addresses, emoji.
+_LINKS = re.compile(
+    r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|[\w.-]+/[\w.-]+#(?=\d)"
+    r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
+    re.IGNORECASE,
+)
+_CALLS = re.compile(r"@|(?<!\w)GH-(?=\d)|#(?=\d)", re.IGNORECASE)
+_PARTED = "\u200b"
+"""A zero-width space."""
+
+_EXACT_PASSES, _MOST_PASSES = 3, 20
+_LONGEST_FENCE = 100
 
 
 def one_line(text: str, limit: int = 0) -> str:
     """Return text without control and direction characters, cut to ``limit`` from the left."""
-    if not text.isprintable():
-        text = "".join(
-            "\ufffd" if unicodedata.category(char) in _UNSAFE_CATEGORIES else char for char in text
-        )
+    text = replaced(text)
     if limit and len(text) > limit:
         text = "…" + text[len(text) - limit + 1 :]
     return text
@@ -32,21 +45,24 @@ def cut(text: str, room: int) -> str:
     return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
-def code_span(text: str, limit: int = 0) -> str:
+def code_span(text: str, limit: int = _LONGEST_CODE) -> str:
     """Return text as a Markdown code span that nothing in it can end, also in a table."""
     text = one_line(text, limit).replace("|", "\\|")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def escaped(text: str) -> str:
-    """Return text in which nothing is Markdown, HTML, a mention or a link."""
-    text = _MARKDOWN.sub(r"\\\1", one_line(text))
-    # A zero-width space: GitHub looks for mentions, issues and addresses in the rendered text.
-    text = _ISSUE.sub("#\u200b", text).replace("@", "@\u200b")
-    return text.replace("://", ":\u200b//").replace("www.", "www\u200b.")
+    """Return text in which nothing is Markdown, HTML, a mention or a link, cut at its end."""
+    line = _parted(cut(text, LONGEST).strip(" "))
+    return _LIST.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", line))
+
+
+def _parted(text: str) -> str:
+    """Return text that mentions nobody and links nowhere, though it looks as if."""
+    return _LINKS.sub(lambda found: found[0] + _PARTED, text)
 
 
 def location(filename: str, line: int | None, limit: int = 0) -> str:
@@ -56,20 +72,65 @@ def location(filename: str, line: int | None, limit: int = 0) -> str:
     return one_line(filename if line is None else f"{filename}:{line}", limit)
 
 
-def without_html(notes: str) -> str:
-    """Return Markdown in which raw HTML is text; all else, code included, stays as it is."""
+def without_html(notes: str, stranger: bool = False) -> str:
+    """Return Markdown in which raw HTML is text; all else, code included, stays as it is.
+
+    Args:
+        notes: the Markdown.
+        stranger: whether it may be another's than the user's: then nothing in it is a picture,
+            which would be fetched, nor calls anybody.
+    """
+    notes = replaced(notes.replace("\r\n", "\n").replace("\r", "\n"), "\n\t")
+    notes = _html_as_text(notes)
+    if stranger:
+        notes = _html_as_text(_quiet(notes))
+    return notes
+
+
+def closed(notes: str) -> str:
+    """Return Markdown whose code blocks all end, so that what comes after is in none of them."""
+    last = _parse(f"{notes}\n\nx\n")[-1]
+    if last.type != "fence" or last.map is None:
+        return notes
+    if len(last.markup) > _LONGEST_FENCE:
+        return "\n".join(notes.split("\n")[: last.map[0]])
+    return f"{notes}\n{last.markup}"
+
+
+def _parse(notes: str) -> list[Token]:
     from markdown_it import MarkdownIt
 
+    return MarkdownIt("commonmark", {"html": True}).enable("table").parse(notes)
+
+
+def _html_as_text(notes: str) -> str:
+    """Escape HTML until there is none: what was code may become HTML when HTML becomes text."""
+    for attempt in range(_MOST_PASSES):
+        tame = _pass(notes, exact=attempt < _EXACT_PASSES)
+        if tame == notes:
+            return notes
+        notes = tame
+    return notes.replace("<", "&lt;")
+
+
+def _pass(notes: str, exact: bool) -> str:
+    """Escape the HTML there is; without ``exact`` also what is code in its paragraph."""
     lines = notes.splitlines(keepends=True)
-    for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(notes):
+    for token in _parse(notes):
         if token.map is None:
             continue
         first, after = token.map
+        children = token.children or []
+        text = "".join(lines[first:after])
         if token.type == "html_block":
-            lines[first:after] = [line.replace("<", "&lt;") for line in lines[first:after]]
-        elif token.type == "inline":
-            text = _inline_without_html("".join(lines[first:after]), token.children or [])
-            lines[first:after] = [text, *[""] * (after - first - 1)]
+            tame = text.replace("<", "&lt;")
+        elif any(child.type == "html_inline" for child in children):
+            tame = _inline_without_html(text, children) if exact else text
+            if tame == text:
+                tame = text.replace("<", "&lt;")
+        else:
+            continue
+        lines[first:after] = [tame, *[""] * (after - first - 1)]
     return "".join(lines)
 
 
@@ -86,3 +147,19 @@ def _inline_without_html(text: str, children: list[Token]) -> str:
             text = text[:place] + shown + text[position:]
             position = place + len(shown)
     return text
+
+
+def _quiet(notes: str) -> str:
+    """Part mentions and issues, and let pictures be text, in the paragraphs that have some."""
+    lines = notes.splitlines(keepends=True)
+    for token in _parse(notes):
+        if token.map is None or not token.children:
+            continue
+        first, after = token.map
+        text = "".join(lines[first:after])
+        if any(child.type == "image" for child in token.children):
+            text = text.replace("![", "!\\[")
+        if any(_CALLS.search(child.content) for child in token.children if child.type == "text"):
+            text = _CALLS.sub(lambda found: found[0] + _PARTED, text)
+        lines[first:after] = [text, *[""] * (after - first - 1)]
+    return "".join(lines)

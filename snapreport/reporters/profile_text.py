@@ -8,12 +8,10 @@ from typing import Any
 
 from snapreport.model.answers import Profile
 from snapreport.reporters.figures import step_name
-from snapreport.reporters.plain_text import cut, one_line
+from snapreport.reporters.plain_text import cut
 from snapreport.reporters.tables import Page
+from snapreport.safe_text import csv_cell
 from snapreport.units import format_bytes, format_count
-
-# What a spreadsheet would take for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_profile(page: Page, profile: Profile, by: str) -> None:
@@ -71,15 +69,11 @@ def profile_csv(profile: Profile, times: list[int | None]) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["step", "time_us", "total", *(_safe(group.name) for group in profile.groups)])
+    writer.writerow(
+        ["step", "time_us", "total", *(csv_cell(group.name) for group in profile.groups)]
+    )
     columns = [group.bytes.tolist() for group in profile.groups]
     rows = zip(profile.steps.tolist(), times, profile.total.tolist(), *columns, strict=True)
     for step, time, *values in rows:
         writer.writerow([step, "" if time is None else time, *values])
     return text.getvalue()
-
-
-def _safe(name: str) -> str:
-    """Names are a stranger's text: a spreadsheet must not calculate with one."""
-    text = one_line(name)
-    return f"'{text}" if text.startswith(_FORMULA) else text

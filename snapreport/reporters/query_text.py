@@ -13,6 +13,7 @@ import orjson
 from snapreport.model.answers import Cell, QueryAnswer
 from snapreport.reporters.plain_text import one_line
 from snapreport.reporters.tables import FULL_WIDTH, Page
+from snapreport.safe_text import csv_cell, plain_json
 from snapreport.units import format_count
 
 LAID_OUT_AT_MOST = 2000
@@ -94,7 +95,8 @@ def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
     first = True
     for chunk in _chunks(answer):
         rows = [
-            orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))) for row in chunk
+            plain_json(orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))))
+            for row in chunk
         ]
         yield (b"[\n" if first else b",\n") + b",\n".join(rows)
         first = False
@@ -112,15 +114,19 @@ def _plain(cell: Cell) -> Cell:
 def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
     """Yield an answer as CSV with a heading, some rows at a time; NULL is an empty field."""
     heading = io.StringIO()
-    csv.writer(heading, lineterminator="\n").writerow(answer.columns)
+    csv.writer(heading, lineterminator="\n").writerow(map(csv_cell, answer.columns))
     yield heading.getvalue().encode()
     for chunk in _chunks(answer):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerows(
-            [cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in chunk
-        )
+        writer.writerows([_csv(cell) for cell in row] for row in chunk)
         yield text.getvalue().encode()
+
+
+def _csv(cell: Cell) -> Cell:
+    if isinstance(cell, str):
+        return csv_cell(cell)
+    return cell.hex() if isinstance(cell, bytes) else cell
 
 
 def _chunks(answer: QueryAnswer) -> Iterator[list[tuple[Cell, ...]]]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.stacks import StackTable
+from snapreport.safe_text import replaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 class Strings:
-    """Distinct strings in the order in which they were first asked for."""
+    """Distinct strings in the order in which they were first asked for, as they may be shown."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
@@ -23,7 +24,7 @@ class Strings:
         """The row of a string, added when new."""
         if text not in self._ids:
             self._ids[text] = len(self.values)
-            self.values.append(text)
+            self.values.append(replaced(text, "\n\t"))
         return self._ids[text]
 
     def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:

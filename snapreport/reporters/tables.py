@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from snapreport.safe_text import replaced
+
 NARROWEST, PIPE_WIDTH = 60, 100
 FULL_WIDTH = 10_000
 
@@ -44,7 +46,7 @@ class Page:
 
     def say(self, text: str = "") -> None:
         """Write a paragraph, broken where it is too long."""
-        self._console.print(text)
+        self._console.print(replaced(text, "\n"))
 
     def table(
         self,
@@ -69,7 +71,7 @@ class Page:
                 heading, justify="left" if left else "right", no_wrap=True, overflow="ellipsis"
             )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(replaced, row))
         self._console.print(table)
 
     def render(self) -> bytes:

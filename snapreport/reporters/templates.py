@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
+
+from snapreport.safe_text import replaced
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -25,11 +28,19 @@ def environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates_folder()),
         autoescape=True,
+        finalize=_shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def _shown(value: object) -> object:
+    """Keep a stranger's text from turning the line that it stands in; ours is marked as such."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return replaced(value, "\n\t")
+    return value
 
 
 @cache

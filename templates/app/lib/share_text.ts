@@ -11,6 +11,12 @@ import { restAt } from "./rest"
 
 const MOST_SITES = 10
 
+/** Letters of a text in Markdown, and of code: an issue comment ends. */
+const LONGEST = 2000, LONGEST_CODE = 400
+
+/** What GitHub makes links and pictures of in the rendered text, up to where it can be parted: as in plain_text.py. */
+const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|[\w.-]+\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
+
 /** What a view shows, for `viewAsMarkdown`. */
 export interface View {
   title: string
@@ -70,13 +76,13 @@ export function viewAsMarkdown(history: History, view: View): string {
 export function stackAsText(history: History, stack: number): string {
   return framesOf(history.stacks, stack).map((frame) => {
     const { fullName, file, line } = frameText(history.stacks, frame)
-    return file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName
+    return oneLine(file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName)
   }).join("\n")
 }
 
 /** Inline code whatever the text holds: longer fences than its own, no line breaks, no table borders. */
 export function code(text: string): string {
-  const line = text.replace(/[\r\n\u2028\u2029]+/g, " ").replace(/\|/g, "\\|")
+  const line = oneLine(text, LONGEST_CODE).replace(/\|/g, "\\|")
   const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length))
   const fence = "`".repeat(longest + 1)
   const pad = longest > 0 || line.startsWith(" ") || line.endsWith(" ") ? " " : ""
@@ -84,5 +90,11 @@ export function code(text: string): string {
 }
 
 function escape(text: string): string {
-  return text.replace(/[\r\n\u2028\u2029]+/g, " ").replace(/[\\`*_[\]<>#|~@&]|:(?=\/\/)/g, "\\$&")
+  return oneLine(text, LONGEST).trim().replace(LINKS, "$&\u200b").replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
+}
+
+/** Text for one line: what could end it, drive a terminal it is pasted into, or turn its order round is gone. */
+export function oneLine(text: string, limit = Infinity): string {
+  const line = text.replace(/[\r\n\t]+/g, " ").replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, "\ufffd")
+  return line.length > limit ? `${line.slice(0, limit - 1)}\u2026` : line
 }

@@ -139,9 +139,9 @@ function hex(colour: number): string {
   return [0, 8, 16].map((shift) => ((colour >>> shift) & 255).toString(16).padStart(2, "0")).join("")
 }
 
-/** Text for an element or an attribute; control characters, which XML forbids, are dropped. */
+/** Text for an element or an attribute; what XML forbids, and what would turn the line round, is shown as a box. */
 function escaped(text: string): string {
-  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff]/gu, "\ufffd").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 /** The name that every SVG file bears; asked of the parser, so that no address stands in the page. */

@@ -1,0 +1,84 @@
+"""Strangers' text made harmless: for a terminal, a spreadsheet, JSON, and what shows it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNSAFE_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
+"""What could end a line, drive a terminal, turn the reading order round or hide letters."""
+
+_ODD = re.compile(r"[^ -~]+")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+# Also as wide as the letters beside them in Chinese and Japanese: spreadsheets there take both.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def replaced(text: str, keep: str = "") -> str:
+    """Return text whose control and direction characters are U+FFFD, but for those to ``keep``."""
+    if text.isprintable():
+        return text
+    return "".join(
+        "\ufffd" if unicodedata.category(char) in _UNSAFE_CATEGORIES and char not in keep else char
+        for char in text
+    )
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Return text in which what cannot be printed is told, as ``\\x1b``, but for what to ``keep``.
+
+    Nothing in it drives a terminal, and what was there can still be read.
+    """
+    if text.isprintable():
+        return text
+    return _ODD.sub(lambda found: _told(found[0], keep), text)
+
+
+def _told(run: str, keep: str) -> str:
+    if run.isprintable():
+        return run
+    return "".join(
+        char
+        if char.isprintable() or char in keep
+        else char.encode("unicode_escape").decode("ascii")
+        for char in run
+    )
+
+
+def printable(output: bytes) -> bytes:
+    """Return lines of UTF-8 in which no character drives a terminal, as ``visible`` has it."""
+    if output.isascii() and not re.search(rb"[^ -~\n\t]", output):
+        return output
+    return visible(output.decode("utf-8", "surrogateescape"), "\n\t").encode()
+
+
+def plain_json(data: bytes) -> bytes:
+    """Return the same JSON with every character that cannot be printed written as ``\\u202e``.
+
+    JSON writers leave them as they are from U+007F on, and a terminal obeys some of those.
+    """
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _ODD.sub(lambda found: _json_escaped(found[0]), data.decode()).encode()
+
+
+def _json_escaped(run: str) -> str:
+    if run.isprintable():
+        return run
+    return "".join(char if char.isprintable() or char in "\n\t" else _utf16(char) for char in run)
+
+
+def _utf16(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+def csv_cell(text: str) -> str:
+    """Return text for a cell that a spreadsheet shows, and does not calculate.
+
+    A text that would be a formula gets an apostrophe in front, unless it is a number; lines stay.
+    """
+    if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
+        text = f"'{text}"
+    return visible(text, "\n")
