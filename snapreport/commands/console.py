@@ -44,6 +44,11 @@ class Commands(click.Group):
             raise
         except SnapreportError as error:
             raise click.ClickException(visible(str(error))) from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            name = visible(str(error.filename))[:60]
+            raise click.ClickException(f"{name}… is longer than a file's name can be.") from error
         except MemoryError as error:
             message = "not enough memory for this file; try again where more is free."
             raise click.ClickException(message) from error
