@@ -14,6 +14,7 @@ from snapreport.errors import BundleError, DeviceError, QueryError
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
 from snapreport.read import read_snapshot
+from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
     from snapreport.bundle.query import Database as Database  # commands name the type
@@ -120,7 +121,7 @@ class Snapshot:
 
     def __repr__(self) -> str:
         names = ", ".join(str(device.device) for device in self.devices)
-        return f"<Snapshot of {self.history.source.name}: {names or 'no device'}>"
+        return visible(f"<Snapshot of {self.history.source.name}: {names or 'no device'}>")
 
     def _repr_html_(self) -> str:
         from snapreport.reporters.notebook import notebook_summary

@@ -51,6 +51,7 @@ from snapreport.model.rules import Category, Rule
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import PeakWithout, WhatIf
+from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -295,7 +296,7 @@ class Device:
         return find_allocation(self.history, address, version)
 
     def __repr__(self) -> str:
-        return f"<Device {self.name} of {self.file.source.name}>"
+        return visible(f"<Device {self.name} of {self.file.source.name}>")
 
 
 class Moment:

@@ -15,6 +15,17 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
+LONGEST_SHOWN = 10_000
+"""Letters of a text on a page: longer than any name of C++, and what a browser lays out at once."""
+
+
+def shown(text: str) -> str:
+    """Return text for a page: lines stay, what turns them round is U+FFFD, and it has an end."""
+    if len(text) > LONGEST_SHOWN:
+        text = f"{text[:LONGEST_SHOWN]}… ({len(text):,} letters)"
+    return replaced(text, "\n\t")
+
+
 def replaced(text: str, keep: str = "") -> str:
     """Return text whose control and direction characters are U+FFFD, but for those to ``keep``."""
     if text.isprintable():

@@ -20,6 +20,7 @@ from snapreport.model.cut import Drawn
 from snapreport.model.history import History
 from snapreport.model.snapshot import Source
 from snapreport.progress import Progress, silent
+from snapreport.safe_text import plain_json
 from snapreport.version import __version__
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def _members(
     drawn: Sequence[Drawn] | None,
 ) -> Iterator[tuple[str, Iterable[bytes], int]]:
     """Yield each member's name, content and the level of deflate that pays for it."""
-    yield "manifest.json", [orjson.dumps(_manifest(history, warnings, drawn), option=_INDENT)], 9
+    manifest = orjson.dumps(_manifest(history, warnings, drawn), option=_INDENT)
+    yield "manifest.json", [plain_json(manifest)], 9
     progress("Writing elements.db", None)
     yield "elements.db", [write_database(history)], 5
     first_id = 0

@@ -58,7 +58,7 @@ class Commands(click.Group):
 
 
 def _calm(error: click.ClickException) -> None:
-    error.message = visible(error.message, "\n\t")
+    vars(error)["message"] = visible(error.message, "\n\t")  # click means it to be final
 
 
 def exit_on_terminate() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.model.findings import Amounts, DeviceFindings
 from snapreport.model.snapshot import Source
+from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,4 +172,5 @@ class Diff:
         return self.base.findings.curves[self.curve], self.new.findings.curves[self.curve]
 
     def __repr__(self) -> str:
-        return f"<Diff of {self.base.source.name} and {self.new.source.name}: {self.conclusion}>"
+        names = f"{self.base.source.name} and {self.new.source.name}"
+        return visible(f"<Diff of {names}: {self.conclusion}>")

@@ -14,6 +14,7 @@ from snapreport.model.diagnosis import CODES, SEVERITIES, TOPICS, Finding
 from snapreport.model.diff import Change, Diff
 from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
+from snapreport.safe_text import visible
 from snapreport.units import parse_bytes, parse_share
 
 NONE = "none"
@@ -262,4 +263,4 @@ class Verdict:
     def __repr__(self) -> str:
         failures = len(self.failures)
         state = f"failed for {failures} reason{'' if failures == 1 else 's'}"
-        return f"<Verdict on {self.source.name}: {state if failures else 'passed'}>"
+        return visible(f"<Verdict on {self.source.name}: {state if failures else 'passed'}>")

@@ -105,9 +105,9 @@ class HtmlReporter:
                 csp=_content_security_policy((LOADER, built("app.js")), style),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
                 loader=Markup(LOADER),  # noqa: S704
-                app=built_packed("app.js"),
+                app=Markup(built_packed("app.js")),  # noqa: S704
                 style=Markup(style),  # noqa: S704
-                payload=base64.b64encode(pack(findings, summary)).decode("ascii"),
+                payload=Markup(base64.b64encode(pack(findings, summary)).decode("ascii")),  # noqa: S704
                 summary=_json_for_script(_short(summary)),
                 width=WIDTH,
                 height=HEIGHT,

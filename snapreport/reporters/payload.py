@@ -24,7 +24,7 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
-from snapreport.safe_text import replaced
+from snapreport.safe_text import shown
 
 FORMAT = 3
 
@@ -113,7 +113,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
 def _shown(value: Any) -> Any:
     """Return plain data whose texts turn no line of the page round: they are a stranger's."""
     if isinstance(value, str):
-        return replaced(value, "\n\t")
+        return shown(value)
     if isinstance(value, dict):
         return {_shown(key): _shown(item) for key, item in value.items()}
     return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.stacks import StackTable
-from snapreport.safe_text import replaced
+from snapreport.safe_text import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Strings:
         """The row of a string, added when new."""
         if text not in self._ids:
             self._ids[text] = len(self.values)
-            self.values.append(replaced(text, "\n\t"))
+            self.values.append(shown(text))
         return self._ids[text]
 
     def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from snapreport.safe_text import replaced
+from snapreport.safe_text import shown
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -39,7 +39,7 @@ def environment() -> jinja2.Environment:
 def _shown(value: object) -> object:
     """Keep a stranger's text from turning the line that it stands in; ours is marked as such."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return replaced(value, "\n\t")
+        return shown(value)
     return value
 
 

@@ -7,7 +7,7 @@ import re
 from markupsafe import Markup, escape
 
 from snapreport.model.glossary import GLOSSARY
-from snapreport.safe_text import replaced
+from snapreport.safe_text import shown
 
 _STEP = r"(?:(?<=at )|(?<=from )|(?<=to ))step|steps?(?= \d)"
 """Only a step with a number is ours: not "step by step", nor a training step."""
@@ -34,7 +34,7 @@ class Definitions:
 
     def mark(self, text: str) -> Markup:
         """Return text as HTML, with what each new word means beside it."""
-        text = replaced(text, "\n")
+        text = shown(text)
         parts: list[Markup] = []
         end = 0
         for match in _TERM.finditer(text):

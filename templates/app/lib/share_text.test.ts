@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { History } from "./history"
-import { code, stackAsText, viewAsMarkdown } from "./share_text"
+import { code, oneLine, stackAsText, viewAsMarkdown } from "./share_text"
 import { deviceOf, stacksOf } from "./testing"
 
 const strips = {
@@ -35,4 +35,16 @@ test("a call stack is text, innermost first", () => {
 test("code keeps any text in its place", () => {
   assert.equal(code("a`b``c"), "``` a`b``c ```")
   assert.equal(code("x\ny|z"), "`x y\\|z`")
+})
+
+test("a title in Markdown calls nobody, links nowhere and is one line", () => {
+  const history = new History(device, stacks)
+  const title = "@me #12 o/r#3 GH-4 https://x www.x ![i](u) :fire: \u202e\x1b[2J\n# x $y$"
+  const [line] = viewAsMarkdown(history, { title, curve: "allocated", step: 1, fragment: "", selection: null }).split("\n")
+  assert.equal(line.split(", cuda:0")[0], "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**")
+})
+
+test("text for a clipboard is one calm line, with an end", () => {
+  assert.equal(oneLine("a\r\nb\tc\u2028d\x9b\u200f"), "a b c\ufffdd\ufffd\ufffd")
+  assert.equal(code("x".repeat(1000)).length, 402)
 })

@@ -147,8 +147,10 @@ def test_the_markdown_reports_hold(hostile: Path, bundle: Path) -> None:
     found = snapreport.diff(bundle, hostile)
     assert len(check_file(snapreport.render_diff(found, folder / "diff.md"))) < 65_536
     out = io.BytesIO()
-    budget = {"max_peak": 1, "fail_on": ["oom", "peak", "odd-events"]}
-    VerdictMarkdownReporter().render(snapreport.check(hostile, base=bundle, **budget), out)
+    failing = ["oom", "peak", "odd-events"]
+    VerdictMarkdownReporter().render(
+        snapreport.check(hostile, base=bundle, max_peak=1, fail_on=failing), out
+    )
     check_markdown(out.getvalue().decode())
 
 
@@ -234,3 +236,21 @@ def test_exports_in_protobuf_are_calm(hostile: Path) -> None:
     for timeline in read_perfetto(trace).values():
         for _, _, _, arguments in timeline.slices:
             assert all(is_calm(text) for text in arguments.values() if isinstance(text, str))
+
+
+def test_what_python_prints_of_a_file_is_calm(tmp_path: Path) -> None:
+    path = write_snapshot(tmp_path / NAMES[1])
+    loaded = snapreport.load(path)
+    bundle = snapreport.convert(path, tmp_path / "x.zip")
+    found = (
+        loaded,
+        loaded.device(),
+        loaded.device().at(),
+        snapreport.diff(path, bundle),
+        snapreport.check(path, max_peak=1),
+    )
+    for each in found:
+        assert repr(each).isprintable()
+    html = loaded._repr_html_()
+    assert is_calm(html)
+    assert "<script" not in html
