@@ -122,7 +122,7 @@ NAMES = (
 """Names that a file can have."""
 
 FORBIDDEN_ELEMENTS = (
-    "img, iframe, object, embed, form, base, link, video, audio, source, picture, animate, "
+    "img, iframe, object, embed, form[action], base, link, video, audio, source, picture, animate, "
     'script[src], meta[http-equiv="refresh"], a[href^="javascript" i], a[href^="data" i], '
     "[onerror], [onload], [onfocus], [onmouseover], [ontoggle], [onbegin], [srcdoc]"
 )
