@@ -9,8 +9,9 @@ import click
 
 from snapreport.commands.answers import print_json
 from snapreport.commands.check import FAILED
-from snapreport.commands.console import one_line, print_bytes, progress_bar, say
+from snapreport.commands.console import print_bytes, progress_bar, say
 from snapreport.commands.options import json_option, quiet_option, source_argument
+from snapreport.safe_text import visible
 
 
 @click.command(short_help="List what a file gives away.")
@@ -60,5 +61,5 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
 
 
 def _print(lines: list[str]) -> None:
-    text = "".join(f"{one_line(line)}\n" for line in lines)
+    text = "".join(f"{visible(line)}\n" for line in lines)
     print_bytes(text.encode("utf-8", "replace"))

@@ -60,6 +60,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["SNAP", "--max-stage", "no ATTACK=1MiB", "--base", "ZIP"],
         ["SNAP", "--max-peak", "ATTACK"],
     ],
+    "strings": [["ATTACK"], ["SNAP"], ["ZIP", "--check"], ["SNAP", "--json"]],
     "query": [
         ["ATTACK"],
         ["ZIP", "SELECT * FROM frames"],
