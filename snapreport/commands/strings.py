@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,12 @@ from snapreport.commands.check import FAILED
 from snapreport.commands.console import print_bytes, progress_bar, say
 from snapreport.commands.options import json_option, quiet_option, source_argument
 from snapreport.safe_text import visible
+
+_LONGEST = 1000
+"""Letters of a text that is listed on a line."""
+
+_WIDEST_KIND = 40
+"""Columns for kinds; a setting's name, which may be any text, is part of its kind."""
 
 
 @click.command(short_help="List what a file gives away.")
@@ -26,9 +33,10 @@ from snapreport.safe_text import visible
 def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     """List every distinct string of a report (.html, .md), bundle or snapshot.
 
-    One on a line, with its kind and how often it is there: whoever has FILE has these. What is
-    packed in a page is looked into. --check looks for homes, user and host names (yours, and
-    those in homes that are named), e-mail addresses, URLs, and what looks like a key.
+    One on a line, with its kind and how often it is there: whoever has FILE has these. Of very
+    long ones --json has all. What is packed in a page is looked into. --check looks for homes,
+    user and host names (yours, and those in homes that are named), e-mail addresses, URLs, and
+    what looks like a key.
 
     \b
     Example:
@@ -41,7 +49,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
         leaks = find_leaks(given, known_here()) if check else []
     if check:
         if as_json:
-            print_json([asdict(leak) for leak in leaks])
+            print_json([_plain(asdict(leak)) for leak in leaks])
         else:
             lines = [
                 f"{leak.what}: {leak.found} ({leak.why}) in {leak.kind}: {leak.text}"
@@ -54,10 +62,25 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
             raise click.exceptions.Exit(FAILED)
         return
     if as_json:
-        print_json([asdict(each) for each in given])
+        print_json([_plain(asdict(each)) for each in given])
         return
-    wide = max((len(each.kind) for each in given), default=0)
-    _print([f"{each.kind:{wide}}  {each.count:>7,}  {each.text}" for each in given])
+    wide = min(max((len(each.kind) for each in given), default=0), _WIDEST_KIND)
+    _print([f"{_begin(each.kind):{wide}}  {each.count:>7,}  {_begin(each.text)}" for each in given])
+
+
+def _begin(text: str) -> str:
+    """Cut a text that would fill the screen; --check looks at all of it."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} letters)"
+
+
+def _plain(answer: dict[str, Any]) -> dict[str, Any]:
+    """Replace halves of letters, which a file can have and JSON cannot."""
+    return {
+        key: value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if isinstance(value, str)
+        else value
+        for key, value in answer.items()
+    }
 
 
 def _print(lines: list[str]) -> None:
