@@ -12,7 +12,7 @@ from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.paths import KEPT, SHORT
 from tests.builders import frame, trace
 
-PROJECT = ["/home/ann/work/zebra/train.py", "/home/ann/work/zebra/net/models.py"]
+PROJECT = ["/home/ann/code/zebra/train.py", "/home/ann/code/zebra/net/models.py"]
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ PROJECT = ["/home/ann/work/zebra/train.py", "/home/ann/work/zebra/net/models.py"
         ("/tmp/torchinductor_ann/ab/cabc.py", "torchinductor_~/ab/cabc.py"),
         ("/tmp/ipykernel_77/123.py", "ipykernel_77/123.py"),
         ("/opt/conda/bin/torchrun", "bin/torchrun"),
-        ("/home/ann/work/zebra/train.py", "zebra/train.py"),
+        ("/home/ann/code/zebra/train.py", "zebra/train.py"),
         ("/home/ann/.vscode-server/debugpy/cli.py", "~/.vscode-server/debugpy/cli.py"),
-        ("/home/ann/work/zebra/csrc/fused.cu", "zebra/csrc/fused.cu"),
+        ("/home/ann/code/zebra/csrc/fused.cu", "zebra/csrc/fused.cu"),
         ("/build/python-3.12.3/Objects/call.c", "/build/python-3.12.3/Objects/call.c"),
         ("CUDACachingAllocator.cpp", "CUDACachingAllocator.cpp"),
         ("train.py", "train.py"),
