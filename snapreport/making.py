@@ -35,6 +35,7 @@ def convert(
     salt: str | None = None,
     force: bool = False,
     progress: Progress = silent,
+    see: Callable[[list[str]], None] | None = None,
 ) -> Path:
     """Convert a snapshot into a bundle, and return the bundle's path.
 
@@ -50,43 +51,11 @@ def convert(
         keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
         force: replace an existing file.
         progress: called with what is being done.
+        see: called with what to warn of, a line each, once the bundle is written; its manifest
+            holds more.
 
     Raises:
         SnapreportError: as ``load()``, and CutError, OutputExistsError or OutputError.
-    """
-    bundle, _ = convert_and_warn(
-        path,
-        output,
-        from_=from_,
-        to=to,
-        min_size=min_size,
-        keep_paths=keep_paths,
-        redact=redact,
-        redact_functions=redact_functions,
-        salt=salt,
-        force=force,
-        progress=progress,
-    )
-    return bundle
-
-
-def convert_and_warn(
-    path: PathLike,
-    output: PathLike | None = None,
-    *,
-    from_: int | str | None = None,
-    to: int | str | None = None,
-    min_size: int | str | None = None,
-    keep_paths: bool = False,
-    redact: bool = False,
-    redact_functions: bool = False,
-    salt: str | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-) -> tuple[Path, list[str]]:
-    """Do as ``convert()``, and return also what to warn of, a line each.
-
-    The manifest holds more: what is merely good to know, and the explanations.
     """
     source = Path(path)
     cut = make_cut(from_, to, min_size)
@@ -105,7 +74,10 @@ def convert_and_warn(
         )
         if cut is not None:
             loaded = Snapshot(replace(loaded.history, cut=cut))
-        return target, save_bundle(loaded, target, force=force, progress=progress)
+        warnings = save_bundle(loaded, target, force=force, progress=progress)
+    if see is not None:
+        see(warnings)
+    return target
 
 
 def save_bundle(

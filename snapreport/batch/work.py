@@ -67,9 +67,10 @@ def run_task(task: Task, progress: Progress) -> Outcome:
 
 
 def _convert(task: Task, progress: Progress) -> Outcome:
-    from snapreport.making import convert_and_warn
+    from snapreport.making import convert
 
-    path, warnings = convert_and_warn(task.source, task.target, progress=progress, **task.options)
+    warnings: list[str] = []
+    path = convert(task.source, task.target, progress=progress, see=warnings.extend, **task.options)
     return Outcome(task.source, path, warnings=tuple(warnings))
 
 

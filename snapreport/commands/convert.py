@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+import snapreport
 from snapreport.commands.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.cut_options import cut_options
 from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
@@ -63,12 +64,10 @@ def convert(
         convert_several(sources, output, jobs, quiet, **options)
         return
     source = sources[0]
+    warnings: list[str] = []
     with progress_bar(quiet) as progress:
-        from snapreport.making import convert_and_warn
-
-        path, warnings = convert_and_warn(
-            source, output_path(source, output, ".zip"), progress=progress, **options
-        )
+        target = output_path(source, output, ".zip")
+        path = snapreport.convert(source, target, progress=progress, see=warnings.extend, **options)
     if path.is_file() and not quiet:  # not so where it was written to a pipe
         _say_size(source, path)
         say_warnings(warnings)

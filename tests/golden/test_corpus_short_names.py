@@ -14,10 +14,10 @@ from snapreport.analyse.callsites import classify_frames, find_site_frames
 from snapreport.analyse.categories import classify
 from snapreport.reporters.html import HtmlReporter
 from snapreport.reporters.json_report import findings_as_json
-from tests.corpus import corpus_files
+from tests.corpus import NO_CORPUS, corpus_files
 
 FILES = corpus_files()
-pytestmark = pytest.mark.skipif(not FILES, reason="no folder of real snapshots")
+pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)

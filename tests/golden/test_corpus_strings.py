@@ -10,10 +10,10 @@ import snapreport
 from snapreport.analyse.homes import find_users
 from snapreport.disclosure import find_leaks, list_strings
 from snapreport.disclosure.leaks import Known
-from tests.corpus import corpus_files
+from tests.corpus import NO_CORPUS, corpus_files
 
 FILES = corpus_files()
-pytestmark = pytest.mark.skipif(not FILES, reason="no folder of real snapshots")
+pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
 
 EXCEPTIONS: dict[str, set[str]] = {}
 """By the file's name, the parts that --check finds in its reports, each with the reason why it may

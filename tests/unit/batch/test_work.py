@@ -67,7 +67,7 @@ def test_a_bug_is_an_outcome_with_its_traceback_in_the_log(
     def wrong(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(snapreport.making, "convert_and_warn", wrong)
+    monkeypatch.setattr(snapreport.making, "convert", wrong)
     outcome = run_task(Task("convert", Path("a.pickle"), tmp_path / "a.zip", {}), silent)
     assert outcome.path is None
     assert outcome.error == "a.pickle meets an error in snapreport: ZeroDivisionError: by nothing."
