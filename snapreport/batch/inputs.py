@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,8 @@ _SNAPSHOTS = (".pickle", ".pkl", ".json")
 _BUNDLE = ".zip"
 _PEEK = 1 << 16
 """Bytes from the beginning of a file in which a snapshot names one of its parts."""
+_MANIFEST = 1 << 22
+"""Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 
 NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
@@ -155,10 +158,14 @@ def _source_of(bundle: Path) -> tuple[str, int] | None:
         with zipfile.ZipFile(bundle) as archive:
             if "manifest.json" not in archive.namelist():
                 return None
+            if archive.getinfo("manifest.json").file_size > _MANIFEST:
+                return "", -1
             manifest = orjson.loads(archive.read("manifest.json"))
         source = manifest["source"]
         return str(source["name"]), int(source["size"])
-    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError):
+    except (OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError):
+        return "", -1
+    except (ArithmeticError, ValueError, LookupError, TypeError):
         return "", -1
 
 

@@ -110,7 +110,7 @@ def _elements(bundle: Path) -> int:
     try:
         with zipfile.ZipFile(bundle) as archive:
             return archive.getinfo("elements.db").file_size
-    except (zipfile.BadZipFile, KeyError, ValueError):
+    except (zipfile.BadZipFile, KeyError, ValueError, OverflowError, RuntimeError):
         return 0
 
 

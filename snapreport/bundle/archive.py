@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,22 +12,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from snapreport.bundle.cut_strips import CUT_RULE, lay_cut_strips
+from snapreport.bundle.cut_strips import lay_cut_strips
 from snapreport.bundle.database import default_first, write_database
+from snapreport.bundle.manifest import (
+    MANIFEST,
+    check_manifest,
+    make_manifest,
+    parse_manifest,
+    source_of,
+    strips_name,
+)
 from snapreport.bundle.packing import Packer
-from snapreport.bundle.strips import EXACT_UP_TO, RULE, Strip, count_columns, lay_strips
+from snapreport.bundle.strips import Strip, lay_strips
 from snapreport.errors import BundleError, InputError
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
-from snapreport.model.snapshot import Source
 from snapreport.progress import Progress, silent
 from snapreport.safe_text import plain_json
-from snapreport.version import __version__
 
 if TYPE_CHECKING:
-    import zipfile
+    from snapreport.bundle.members import Members
 
-FORMAT = 1
 _INDENT = orjson.OPT_INDENT_2
 
 
@@ -71,8 +77,8 @@ def _members(
     drawn: Sequence[Drawn] | None,
 ) -> Iterator[tuple[str, Iterable[bytes], int]]:
     """Yield each member's name, content and the level of deflate that pays for it."""
-    manifest = orjson.dumps(_manifest(history, warnings, drawn), option=_INDENT)
-    yield "manifest.json", [plain_json(manifest)], 9
+    manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
+    yield MANIFEST, [plain_json(manifest)], 9
     progress("Writing elements.db", None)
     yield "elements.db", [write_database(history)], 5
     first_id = 0
@@ -97,11 +103,6 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     return files
 
 
-def strips_name(history: History, index: int) -> str:
-    """Return the member that holds a device's strips; the default device's has no number."""
-    return "allocations.json" if index == history.default_device else f"allocations.{index}.json"
-
-
 def _strips_json(parts: Iterable[list[Strip]], first_id: int) -> Iterator[bytes]:
     """Yield the JSON array of a device's strips in parts."""
     before = b"["
@@ -119,46 +120,6 @@ def _strips_json(parts: Iterable[list[Strip]], first_id: int) -> Iterator[bytes]
     yield b"[]" if before == b"[" else b"]"
 
 
-def _manifest(
-    history: History, warnings: list[dict[str, str]], drawn: Sequence[Drawn] | None
-) -> dict[str, Any]:
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "snapreport": __version__,
-        "source": {
-            "name": history.source.name,
-            "size": history.source.size,
-            "sha256": history.source.sha256,
-        },
-        "default_device": history.default_device,
-        "devices": [
-            {
-                "device": str(device.device),
-                "events": device.events,
-                "allocations": len(device.allocations),
-                "segments": len(device.segments),
-                "blocks": len(device.segments.block_state),
-                "annotations": len(device.stages),
-                "strips": strips_name(history, index),
-                "strips_columns": count_columns(device),
-                "strips_exact_at_every_step": device.events <= EXACT_UP_TO,
-            }
-            for index, device in enumerate(history.devices)
-        ],
-        "counts": {
-            "frames": len(history.stacks.frames),
-            "stacks": len(history.stacks),
-        },
-        "strips": RULE,
-        "warnings": warnings,
-    }
-    if drawn is not None:
-        manifest["strips"] = f"{RULE} {CUT_RULE}"
-        for device, part in zip(manifest["devices"], drawn, strict=True):
-            device["cut"] = part.as_plain()
-    return manifest
-
-
 def read_bundle(path: Path, progress: Progress = silent) -> History:
     """Read a bundle's history.
 
@@ -170,8 +131,13 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
 
     progress("Reading bundle", None)
     with _bundle_errors(path):
-        data, source = _read_elements(path)
-        return read_database(data, source)
+        from snapreport.bundle.members import open_members
+
+        with open_members(path) as members:
+            manifest = _read_manifest(members)
+            history = read_database(members.unpack("elements.db"), source_of(manifest))
+            check_manifest(manifest, history, members.names)
+            return history
 
 
 def read_elements(path: Path) -> bytes:
@@ -182,30 +148,44 @@ def read_elements(path: Path) -> bytes:
         BundleError: it is damaged, no bundle, or of a newer format.
     """
     with _bundle_errors(path):
-        return _read_elements(path)[0]
+        from snapreport.bundle.members import open_members
+
+        with open_members(path) as members:
+            source_of(_read_manifest(members))
+            return members.unpack("elements.db")
 
 
-def _read_elements(path: Path) -> tuple[bytes, Source]:
-    import zipfile  # converting does without it, and it takes long to import
+def _read_manifest(members: Members) -> dict[str, Any]:
+    from snapreport.bundle.members import MOST_MANIFEST
 
-    with zipfile.ZipFile(path) as archive:
-        source = _read_manifest(archive)["source"]
-        data = archive.read("elements.db")
-    return data, Source(str(source["name"]), int(source["size"]), str(source["sha256"]))
+    if MANIFEST not in members.names:
+        raise BundleError(
+            "is a zip, but no snapreport bundle: it has no manifest.json. Make one with"
+            " 'snapreport convert'."
+        )
+    return parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
 
 
 @contextmanager
 def _bundle_errors(path: Path) -> Iterator[None]:
     """Turn whatever a damaged bundle raises into an error that names the file."""
-    import zipfile
+    import zipfile  # converting does without it, and it takes long to import
 
     try:
         yield
     except BundleError as error:
         raise BundleError(f"{path} {error}") from error.__cause__
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        NotImplementedError,
+        OverflowError,
+        RuntimeError,
+    ) as error:
         raise BundleError(
-            f"{path} is a damaged zip ({error}); copy or convert it again."
+            f"{path} is a damaged zip ({_reason(error)}); copy or convert it again."
         ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(
@@ -218,22 +198,7 @@ def _bundle_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    if "manifest.json" not in archive.namelist():
-        raise BundleError(
-            "is a zip, but no snapreport bundle: it has no manifest.json. Make one with"
-            " 'snapreport convert'."
-        )
-    manifest = orjson.loads(archive.read("manifest.json"))
-    version = manifest["format"]
-    if type(version) is not int or version > FORMAT:
-        raise BundleError(
-            f"has the newer bundle format {str(version)[:20]}, and snapreport {__version__} reads"
-            f" up to {FORMAT}; upgrade snapreport, or convert the snapshot with this version."
-        )
-    result: dict[str, Any] = manifest
-    return result
-
-
 def _reason(error: Exception) -> str:
-    return f"no {error}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, KeyError):
+        return f"no {error}"
+    return " ".join(str(error).split())[:200] or type(error).__name__

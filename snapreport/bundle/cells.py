@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +26,8 @@ def to_cells(column: NDArray[Any], *none: int) -> Cells:
     return values
 
 
-def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int = -1) -> NDArray[Any]:
-    """Return cells as an array, with a sentinel for NULL.
+def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int | None = -1) -> NDArray[Any]:
+    """Return cells as an array, with a sentinel for NULL; None where there may be no NULL.
 
     Raises:
         TypeError, ValueError, OverflowError: a cell is no integer of that kind.
@@ -36,9 +36,3 @@ def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int = -1) -> 
     if not all(type(value) is int for value in values):
         raise TypeError("a cell is not an integer")
     return np.array(values, kind)
-
-
-def transposed(rows: Iterable[Sequence[Any]], width: int) -> list[tuple[Any, ...]]:
-    """Return rows as columns, ``width`` of them even when there is no row."""
-    columns = list(zip(*rows, strict=True))
-    return columns or [()] * width

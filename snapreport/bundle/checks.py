@@ -10,12 +10,19 @@ import numpy as np
 from snapreport.errors import BundleError
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SQLITE = b"SQLite format 3\0"
 _KINDS = ("cuda", "host", "cpu")
+
+_LEAST_LINE = 3
+"""Characters of a frame in a stack's text, which has two colons and a line in it."""
+
+MOST_BYTES = 2**62
+"""Bytes of all rows of a column: sums of a few columns do not pass 64 bits."""
 
 
 def check_begin(data: bytes) -> None:
@@ -28,14 +35,41 @@ def check_begin(data: bytes) -> None:
         raise BundleError("has a damaged elements.db (it is no SQLite file); convert it again.")
 
 
+def check_stacks(stacks: StackTable, size: int) -> None:
+    """Check every id, depth and text of the table of call stacks.
+
+    Args:
+        stacks: the table.
+        size: bytes of the file, which has the text of every stack.
+
+    Raises:
+        ValueError: one of them cannot be; the message says of what.
+    """
+    frames = stacks.frames
+    _texts("frame", frames.names, frames.filenames)
+    for extra in frames.extra.values():
+        if not isinstance(extra, dict):
+            raise ValueError("what is known besides of a frame is no mapping")
+        _texts("frame", extra.values())
+    _within("frame", frames.lines, UNKNOWN_LINE)
+    parent, depth = stacks.node_parent, stacks.node_depth
+    _within("call node", parent, NO_ID)
+    _within("call node", np.arange(len(parent)) - parent, 1)  # a node comes after its parent
+    _within("call node", stacks.node_frame, 0, len(frames))
+    if (depth != np.where(parent < 0, 0, depth[parent]) + 1).any():
+        raise ValueError("a call node has another depth than its parent allows")
+    _within("stack", stacks.stack_node, NO_ID, len(parent))
+    framed = stacks.stack_node[stacks.stack_node >= 0]
+    if _LEAST_LINE * int(depth[framed].sum(dtype=np.int64)) > size:
+        raise ValueError("the call stacks are longer than the file")
+
+
 def check_history(history: History) -> None:
     """Check every id, step and text of a history.
 
     Raises:
         ValueError: one of them cannot be; the message says of what.
     """
-    frames = history.stacks.frames
-    _texts("frame", frames.names, frames.filenames)
     _texts("string", history.strings)
     if not isinstance(history.settings, dict):
         raise ValueError("the settings are no mapping")
@@ -47,13 +81,16 @@ def check_history(history: History) -> None:
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, len(history.stacks))
         _check_final_state(device, history)
+        _check_steps(device)
         _check_stages(device.stages, device.events)
 
 
 def _check_allocations(rows: Allocations, events: int, history: History) -> None:
     what = "allocation"
     _within(what, rows.size, 0)
+    _within(what, rows.version, 0)
     _within(what, rows.block_size, 0)
+    _sums(what, rows.size, rows.block_size, rows.block_size_max)
     _within(what, rows.block_size_max - rows.block_size, 0)
     _within(what, rows.alloc_step, START, events)
     _within(what, rows.free_step, 0, events + 1)
@@ -66,6 +103,18 @@ def _check_allocations(rows: Allocations, events: int, history: History) -> None
     for texts in (rows.category, rows.compile_context, rows.metadata):
         _within(what, texts, NO_ID, len(history.strings))
     _within(what, rows.pool, NO_ID, len(history.pools))
+
+
+def _check_steps(device: DeviceHistory) -> None:
+    """Every step is the beginning or the end of an allocation, or an event of another kind."""
+    rows, events = device.allocations, device.events
+    if events > 3 * len(rows) + len(device.other):
+        raise ValueError("a device has more steps than there are events")
+    seen = np.zeros(events + 1, np.bool_)
+    for steps in (rows.alloc_step, rows.free_requested_step, rows.free_step, device.other.step):
+        seen[steps[steps >= 0]] = True
+    if not seen[:events].all():
+        raise ValueError("a device has a step without an event")
 
 
 def _check_events(other: Events, events: int, n_stacks: int) -> None:
@@ -81,7 +130,10 @@ def _check_final_state(device: DeviceHistory, history: History) -> None:
     _within("segment", np.diff(segments.address), 0)
     _within("segment", segments.pool, NO_ID, len(history.pools))
     _within("segment", segments.stack, NO_ID, len(history.stacks))
+    _within("segment", segments.stated, NO_ID)
+    _sums("segment", segments.size)
     _within("block", segments.block_size, 0)
+    _sums("block", segments.block_size, segments.block_requested)
     _within("block", segments.block_requested, 0)
     _within("block", segments.block_segment, 0, len(segments))
     _within("block", segments.block_stack, NO_ID, len(history.stacks))
@@ -93,9 +145,11 @@ def _check_stages(stages: Stages, events: int) -> None:
     _within("annotation", stages.start_step, START, events + 1)
     _within("annotation", stages.end_step, START, events + 1)
     _within("annotation", stages.end_step - stages.start_step, 0)
-    _within("annotation", stages.depth, 0)
     _within("annotation", stages.parent, NO_ID)
     _within("annotation", np.arange(len(stages)) - stages.parent, 1)
+    inside = stages.parent >= 0
+    if (stages.depth != np.where(inside, stages.depth[stages.parent] + 1, 0)).any():
+        raise ValueError("an annotation has another depth than its parent allows")
 
 
 def _within(what: str, values: NDArray[Any], least: int, below: int | None = None) -> None:
@@ -103,6 +157,12 @@ def _within(what: str, values: NDArray[Any], least: int, below: int | None = Non
         int(values.min()) < least or (below is not None and int(values.max()) >= below)
     ):
         raise ValueError(f"a number in the table of {what}s is out of range")
+
+
+def _sums(what: str, *columns: NDArray[Any]) -> None:
+    for column in columns:
+        if float(column.sum(dtype=np.float64)) >= MOST_BYTES:
+            raise ValueError(f"the sizes in the table of {what}s pass 64 bits")
 
 
 def _texts(what: str, *columns: Iterable[Any]) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import numpy as np
 import orjson
 
-from snapreport.bundle.allocation_table import AllocationTable
-from snapreport.bundle.cells import from_cells, transposed
-from snapreport.bundle.checks import check_begin, check_history
+from snapreport.bundle.allocation_table import NEVER, read_allocations
+from snapreport.bundle.checks import check_history, check_stacks
+from snapreport.bundle.opening import damaged, open_in_memory
+from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
 from snapreport.errors import BundleError
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.paths import names_done
 from snapreport.model.recorder import recorder_info
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
-from snapreport.model.stacks import FrameTable, StackTable
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, DeviceId, Segments, Source
+from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+MOST_DEVICES = 1000
+"""Devices of one file; each takes some work, however little is known of it."""
 
 
 def read_database(data: bytes, source: Source) -> History:
@@ -34,213 +37,318 @@ def read_database(data: bytes, source: Source) -> History:
     Raises:
         BundleError: the database is damaged, or is none of ours.
     """
-    check_begin(data)
-    connection = apsw.Connection(":memory:")
+    connection: apsw.Connection | None = None
     try:
-        connection.deserialize("main", data)
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.pragma("query_only", True)
-        return _Reader(connection, AllocationTable(connection, data)).read(source)
+        connection = open_in_memory(data, LIMITS)
+        history = _Reader(Tables(connection, len(data)), data).read(source)
+        check_history(history)
+        return history
     except apsw.Error as error:
-        raise BundleError(f"has a damaged elements.db ({error}); convert it again.") from error
+        raise damaged(error) from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        reason = str(error) or type(error).__name__
+        reason = _reason(error)
         raise BundleError(
             f"has an elements.db that does not hold together ({reason}); convert it again."
         ) from error
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"no {error}"
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 class _Reader:
     """Takes the tables column by column; ids count from 0, so a row's place is its id."""
 
-    def __init__(self, connection: apsw.Connection, table: AllocationTable) -> None:
-        self._connection, self._table = connection, table
-
-    def _columns(self, query: str, width: int, *bindings: Any) -> list[tuple[Any, ...]]:
-        return transposed(self._connection.execute(query, bindings), width)
+    def __init__(self, tables: Tables, data: bytes) -> None:
+        self._tables = tables
+        self._data = data
 
     def read(self, source: Source) -> History:
-        self._meta = {
-            key: orjson.loads(value)
-            for key, value in self._connection.execute("SELECT key, value FROM meta")
+        meta = {
+            key: orjson.loads(value) for key, value in self._tables.texts("meta", ["key", "value"])
         }
-        strings = self._columns("SELECT text FROM strings ORDER BY id", 1)[0]
-        pools = self._connection.execute("SELECT first, second FROM pools ORDER BY id")
-        devices: list[tuple[Any, ...]] = self._connection.execute(
-            "SELECT id, kind, ordinal, events FROM devices ORDER BY id"
-        ).fetchall()
-        history = History(
-            source=source,
-            layout=str(self._meta["layout"]),
-            stacks=self._stacks(),
-            strings=list(strings),
-            pools=[(first, second) for first, second in pools],
-            devices=tuple(
-                self._device(int(index), DeviceId(str(kind), int(ordinal)), int(events))
-                for index, kind, ordinal, events in devices
-            ),
-            default_device=int(self._meta["default_device"]),
-            settings=self._meta["settings"],
-            oddities=self._meta["oddities"],
-            recorder=recorder_info(self._meta.get("recorder")),
-            cut=cut_from_plain(self._meta.get("cut")),
-            names=names_done(self._meta.get("names")),
-        )
-        if history.devices and not 0 <= history.default_device < len(history.devices):
+        strings = [text for (text,) in self._tables.texts("strings", ["text"])]
+        self._ids("strings", len(strings))
+        pools = self._numbers("pools", "first second")
+        stacks = self._stacks()
+        check_stacks(stacks, len(self._data))
+        kinds = [kind for (kind,) in self._tables.texts("devices", ["kind"])]
+        rows = self._numbers("devices", "ordinal events")
+        if not len(kinds) == len(rows["events"]) <= MOST_DEVICES:
+            raise ValueError(f"there are {len(kinds):,} devices")
+        devices = _Devices(self, rows["events"].tolist(), meta)
+        layout, default = meta["layout"], meta["default_device"]
+        if not isinstance(layout, str) or type(default) is not int:
+            raise TypeError("the layout or the default device is none")
+        if kinds and not 0 <= default < len(kinds):
             raise IndexError("the default device is none of the devices")
-        check_history(history)
-        self._check_that_all_was_read(history)
-        return history
-
-    def _check_that_all_was_read(self, history: History) -> None:
-        """Find rows that belong to no device or segment: they would be missing in silence."""
-        found = {
-            "allocations": sum(len(device.allocations) for device in history.devices),
-            "events": sum(len(device.other) for device in history.devices),
-            "segments": sum(len(device.segments) for device in history.devices),
-            "blocks": sum(len(device.block_allocation) for device in history.devices),
-            "annotations": sum(len(device.stages) for device in history.devices),
-        }
-        for table, count in found.items():
-            query = f"SELECT count(*) FROM {table}"  # noqa: S608  (our own names)
-            if self._columns(query, 1)[0][0] != count:
-                raise IndexError(f"rows of {table} belong to nothing")
+        return History(
+            source=source,
+            layout=layout,
+            stacks=stacks,
+            strings=strings,
+            pools=list(zip(pools["first"].tolist(), pools["second"].tolist(), strict=True)),
+            devices=tuple(
+                devices.history(index, DeviceId(kind, ordinal))
+                for index, (kind, ordinal) in enumerate(
+                    zip(kinds, rows["ordinal"].tolist(), strict=True)
+                )
+            ),
+            default_device=default,
+            settings=meta["settings"],
+            oddities=meta["oddities"],
+            recorder=recorder_info(meta.get("recorder")),
+            cut=cut_from_plain(meta.get("cut")),
+            names=names_done(meta.get("names")),
+        )
 
     def _stacks(self) -> StackTable:
-        names, files, lines, extra = self._columns(
-            "SELECT name, filename, line, extra FROM frames ORDER BY id", 4
+        names: list[str] = []
+        files: list[str] = []
+        for name, file in self._tables.texts("frames", ["name", "filename"]):
+            names.append(name)
+            files.append(file)
+        extra = {
+            i: orjson.loads(text)
+            for i, (text,) in enumerate(self._tables.texts("frames", ["extra"], null=True))
+            if text is not None
+        }
+        lines = self._numbers("frames", "", {"line": UNKNOWN_LINE})["line"]
+        _same_length("frames", names, lines)
+        nodes = self._numbers("call_nodes", "frame depth", {"parent": -1})
+        return StackTable(
+            FrameTable(names, files, lines, extra),
+            _int32(nodes["parent"]),
+            _int32(nodes["frame"]),
+            _int32(nodes["depth"]),
+            _int32(self._numbers("stacks", "", {"node": -1})["node"]),
         )
-        frames = FrameTable(
-            list(names),
-            list(files),
-            from_cells(lines, np.int64),
-            {i: orjson.loads(text) for i, text in enumerate(extra) if text is not None},
-        )
-        parent, frame, depth = self._columns(
-            "SELECT parent, frame, depth FROM call_nodes ORDER BY id", 3
-        )
-        node = self._columns("SELECT node FROM stacks ORDER BY id", 1)[0]
-        table = StackTable(
-            frames,
-            from_cells(parent, np.int32),
-            from_cells(frame, np.int32),
-            from_cells(depth, np.int32),
-            from_cells(node, np.int32),
-        )
-        if (table.node_parent >= np.arange(len(table.node_parent))).any():
-            raise IndexError("a call node comes before its parent")
-        _check(table.node_frame, len(frames), "frame")
-        _check(table.stack_node, len(table.node_parent), "call node")
-        self._n_stacks = len(table)
-        return table
 
-    def _device(self, index: int, device: DeviceId, events: int) -> DeviceHistory:
-        allocations, first_id = self._allocations(index, events)
+    def _ids(self, table: str, rows: int) -> None:
+        if len(self._numbers(table, "")["id"]) != rows:
+            raise ValueError(f"the table {table} has two lengths")
+
+    def _numbers(
+        self,
+        table: str,
+        names: str,
+        nulls: dict[str, int] | None = None,
+        key: str | None = "id",
+    ) -> Columns:
+        """Read columns of numbers: those that have no NULL, and those that do, with its meaning."""
+        columns = [Numbers(name) for name in names.split()]
+        columns += [Numbers(name, null) for name, null in (nulls or {}).items()]
+        return self._tables.numbers(table, columns, key)
+
+    def allocations(self) -> Columns:
+        return read_allocations(self._tables, self._data)
+
+    def events(self) -> tuple[Columns, list[str]]:
+        nulls = {"time_us": NO_TIME, "stack": NO_STACK}
+        rows = self._numbers("events", "device step addr size stream", nulls, None)
+        # Few actions: each text is kept once.
+        known: dict[str, str] = {}
+        texts = self._tables.texts("events", ["action"])
+        return rows, _same_length(
+            "events", [known.setdefault(action, action) for (action,) in texts], rows["step"]
+        )
+
+    def segments(self) -> tuple[Columns, list[str]]:
+        stated = dict.fromkeys(("allocated_size", "active_size", "requested_size"), -1)
+        rows = self._numbers(
+            "segments",
+            "device address size stream expandable",
+            {"pool": NO_ID, "stack": NO_STACK, **stated},
+        )
+        kinds = [kind for (kind,) in self._tables.texts("segments", ["kind"])]
+        return rows, _same_length("segments", kinds, rows["size"])
+
+    def blocks(self) -> tuple[Columns, list[int]]:
+        rows = self._numbers(
+            "blocks",
+            "segment address size requested",
+            {"stack": NO_STACK, "allocation": NO_ID},
+            None,
+        )
+        states = [BLOCK_STATES.index(state) for (state,) in self._tables.texts("blocks", ["state"])]
+        return rows, _same_length("blocks", states, rows["size"])
+
+    def annotations(self) -> tuple[Columns, list[str]]:
+        rows = self._numbers(
+            "annotations",
+            "device depth",
+            {
+                "parent": NO_ID,
+                "start_step": START,
+                "end_step": START,
+                "start_time_us": NO_TIME,
+                "end_time_us": NO_TIME,
+            },
+        )
+        names = [name for (name,) in self._tables.texts("annotations", ["name"])]
+        return rows, _same_length("annotations", names, rows["depth"])
+
+
+class _Devices:
+    """Cuts the tables that all devices share into what each of them has."""
+
+    def __init__(self, reader: _Reader, events: list[int], meta: dict[str, Any]) -> None:
+        self._n_events = events
+        self._meta = meta
+        count = len(events)
+        self._allocations = reader.allocations()
+        self._allocation_rows = device_rows(self._allocations["device"], count)
+        self._events, self._actions = reader.events()
+        self._event_rows = device_rows(self._events["device"], count)
+        self._segments, self._kinds = reader.segments()
+        self._segment_rows = device_rows(self._segments["device"], count)
+        self._blocks, self._states = reader.blocks()
+        owner = self._blocks["segment"]
+        _between("segment", owner, 0, len(self._kinds))
+        self._block_rows = device_rows(self._segments["device"][owner], count)
+        self._annotations, self._names = reader.annotations()
+        self._annotation_rows = device_rows(self._annotations["device"], count)
+
+    def history(self, index: int, device: DeviceId) -> DeviceHistory:
         segments, held = self._final_state(index)
         return DeviceHistory(
             device=device,
-            events=events,
-            allocations=allocations,
-            other=self._events(index),
+            events=self._n_events[index],
+            allocations=self._allocations_of(index),
+            other=self._events_of(index),
             segments=segments,
-            block_allocation=np.where(held == NO_ID, NO_ID, held - first_id).astype(np.int32),
+            block_allocation=_local(
+                "allocation", held, self._allocation_rows[index], len(self._allocations["addr"])
+            ),
             stages=self._stages(index),
             anomalies=self._meta[f"anomalies.{index}"],
         )
 
-    def _allocations(self, index: int, events: int) -> tuple[Allocations, int]:
-        requested_before = np.array(self._meta[f"requested_before.{index}"], np.int64)
-        allocations, first_id = self._table.of_device(index, events, requested_before)
-        for stack in (allocations.stack, allocations.free_stack):
-            _check(stack, self._n_stacks, "stack")
-        for step in (
-            allocations.alloc_step,
-            allocations.free_requested_step,
-            allocations.free_step,
-        ):
-            _check_steps(step, events)
-        return allocations, first_id
+    def _allocations_of(self, index: int) -> Allocations:
+        rows, events = self._allocation_rows[index], self._n_events[index]
 
-    def _events(self, index: int) -> Events:
-        step, action, addr, size, time_us, stream, stack = self._columns(
-            "SELECT step, action, addr, size, time_us, stream, stack FROM events"
-            " WHERE device = ? ORDER BY step",
-            7,
-            index,
+        def ints(name: str) -> NDArray[np.int64]:
+            # A copy: the table of all devices need not stay for the sake of one.
+            return self._allocations[name][rows].copy()
+
+        def ids(name: str) -> NDArray[np.int32]:
+            return _int32(self._allocations[name][rows])
+
+        def steps(name: str) -> NDArray[np.int64]:
+            found = self._allocations[name][rows]
+            return np.where(found == NEVER, events, found)
+
+        requested = steps("free_requested_step")
+        before = self._meta[f"requested_before.{index}"]
+        if not isinstance(before, list) or not all(type(row) is int for row in before):
+            raise TypeError("what was requested before is no list of numbers")
+        pending = np.array(before, np.int64)
+        _between("allocation", pending, rows.start, rows.stop)
+        requested[pending - rows.start] = START
+        return Allocations(
+            addr=ints("addr"),
+            version=ids("version"),
+            size=ints("size"),
+            block_size=ints("block_size"),
+            block_size_max=ints("block_size_max"),
+            alloc_step=ints("alloc_step"),
+            free_requested_step=requested,
+            free_step=steps("free_step"),
+            alloc_time_us=ints("alloc_time_us"),
+            free_requested_time_us=ints("free_requested_time_us"),
+            free_time_us=ints("free_time_us"),
+            stream=ints("stream"),
+            pool=ids("pool"),
+            stack=ids("stack"),
+            free_stack=ids("free_stack"),
+            category=ids("category"),
+            compile_context=ids("compile_context"),
+            metadata=ids("metadata"),
         )
+
+    def _events_of(self, index: int) -> Events:
+        rows = self._event_rows[index]
         return Events(
-            step=from_cells(step, np.int64),
-            action=list(action),
-            addr=from_cells(addr, np.int64),
-            size=from_cells(size, np.int64),
-            time_us=from_cells(time_us, np.int64),
-            stream=from_cells(stream, np.int64),
-            stack=from_cells(stack, np.int32),
+            step=self._events["step"][rows],
+            action=self._actions[rows],
+            addr=self._events["addr"][rows],
+            size=self._events["size"][rows],
+            time_us=self._events["time_us"][rows],
+            stream=self._events["stream"][rows],
+            stack=_int32(self._events["stack"][rows]),
         )
 
     def _final_state(self, index: int) -> tuple[Segments, NDArray[np.int64]]:
-        ids, address, size, stream, pool, kind, expandable, stack, *stated = self._columns(
-            "SELECT id, address, size, stream, pool, kind, expandable, stack, allocated_size,"
-            " active_size, requested_size FROM segments WHERE device = ? ORDER BY id",
-            11,
-            index,
-        )
-        first = ids[0] if ids else 0
-        segment, at, block_size, requested, state, block_stack, held = self._columns(
-            "SELECT segment, b.address, b.size, requested, state, b.stack, allocation"
-            " FROM blocks AS b JOIN segments AS s ON s.id = b.segment WHERE s.device = ?"
-            " ORDER BY b.rowid",
-            7,
-            index,
-        )
+        rows, blocks = self._segment_rows[index], self._block_rows[index]
+
+        def of(name: str) -> NDArray[np.int64]:
+            return self._segments[name][rows]
+
+        _between("segment's flag", of("expandable"), 0, 2)
+        if not set(self._kinds[rows]) <= {"small", "large"}:
+            raise ValueError("a segment is neither small nor large")
         segments = Segments(
-            address=from_cells(address, np.int64),
-            size=from_cells(size, np.int64),
-            stream=from_cells(stream, np.int64),
-            pool=from_cells(pool, np.int32),
-            large=np.array([name == "large" for name in kind], np.bool_),
-            expandable=from_cells(expandable, np.int64).astype(np.bool_),
-            stack=from_cells(stack, np.int32),
-            stated=np.stack([from_cells(column, np.int64) for column in stated], axis=1),
-            block_segment=(from_cells(segment, np.int64) - first).astype(np.int32),
-            block_address=from_cells(at, np.int64),
-            block_size=from_cells(block_size, np.int64),
-            block_requested=from_cells(requested, np.int64),
-            block_state=np.array([BLOCK_STATES.index(name) for name in state], np.int8),
-            block_stack=from_cells(block_stack, np.int32),
+            address=of("address"),
+            size=of("size"),
+            stream=of("stream"),
+            pool=_int32(of("pool")),
+            large=np.array([kind == "large" for kind in self._kinds[rows]], np.bool_),
+            expandable=of("expandable").astype(np.bool_),
+            stack=_int32(of("stack")),
+            stated=np.stack(
+                [of(name) for name in ("allocated_size", "active_size", "requested_size")], axis=1
+            ),
+            block_segment=(self._blocks["segment"][blocks] - rows.start).astype(np.int32),
+            block_address=self._blocks["address"][blocks],
+            block_size=self._blocks["size"][blocks],
+            block_requested=self._blocks["requested"][blocks],
+            block_state=np.array(self._states[blocks], np.int8),
+            block_stack=_int32(self._blocks["stack"][blocks]),
         )
-        return segments, from_cells(held, np.int64)
+        return segments, self._blocks["allocation"][blocks]
 
     def _stages(self, index: int) -> Stages:
-        ids, name, parent, depth, start, end, start_us, end_us = self._columns(
-            "SELECT id, name, parent, depth, start_step, end_step, start_time_us, end_time_us"
-            " FROM annotations WHERE device = ? ORDER BY id",
-            8,
-            index,
-        )
-        first = ids[0] if ids else 0
-        parents = from_cells(parent, np.int64)
+        rows = self._annotation_rows[index]
+        parent = self._annotations["parent"][rows]
         return Stages(
-            name=list(name),
-            parent=np.where(parents < 0, -1, parents - first).astype(np.int32),
-            depth=from_cells(depth, np.int32),
-            start_step=from_cells(start, np.int64),
-            end_step=from_cells(end, np.int64),
-            start_time_us=from_cells(start_us, np.int64),
-            end_time_us=from_cells(end_us, np.int64),
+            name=self._names[rows],
+            parent=_local("annotation", parent, rows, len(self._names)),
+            depth=_int32(self._annotations["depth"][rows]),
+            start_step=self._annotations["start_step"][rows],
+            end_step=self._annotations["end_step"][rows],
+            start_time_us=self._annotations["start_time_us"][rows],
+            end_time_us=self._annotations["end_time_us"][rows],
         )
 
 
-def _check(ids: Sequence[int] | NDArray[np.int32], length: int, what: str) -> None:
-    """Refuse ids that point beyond the table that they belong to."""
-    column = np.asarray(ids)
-    if len(column) and (int(column.max()) >= length or int(column.min()) < -1):
-        raise IndexError(f"an id of a {what} is out of range")
+def _local(what: str, ids: NDArray[np.int64], rows: slice, length: int) -> NDArray[np.int32]:
+    """Return ids of a whole table as places among one device's rows; NO_ID stays.
+
+    Raises:
+        IndexError: one is of another device, or of none.
+    """
+    known = ids != NO_ID
+    _between(what, ids[known], rows.start, min(rows.stop, length))
+    return np.where(known, ids - rows.start, NO_ID).astype(np.int32)
 
 
-def _check_steps(steps: NDArray[np.int64], events: int) -> None:
-    if len(steps) and (int(steps.min()) < START or int(steps.max()) > events):
-        raise IndexError("a step is out of range")
+def _int32(values: NDArray[np.int64]) -> NDArray[np.int32]:
+    limits = np.iinfo(np.int32)
+    _between("row", values, int(limits.min), int(limits.max) + 1)
+    return values.astype(np.int32)
+
+
+def _between(what: str, ids: NDArray[np.int64], least: int, below: int) -> None:
+    if len(ids) and (int(ids.min()) < least or int(ids.max()) >= below):
+        raise IndexError(f"a number of a {what} is out of range")
+
+
+def _same_length(table: str, texts: list[Any], numbers: NDArray[np.int64]) -> list[Any]:
+    if len(texts) != len(numbers):
+        raise ValueError(f"the table {table} has two lengths")
+    return texts

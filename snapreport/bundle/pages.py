@@ -5,6 +5,11 @@ reading a bundle. Its pages say the same: a tree of pages, and in its leaves the
 header with one type a column and then the numbers, big-endian and as short as they can be.
 Whatever is unusual here is left to SQLite, which either reads it or says what is wrong.
 
+The file may be a stranger's. No place is below 0, and one beyond the file is an IndexError of
+NumPy's. A page comes once in a level of the tree, its cells lie behind their list and in the page
+itself, and there are no more of them than it has bytes for: so rows are never more than the file
+can hold, however its pages point to one another.
+
 Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
 """
 
@@ -27,6 +32,12 @@ _AT_ONCE = 1 << 12
 """Rows that are looked at together: few enough for the processor's cache."""
 _DEEPEST = 16
 """Levels of a tree: far more than its page numbers can fill."""
+_LEAF_HEADER, _INTERIOR_HEADER = 8, 12
+"""Bytes of a page before the list of its cells, each of which is named in two bytes."""
+_LEAST_BRANCH = 2 + 4 + 1
+"""Bytes for a child: in the list, its page, and a key."""
+_LEAST_ROW = 2 + 1 + 1 + 1
+"""Bytes for a row: in the list, its length, its id, its header's length; and one a column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +103,8 @@ class _File:
         for _ in range(_DEEPEST):
             if len(level) > self.pages or int(level.min()) < 2 or int(level.max()) > self.pages:
                 raise _Unusual
+            if len(np.unique(level)) != len(level):
+                raise _Unusual
             place = (level - 1) * self.page_size
             kinds = self.u8[place]
             if (kinds == _LEAF).all():
@@ -101,18 +114,33 @@ class _File:
             children = [
                 np.append(self.u32[cells], self.u32[page + 8])
                 for page in place.tolist()
-                for cells in [self.cells(np.array([page], np.int64), 12)]
+                for cells in [
+                    self.cells(np.array([page], np.int64), _INTERIOR_HEADER, _LEAST_BRANCH)
+                ]
             ]
             level = np.concatenate(children).astype(np.int64)
         raise _Unusual
 
-    def cells(self, pages: NDArray[np.int64], header: int) -> NDArray[np.int64]:
-        """Return where the cells of pages begin, in the order of their keys."""
+    def cells(self, pages: NDArray[np.int64], header: int, least: int) -> NDArray[np.int64]:
+        """Return where the cells of pages begin, in the order of their keys.
+
+        Args:
+            pages: where the pages begin.
+            header: bytes of each before the list of its cells.
+            least: bytes that a cell has at least, with those for it in the list.
+        """
         counts = self.u16[pages + 3].astype(np.int64)
+        if (counts > (self.page_size - header) // least).any():
+            raise _Unusual
         first = np.cumsum(counts) - counts
         page = np.repeat(pages, counts)
         within = np.arange(len(page)) - np.repeat(first, counts)
-        found: NDArray[np.int64] = page + self.u16[page + header + 2 * within]
+        inside = self.u16[page + header + 2 * within].astype(np.int64)
+        if (inside < header + 2 * np.repeat(counts, counts)).any():
+            raise _Unusual
+        if (inside >= self.page_size).any():
+            raise _Unusual
+        found: NDArray[np.int64] = page + inside
         return found
 
     def varints(self, place: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -130,7 +158,7 @@ class _File:
 
 
 def _read(file: _File, root: int, width: int) -> Rows:
-    cells = file.cells(file.leaves(root), 8)
+    cells = file.cells(file.leaves(root), _LEAF_HEADER, _LEAST_ROW + width)
     n = len(cells)
     length, place = file.varints(cells)
     ids, place = file.varints(place)
@@ -152,7 +180,7 @@ def _read(file: _File, root: int, width: int) -> Rows:
         ends = np.cumsum(widths, axis=1, dtype=np.int64)
         ends += begin + width + 1
         # What does not fit a page goes on elsewhere; then its cell does not end with its row.
-        inside = (begin[:, 0] // file.page_size) == ((ends[:, -1] - 1) // file.page_size)
+        inside = (cells[rows] // file.page_size) == ((ends[:, -1] - 1) // file.page_size)
         if (ends[:, -1] - begin[:, 0] != length[rows]).any() or not inside.all():
             raise _Unusual
         # The eight bytes that end where the number does; those before it are shifted out.

@@ -9,15 +9,12 @@ from functools import cached_property
 
 import apsw
 
-from snapreport.bundle.checks import check_begin
-from snapreport.errors import BundleError, QueryError
+from snapreport.bundle.opening import damaged, open_in_memory
+from snapreport.errors import QueryError
 from snapreport.model.answers import Cell, QueryAnswer
 
 _CHECK_EVERY = 20_000
 """Steps of SQLite's machine between two looks at the clock, and for Ctrl-C: about a millisecond."""
-
-_LONGEST_VALUE = 2**26
-"""Bytes of one value or row: far above any call stack, far below what would hurt."""
 
 _PRAGMA_NAMES = """
     table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
@@ -81,22 +78,12 @@ class Database:
         self._seconds = seconds
         self._entered = self._spent = 0.0
         self._refused = ""
-        check_begin(data)
-        self._connection = apsw.Connection(":memory:")
         try:
-            self._connection.deserialize("main", data)
-            self._connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-            self._connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
-            self._connection.pragma("query_only", True)
-            self._connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
-            self._connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-            self._connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)
+            self._connection = open_in_memory(data)
             modules = self._connection.execute("SELECT name FROM pragma_module_list")
             self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
         except apsw.Error as error:
-            raise _damaged(error) from error
+            raise damaged(error) from error
         if memory is not None:
             apsw.hard_heap_limit(memory)
         self._connection.set_authorizer(self._authorize)
@@ -182,7 +169,7 @@ class Database:
                 f"The query took more than {self._seconds:g} seconds; ask for less, or allow more."
             )
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-            return _damaged(error)
+            return damaged(error)
         if isinstance(error, apsw.BindingsError):
             return QueryError("The query has a placeholder, and there are no values to fill in.")
         if isinstance(error, apsw.NoMemError):
@@ -266,7 +253,3 @@ def _deed(code: int, name: str) -> str:
         text = str(apsw.mapping_authorizer_function.get(code, code))
         known = text.removeprefix("SQLITE_").lower().replace("_", " ")
     return f"{known} {name or 'a database'}"
-
-
-def _damaged(error: Exception) -> BundleError:
-    return BundleError(f"has a damaged elements.db ({error}); convert it again.")

@@ -58,18 +58,25 @@ def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
     """Return what ``Cut.as_plain`` gave.
 
     Raises:
-        ValueError: it is nothing of the kind.
+        ValueError, TypeError, KeyError: it is nothing of the kind.
     """
     if plain is None:
         return None
+
+    def number(value: Any) -> int:
+        if type(value) is not int or not 0 <= value < 2**63:
+            raise ValueError("what was cut is not understood")
+        return value
 
     def bound(name: str) -> Bound | None:
         if plain[name] is None:
             return None
         step, time_us = plain[name]
-        return Bound(None if step is None else int(step), None if time_us is None else int(time_us))
+        if (step is None) == (time_us is None):
+            raise ValueError("what was cut is not understood")
+        return Bound(number(step)) if time_us is None else Bound(None, number(time_us))
 
-    return Cut(bound("first"), bound("last"), int(plain["min_size"]))
+    return Cut(bound("first"), bound("last"), number(plain["min_size"]))
 
 
 def parse_bound(value: int | str) -> Bound:

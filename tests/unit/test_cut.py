@@ -64,8 +64,12 @@ def test_a_cut_survives_being_stored() -> None:
     for cut in (NO_CUT, Cut(Bound(3), Bound(None, 9), 7), Cut(last=Bound(0))):
         assert cut_from_plain(cut.as_plain()) == cut
     assert cut_from_plain(None) is None
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        cut_from_plain({"first": "x", "last": None, "min_size": 0})
+    for other in ("x", "12", [1], [1, 2], [None, None], [-1, None], [None, 2**63], [1.5, None], 3):
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            cut_from_plain({"first": other, "last": None, "min_size": 0})
+    for size in (None, "7", 7.0, -1, 2**63, True):
+        with pytest.raises(ValueError, match="not understood"):
+            cut_from_plain({"first": None, "last": None, "min_size": size})
 
 
 def test_nothing_said_is_no_cut_and_size_zero_is_a_cut_of_nothing() -> None:

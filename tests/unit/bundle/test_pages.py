@@ -113,3 +113,24 @@ def test_a_tree_that_bites_its_tail_is_left_to_sqlite() -> None:
     assert data[page] == 5
     data[page + 8 : page + 12] = (3).to_bytes(4, "big")
     assert read_rows(bytes(data), 3, WIDTH) is None
+
+
+def test_pages_that_are_named_twice_or_hold_too_much_are_left_to_sqlite() -> None:
+    size = 512
+    data = bytearray(table([(i, i, i, i) for i in range(400)], page_size=size))
+    root = 2 * size
+    twice = bytearray(data)
+    first = root + int.from_bytes(data[root + 12 : root + 14], "big")
+    twice[root + 8 : root + 12] = data[first : first + 4]  # the first leaf is the last one, too
+    assert read_rows(bytes(twice), 3, WIDTH) is None
+    leaf = (int.from_bytes(data[first : first + 4], "big") - 1) * size
+    assert data[leaf] == 13
+    cells = int.from_bytes(data[leaf + 3 : leaf + 5], "big")
+    for page, count in ((leaf, 0xFFFF), (leaf, (size - 8) // 9 + 1), (root, 0xFFFF), (root, 72)):
+        many = bytearray(data)
+        many[page + 3 : page + 5] = count.to_bytes(2, "big")
+        assert read_rows(bytes(many), 3, WIDTH) is None
+    for place in (0, 8, 8 + 2 * cells - 1, size, 0xFFFF):
+        elsewhere = bytearray(data)
+        elsewhere[leaf + 8 : leaf + 10] = place.to_bytes(2, "big")
+        assert read_rows(bytes(elsewhere), 3, WIDTH) is None

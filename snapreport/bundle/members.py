@@ -1,0 +1,172 @@
+"""The members of a bundle's zip: found, checked and unpacked within limits.
+
+The zip may be a stranger's, made to harm whoever opens or unpacks it. Nothing in it is written to
+disk here, but people unpack bundles for other tools, so what would harm them is refused as well.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from snapreport.errors import BundleError
+
+MOST_MEMBERS = 1000
+"""Members of one zip: a bundle has two, and one for each device."""
+
+MOST_DIRECTORY = 2**20
+"""Bytes of the zip's directory, which is read whole before anything can be checked."""
+
+MOST_TIMES = 200
+"""How many times its packed bytes a member may unpack to. Real bundles have up to 20 times."""
+
+ALWAYS_UNPACKED = 2**24
+"""Bytes that a member may unpack to, however small it is packed."""
+
+MOST_MANIFEST = 2**22
+"""Bytes of manifest.json: it holds counts and warnings, some kilobytes of them."""
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_HEADER = 30
+"""Bytes of a member's own header, without its name."""
+
+
+class Members:
+    """The members of an open zip, whose names and places have been checked."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        """Check the directory.
+
+        Raises:
+            BundleError: a member cannot be part of any bundle.
+        """
+        self._archive = archive
+        infos = archive.infolist()
+        if len(infos) > MOST_MEMBERS:
+            raise BundleError(
+                f"is a zip of {len(infos):,} members, and a bundle has at most {MOST_MEMBERS:,}."
+            )
+        self._infos: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            _check_name(info)
+            if info.filename.lower() in self._infos:  # as some file systems see them
+                raise BundleError(f"has two members named {_shown(info)}; convert it again.")
+            self._infos[info.filename.lower()] = info
+        _check_places(infos, archive.start_dir)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all members."""
+        return frozenset(info.filename for info in self._infos.values())
+
+    def unpack(self, name: str, most: int | None = None) -> bytes:
+        """Return a member's content.
+
+        Args:
+            name: of the member.
+            most: bytes that it may have; None for what follows from its packed size.
+
+        Raises:
+            KeyError: there is no such member.
+            BundleError: it is larger than it may be, or packed as none of ours is.
+            zipfile.BadZipFile, zlib.error, EOFError: it is damaged.
+        """
+        info = self._infos.get(name)
+        if info is None or info.filename != name:
+            raise KeyError(name)
+        if info.flag_bits & _ENCRYPTED:
+            raise BundleError(f"has an encrypted {name}; unpack it, and pack it without.")
+        if info.compress_type not in _METHODS:
+            raise BundleError(
+                f"has a {name} that is packed by method {info.compress_type}; use deflate."
+            )
+        if most is None:
+            most = max(MOST_TIMES * info.compress_size, ALWAYS_UNPACKED)
+        if info.file_size > most:
+            raise BundleError(
+                f"has a {name} that unpacks to {info.file_size:,} bytes, and {most:,} is the most"
+                f" for its size; if you trust it, unpack it and pack it uncompressed (zip -0)."
+            )
+        with self._archive.open(info) as file:
+            # Never more than the directory states; the checksum is compared at the end.
+            data = file.read(info.file_size)
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise zipfile.BadZipFile(f"{name} is not as long as stated, or has a wrong checksum")
+        return data
+
+
+@contextmanager
+def open_members(path: Path) -> Iterator[Members]:
+    """Open a zip and check its directory.
+
+    Raises:
+        OSError: it cannot be read.
+        zipfile.BadZipFile: it is damaged.
+        BundleError: it cannot be a bundle.
+    """
+    with path.open("rb") as file:
+        careful = _Careful(file)
+        with zipfile.ZipFile(careful) as archive:
+            members = Members(archive)
+            careful.most = None
+            yield members
+
+
+class _Careful:
+    """A file of which no more is read at once than one may, whatever the zip states."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = file.seek(0, 2)
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+        self.most: int | None = MOST_DIRECTORY
+
+    def read(self, size: int = -1) -> bytes:
+        if self.most is not None and size > self.most:
+            raise BundleError(
+                f"is a zip whose directory says it has {size:,} bytes, and a bundle's has at most"
+                f" {self.most:,}."
+            )
+        return self._file.read(min(size, self._size))
+
+
+def _check_name(info: zipfile.ZipInfo) -> None:
+    name = info.orig_filename
+    parts = re.split(r"[/\\]", name)
+    outside = name[:1] in ("/", "\\") or ".." in parts or re.match("[A-Za-z]:", name)
+    if outside or "\\" in name or not name.isprintable() or not name:
+        raise BundleError(
+            f"has a member named {_shown(info)}, which would be unpacked elsewhere; do not unpack"
+            " it, and ask for another copy."
+        )
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise BundleError(
+            f"has a member {_shown(info)} that is no plain file but a link or device; do not"
+            " unpack it, and ask for another copy."
+        )
+
+
+def _check_places(infos: list[zipfile.ZipInfo], directory: int) -> None:
+    """Refuse members that lie in one another: a few bytes would be unpacked again and again."""
+    end = 0
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        first = end == 0
+        if info.header_offset < end or (first and info.header_offset > 0):
+            what = "something before its first member" if first else "members that overlap"
+            raise BundleError(f"is a zip with {what}; convert the snapshot again.")
+        end = info.header_offset + _HEADER + len(info.orig_filename) + info.compress_size
+    if end > directory:
+        raise BundleError("is a zip whose members reach into its directory; convert it again.")
+
+
+def _shown(info: zipfile.ZipInfo) -> str:
+    name = info.orig_filename
+    return repr(name if len(name) <= 60 else name[:57] + "...")

@@ -1,0 +1,90 @@
+"""Open a stranger's SQLite file in memory: nothing in it runs, and nothing takes for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+
+from snapreport.bundle.checks import check_begin
+from snapreport.errors import BundleError
+
+LONGEST_VALUE = 2**26
+"""Bytes of one value or row: far above any call stack, far below what would hurt."""
+
+_CHECK_EVERY = 20_000
+"""Steps of SQLite's machine between two looks at how many there were: about a millisecond."""
+
+MOST_STEPS = 2**22
+"""Steps of SQLite's machine that a file may take, besides those for each of its bytes."""
+
+STEPS_FOR_A_BYTE = 4
+"""Real files take one, or less: a table's row has more bytes than there are steps to read it."""
+
+_OFF = """
+    TRUSTED_SCHEMA ENABLE_LOAD_EXTENSION ENABLE_TRIGGER ENABLE_FTS3_TOKENIZER WRITABLE_SCHEMA
+    ENABLE_ATTACH_CREATE ENABLE_ATTACH_WRITE DQS_DDL DQS_DML
+"""
+
+_LIMITS = {
+    apsw.SQLITE_LIMIT_LENGTH: LONGEST_VALUE,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+def open_in_memory(data: bytes, limits: dict[int, int] | None = None) -> apsw.Connection:
+    """Open a copy of an SQLite file that cannot be changed, in defensive mode.
+
+    Args:
+        data: the file.
+        limits: SQLite's limits, by their numbers, besides or in place of ours.
+
+    Raises:
+        BundleError: it does not begin as one does.
+        apsw.Error: it is damaged.
+    """
+    check_begin(data)
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        for name in _OFF.split():
+            number = getattr(apsw, f"SQLITE_DBCONFIG_{name}", None)
+            if number is not None:  # SQLite 3.47 has not all of them
+                connection.config(number, 0)
+        connection.deserialize("main", data)
+        for limit, most in (_LIMITS | (limits or {})).items():
+            connection.limit(limit, most)
+        # The tables' definitions are read with the first statement: that, too, may go in circles.
+        connection.set_progress_handler(steps_guard(len(data)), _CHECK_EVERY)
+        connection.pragma("query_only", True)
+        connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
+        connection.pragma("cell_size_check", True)
+        connection.pragma("mmap_size", 0)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def steps_guard(size: int) -> Callable[[], bool]:
+    """Return what SQLite asks at times whether to stop: when a file of this size took too long."""
+    left = (MOST_STEPS + STEPS_FOR_A_BYTE * size) // _CHECK_EVERY
+
+    def stop() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    return stop
+
+
+def damaged(error: Exception) -> BundleError:
+    """Return the error that says so."""
+    if isinstance(error, apsw.InterruptError):
+        reason = "its tables go in circles"
+    else:
+        reason = " ".join(str(error).split())[:200]
+    return BundleError(f"has a damaged elements.db ({reason}); convert it again.")
