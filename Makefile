@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest golden bench bench-check verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest golden bench bench-check hostile kills verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -51,6 +51,14 @@ bench: $(VENV)/.installed ## measure all stages on quick workloads: make bench B
 
 bench-check: $(VENV)/.installed ## compare the quick workloads with benchmarks/baseline.json; fail if slower or larger
 	@$(BIN)/python -m benchmarks.check
+
+SHARE ?= 1
+hostile: $(VENV)/.dev ## try hostile inputs by the thousand: make hostile SHARE=0.1
+	@$(BIN)/python -m benchmarks.hostile --share $(SHARE)
+
+KILLS ?= 1000
+kills: $(VENV)/.installed ## kill convert and render at random moments: make kills KILLS=100
+	@$(BIN)/python -m benchmarks.hostile.kills --kills $(KILLS)
 
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50

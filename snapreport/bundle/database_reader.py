@@ -175,7 +175,10 @@ class _Reader:
             {"stack": NO_STACK, "allocation": NO_ID},
             None,
         )
-        states = [BLOCK_STATES.index(state) for (state,) in self._tables.texts("blocks", ["state"])]
+        known = {state: i for i, state in enumerate(BLOCK_STATES)}
+        states = [known.get(state, -1) for (state,) in self._tables.texts("blocks", ["state"])]
+        if -1 in states:
+            raise ValueError("a block is in no known state")
         return rows, _same_length("blocks", states, rows["size"])
 
     def annotations(self) -> tuple[Columns, list[str]]:
@@ -234,14 +237,16 @@ class _Devices:
 
         def ints(name: str) -> NDArray[np.int64]:
             # A copy: the table of all devices need not stay for the sake of one.
-            return self._allocations[name][rows].copy()
+            column: NDArray[np.int64] = self._allocations[name][rows].copy()
+            return column
 
         def ids(name: str) -> NDArray[np.int32]:
             return _int32(self._allocations[name][rows])
 
         def steps(name: str) -> NDArray[np.int64]:
-            found = self._allocations[name][rows]
-            return np.where(found == NEVER, events, found)
+            found = ints(name)
+            found[found == NEVER] = events
+            return found
 
         requested = steps("free_requested_step")
         before = self._meta[f"requested_before.{index}"]
@@ -289,7 +294,7 @@ class _Devices:
         def of(name: str) -> NDArray[np.int64]:
             return self._segments[name][rows]
 
-        _between("segment's flag", of("expandable"), 0, 2)
+        _between("segment", of("expandable"), 0, 2)
         if not set(self._kinds[rows]) <= {"small", "large"}:
             raise ValueError("a segment is neither small nor large")
         segments = Segments(
@@ -345,7 +350,7 @@ def _int32(values: NDArray[np.int64]) -> NDArray[np.int32]:
 
 def _between(what: str, ids: NDArray[np.int64], least: int, below: int) -> None:
     if len(ids) and (int(ids.min()) < least or int(ids.max()) >= below):
-        raise IndexError(f"a number of a {what} is out of range")
+        raise IndexError(f"a number in the table of {what}s is out of range")
 
 
 def _same_length(table: str, texts: list[Any], numbers: NDArray[np.int64]) -> list[Any]:

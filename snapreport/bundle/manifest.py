@@ -92,7 +92,9 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise TypeError(f"{MANIFEST} is no object")
     version = manifest["format"]
-    if type(version) is not int or version > FORMAT:
+    if type(version) is not int:
+        raise TypeError("the format is no number")
+    if version > FORMAT:
         raise BundleError(
             f"has the newer bundle format {str(version)[:20]}, and snapreport {__version__} reads"
             f" up to {FORMAT}; upgrade snapreport, or convert the snapshot with this version."

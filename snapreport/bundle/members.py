@@ -82,17 +82,19 @@ class Members:
         if info is None or info.filename != name:
             raise KeyError(name)
         if info.flag_bits & _ENCRYPTED:
-            raise BundleError(f"has an encrypted {name}; unpack it, and pack it without.")
+            raise BundleError(f"encrypts {name}; unpack it, and pack it without a password.")
         if info.compress_type not in _METHODS:
             raise BundleError(
-                f"has a {name} that is packed by method {info.compress_type}; use deflate."
+                f"packs {name} by method {info.compress_type}; unpack it, and use deflate."
             )
-        if most is None:
-            most = max(MOST_TIMES * info.compress_size, ALWAYS_UNPACKED)
-        if info.file_size > most:
+        usual = max(MOST_TIMES * info.compress_size, ALWAYS_UNPACKED)
+        if info.file_size > (usual if most is None else most):
+            text = f"states that {name} unpacks to {info.file_size:,} bytes, and"
+            if most is not None:
+                raise BundleError(f"{text} it has at most {most:,}; convert the snapshot again.")
             raise BundleError(
-                f"has a {name} that unpacks to {info.file_size:,} bytes, and {most:,} is the most"
-                f" for its size; if you trust it, unpack it and pack it uncompressed (zip -0)."
+                f"{text} {usual:,} is the most for its packed size; if you trust it, unpack it, and"
+                " pack it without compression (zip -0)."
             )
         with self._archive.open(info) as file:
             # Never more than the directory states; the checksum is compared at the end.
@@ -143,8 +145,7 @@ def _check_name(info: zipfile.ZipInfo) -> None:
     outside = name[:1] in ("/", "\\") or ".." in parts or re.match("[A-Za-z]:", name)
     if outside or "\\" in name or not name.isprintable() or not name:
         raise BundleError(
-            f"has a member named {_shown(info)}, which would be unpacked elsewhere; do not unpack"
-            " it, and ask for another copy."
+            f"has a member named {_shown(info)}, which is not safe to unpack; ask for another copy."
         )
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):

@@ -128,7 +128,9 @@ class Tables:
                 raise ValueError("a definition has no name")
             ours = self._ours.get(table.lower())
             if ours is not None and (kind != ours[0] or table != name):
-                raise ValueError(f"the table {table.lower()} has a {_short(kind)} of its own")
+                raise ValueError(
+                    f"{_short(kind)} for the {ours[0]} {table.lower()}, which has none"
+                )
             if ours is not None and name in self._ours:
                 found[name] = kind, _plain(str(sql))
         for name, definition in self._ours.items():
@@ -261,4 +263,4 @@ def _plain(sql: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text[:20] if text.isprintable() else "thing"
+    return text[:20] if text.isprintable() else "something"

@@ -1,0 +1,43 @@
+"""Print a table of all families of hostile inputs; fail where something went wrong.
+
+Example: python -m benchmarks.hostile --share 0.1
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+from benchmarks.hostile import bundles
+from benchmarks.hostile.families import Family, table
+
+FAMILIES: list[Callable[[float], Iterator[Family]]] = [
+    bundles.families,
+]
+"""Each takes the share of its random inputs to try, 1 for all, and runs its families."""
+
+
+@click.command()
+@click.option("--share", type=click.FloatRange(min=0), default=1.0, help="Of the random inputs.")
+@click.option("--only", default="", metavar="WORD", help="Modules with this word in their name.")
+def main(share: float, only: str) -> None:
+    """Try everything, and print a line for each family when it is done."""
+    wrong = 0
+
+    def run() -> Iterator[Family]:
+        nonlocal wrong
+        for families in FAMILIES:
+            if only in families.__module__:
+                for family in families(share):
+                    wrong += family.crashes + family.code_run + family.left_over
+                    yield family
+
+    for line in table(run()):
+        print(line, flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

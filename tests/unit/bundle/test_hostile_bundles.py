@@ -1,0 +1,124 @@
+"""Bundles made by hand to do harm: each is refused in one line that names the file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hostile import databases, zips
+from snapreport.analyse import build_history
+from snapreport.bundle import members, read_bundle, read_elements, write_bundle
+from snapreport.bundle.query import Database
+from snapreport.errors import BundleError, QueryError
+from snapreport.model.history import History
+from snapreport.read import read_snapshot
+from tests.builders import assert_same_history
+from tests.conftest import REPOSITORY
+
+SAMPLE = REPOSITORY / "sample_snapshots" / "private_pool.json"
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    """One with rows in every table that a hostile change names."""
+    return replace(build_history(read_snapshot(SAMPLE)), strings=["forward", "compiled"])
+
+
+@pytest.fixture(scope="module")
+def bundle(history: History) -> bytes:
+    out = io.BytesIO()
+    write_bundle(history, out)
+    return out.getvalue()
+
+
+def with_database(bundle: bytes, change: databases.Change) -> bytes:
+    content = zips.members_of(bundle)
+    return zips.zipped(content | {"elements.db": change(content["elements.db"])})
+
+
+def assert_refused(path: Path) -> None:
+    with pytest.raises(BundleError) as caught:
+        read_bundle(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert message.isprintable()
+    assert len(message) < 400 + len(str(path))
+
+
+@pytest.mark.parametrize("kind", zips.REFUSED)
+def test_a_hostile_zip_is_refused(bundle: bytes, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "hostile.zip"
+    path.write_bytes(zips.REFUSED[kind](bundle))
+    assert_refused(path)
+
+
+@pytest.mark.parametrize("kind", databases.REFUSED)
+def test_a_hostile_database_is_refused(bundle: bytes, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "hostile.zip"
+    path.write_bytes(with_database(bundle, databases.REFUSED[kind]))
+    assert_refused(path)
+
+
+@pytest.mark.parametrize("kind", zips.ACCEPTED)
+def test_an_odd_zip_gives_the_same_history(
+    history: History, bundle: bytes, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "odd.zip"
+    path.write_bytes(zips.ACCEPTED[kind](bundle))
+    assert_same_history(read_bundle(path), history)
+
+
+@pytest.mark.parametrize("kind", databases.ACCEPTED)
+def test_an_odd_database_gives_the_same_history(
+    history: History, bundle: bytes, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "odd.zip"
+    path.write_bytes(with_database(bundle, databases.ACCEPTED[kind]))
+    assert_same_history(read_bundle(path), history)
+
+
+def test_what_unpacks_to_more_than_usual_can_be_packed_without_compression(
+    bundle: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "MOST_TIMES", 1)
+    monkeypatch.setattr(members, "ALWAYS_UNPACKED", 1)
+    path = tmp_path / "large.zip"
+    path.write_bytes(bundle)
+    with pytest.raises(BundleError, match=r"pack it without compression \(zip -0\)"):
+        read_bundle(path)
+    path.write_bytes(zips.zipped(zips.members_of(bundle), zipfile.ZIP_STORED))
+    assert len(read_elements(path)) > 0
+    read_bundle(path)
+
+
+@pytest.mark.parametrize("kind", ["endless definitions", "definitions of zeros", "empty"])
+def test_a_database_without_end_cannot_be_asked(bundle: bytes, kind: str) -> None:
+    data = zips.members_of(bundle)["elements.db"]
+    with pytest.raises(BundleError):
+        Database(databases.REFUSED[kind](data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("somebody's own view", "load_extension"),
+        ("another allocs", "load_extension"),
+        ("generated column", "."),
+    ],
+)
+def test_what_a_view_or_column_calls_is_not_run_by_a_query(
+    bundle: bytes, kind: str, said: str
+) -> None:
+    change = (databases.ACCEPTED | databases.REFUSED)[kind]
+    database = Database(change(zips.members_of(bundle)["elements.db"]), seconds=5)
+    name = {"somebody's own view": "mine", "another allocs": "allocs"}.get(kind, "strings")
+    if name == "strings":
+        (answer,) = database.run("SELECT * FROM strings")
+        assert list(answer.rows) == []
+        return
+    with pytest.raises(QueryError, match=said):
+        list(database.run(f"SELECT * FROM {name}"))

@@ -1,0 +1,101 @@
+"""The runner of hostile inputs sees what it is there to see; and a share of the bundles."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hostile import bundles
+from benchmarks.hostile.families import MIB, Family, run_family, table
+from snapreport.errors import BundleError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs are tried in forks")
+
+
+def words(*inputs: bytes) -> Iterator[tuple[str, bytes]]:
+    for data in inputs:
+        yield data.decode()[:20], data
+
+
+def misbehave(source: Path, output: Path) -> None:
+    deed = source.read_bytes()
+    if deed == b"refuse":
+        raise BundleError("It is refused.")
+    if deed == b"two lines":
+        raise BundleError("It is\nrefused.")
+    if deed == b"fail":
+        raise ZeroDivisionError
+    if deed == b"die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if deed == b"hang":
+        while True:
+            pass
+    if deed == b"hoard":
+        bytes(64 * 2**30)
+    if deed == b"grow":
+        assert len(b"x" * (64 * MIB)) > 0
+    if deed == b"run":
+        os.system("true")
+    if deed == b"litter":
+        Path(".output.part").touch()
+    if deed == b"write and refuse":
+        output.touch()
+        raise BundleError("It is refused.")
+
+
+def run(*deeds: bytes) -> Family:
+    return run_family("deeds", lambda: words(*deeds), misbehave, ".zip", seconds=0.5)
+
+
+def test_success_and_expected_errors_are_no_crashes() -> None:
+    family = run(b"fine", b"refuse", b"fine")
+    assert (family.tried, family.crashes, family.code_run, family.left_over) == (3, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "deed", [b"fail", b"die", b"hang", b"hoard", b"two lines", b"write and refuse"]
+)
+def test_a_crash_is_counted_and_the_rest_is_tried(deed: bytes) -> None:
+    family = run(b"fine", deed, b"refuse", deed, b"fine")
+    assert (family.tried, family.crashes) == (5, 2)
+    assert len(family.notes) == 2
+
+
+def test_code_that_runs_is_counted() -> None:
+    assert run(b"fine", b"run").code_run == 1
+
+
+def test_what_is_left_over_is_counted_and_removed() -> None:
+    assert run(b"litter", b"fine").left_over == 1
+
+
+def test_memory_is_that_of_one_input() -> None:
+    assert run(b"fine").worst_bytes < 32 * MIB
+    assert run(b"fine", b"grow", b"fine").worst_bytes > 60 * MIB
+
+
+def test_the_table_has_a_line_for_each_family_and_its_crashes() -> None:
+    lines = list(table([run(b"fine"), run(b"fail")]))
+    assert len(lines) == 4
+    assert lines[1].split() == ["deeds", "1", *lines[1].split()[2:4], "0", "0", "0"]
+    assert "ZeroDivisionError" in lines[3]
+
+
+@pytest.fixture(scope="module")
+def tried() -> list[Family]:
+    """Every family of bundles; ``make hostile`` tries twenty times as many."""
+    return list(bundles.families(0.05))
+
+
+def test_no_hostile_bundle_crashes_runs_code_or_leaves_files(tried: list[Family]) -> None:
+    assert [f.notes for f in tried if f.crashes or f.code_run or f.left_over] == []
+    assert len(tried) == 10
+    assert sum(family.tried for family in tried) > 700
+
+
+def test_memory_is_bounded_by_what_a_small_bundle_may_unpack_to(tried: list[Family]) -> None:
+    assert max(family.worst_bytes for family in tried) < 256 * MIB
