@@ -173,8 +173,8 @@ def _bundle_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except BundleError as error:
-        raise BundleError(f"{path} {error}") from error.__cause__
+    except (BundleError, InputError) as error:
+        raise type(error)(f"{path} {error}") from error.__cause__
     except (
         zipfile.BadZipFile,
         zlib.error,

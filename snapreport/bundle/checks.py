@@ -9,7 +9,7 @@ import numpy as np
 
 from snapreport.errors import BundleError
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
-from snapreport.model.snapshot import NO_ID
+from snapreport.model.snapshot import NO_ID, NO_TIME
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
 if TYPE_CHECKING:
@@ -21,8 +21,29 @@ _KINDS = ("cuda", "host", "cpu")
 _LEAST_LINE = 3
 """Characters of a frame in a stack's text, which has two colons and a line in it."""
 
-MOST_BYTES = 2**62
-"""Bytes of all rows of a column: sums of a few columns do not pass 64 bits."""
+MOST_BYTES = 2**48
+"""More than any memory has."""
+
+MOST_TOTAL = 2**62
+"""Bytes of all rows of a column: sums of two columns do not pass 64 bits."""
+
+MOST_ADDRESS = 2**62
+
+LATEST_US = 253_402_300_799_999_999
+"""The last microsecond of the year 9999, which is the last that a date can be made of."""
+
+_MOVES = frozenset(
+    [
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_alloc",
+        "segment_free",
+        "segment_map",
+        "segment_unmap",
+    ]
+)
+"""Events whose address and size say of memory; those of others may be anything."""
 
 
 def check_begin(data: bytes) -> None:
@@ -87,10 +108,9 @@ def check_history(history: History) -> None:
 
 def _check_allocations(rows: Allocations, events: int, history: History) -> None:
     what = "allocation"
-    _within(what, rows.size, 0)
     _within(what, rows.version, 0)
-    _within(what, rows.block_size, 0)
-    _sums(what, rows.size, rows.block_size, rows.block_size_max)
+    _memory(what, rows.addr, rows.size, rows.block_size, rows.block_size_max)
+    _times(what, rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
     _within(what, rows.block_size_max - rows.block_size, 0)
     _within(what, rows.alloc_step, START, events)
     _within(what, rows.free_step, 0, events + 1)
@@ -122,19 +142,19 @@ def _check_events(other: Events, events: int, n_stacks: int) -> None:
     _within("event", other.step, 0, events)
     _within("event", np.diff(other.step), 1)
     _within("event", other.stack, NO_ID, n_stacks)
+    moves = np.array([name in _MOVES for name in other.action], np.bool_)
+    _memory("event", other.addr[moves], other.size[moves])
+    _times("event", other.time_us)
 
 
 def _check_final_state(device: DeviceHistory, history: History) -> None:
     segments = device.segments
-    _within("segment", segments.size, 0)
+    _memory("segment", segments.address, segments.size)
     _within("segment", np.diff(segments.address), 0)
     _within("segment", segments.pool, NO_ID, len(history.pools))
     _within("segment", segments.stack, NO_ID, len(history.stacks))
     _within("segment", segments.stated, NO_ID)
-    _sums("segment", segments.size)
-    _within("block", segments.block_size, 0)
-    _sums("block", segments.block_size, segments.block_requested)
-    _within("block", segments.block_requested, 0)
+    _memory("block", segments.block_address, segments.block_size, segments.block_requested)
     _within("block", segments.block_segment, 0, len(segments))
     _within("block", segments.block_stack, NO_ID, len(history.stacks))
     _within("block", device.block_allocation, NO_ID, len(device.allocations))
@@ -146,6 +166,7 @@ def _check_stages(stages: Stages, events: int) -> None:
     _within("annotation", stages.end_step, START, events + 1)
     _within("annotation", stages.end_step - stages.start_step, 0)
     _within("annotation", stages.parent, NO_ID)
+    _times("annotation", stages.start_time_us, stages.end_time_us)
     _within("annotation", np.arange(len(stages)) - stages.parent, 1)
     inside = stages.parent >= 0
     if (stages.depth != np.where(inside, stages.depth[stages.parent] + 1, 0)).any():
@@ -159,10 +180,17 @@ def _within(what: str, values: NDArray[Any], least: int, below: int | None = Non
         raise ValueError(f"a number in the table of {what}s is out of range")
 
 
-def _sums(what: str, *columns: NDArray[Any]) -> None:
-    for column in columns:
-        if float(column.sum(dtype=np.float64)) >= MOST_BYTES:
+def _memory(what: str, address: NDArray[Any], *sizes: NDArray[Any]) -> None:
+    _within(what, address, 0, MOST_ADDRESS + 1)
+    for column in sizes:
+        _within(what, column, 0, MOST_BYTES + 1)
+        if float(column.sum(dtype=np.float64)) > MOST_TOTAL:
             raise ValueError(f"the sizes in the table of {what}s pass 64 bits")
+
+
+def _times(what: str, *columns: NDArray[Any]) -> None:
+    for column in columns:
+        _within(what, column, NO_TIME, LATEST_US + 1)
 
 
 def _texts(what: str, *columns: Iterable[Any]) -> None:

@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from snapreport.errors import BundleError
+from snapreport.unpacking import VARIABLE, most_unpacked
 
 MOST_MEMBERS = 1000
 """Members of one zip: a bundle has two, and one for each device."""
 
 MOST_DIRECTORY = 2**20
 """Bytes of the zip's directory, which is read whole before anything can be checked."""
-
-MOST_TIMES = 200
-"""How many times its packed bytes a member may unpack to. Real bundles have up to 20 times."""
 
 ALWAYS_UNPACKED = 2**24
 """Bytes that a member may unpack to, however small it is packed."""
@@ -87,14 +85,15 @@ class Members:
             raise BundleError(
                 f"packs {name} by method {info.compress_type}; unpack it, and use deflate."
             )
-        usual = max(MOST_TIMES * info.compress_size, ALWAYS_UNPACKED)
-        if info.file_size > (usual if most is None else most):
-            text = f"states that {name} unpacks to {info.file_size:,} bytes, and"
-            if most is not None:
-                raise BundleError(f"{text} it has at most {most:,}; convert the snapshot again.")
+        if most is None:
+            most = most_unpacked(info.compress_size, ALWAYS_UNPACKED)
+            advice = f"if you trust it, set {VARIABLE} to more, such as 50GiB"
+        else:
+            advice = "convert the snapshot again"
+        if info.file_size > most:
             raise BundleError(
-                f"{text} {usual:,} is the most for its packed size; if you trust it, unpack it, and"
-                " pack it without compression (zip -0)."
+                f"states that {name} unpacks to {info.file_size:,} bytes, and {most:,} is the most"
+                f" for its packed size; {advice}."
             )
         with self._archive.open(info) as file:
             # Never more than the directory states; the checksum is compared at the end.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.hostile import databases, zips
+from snapreport import unpacking
 from snapreport.analyse import build_history
 from snapreport.bundle import members, read_bundle, read_elements, write_bundle
 from snapreport.bundle.query import Database
-from snapreport.errors import BundleError, QueryError
+from snapreport.errors import BundleError, InputError, QueryError
 from snapreport.model.history import History
 from snapreport.read import read_snapshot
 from tests.builders import assert_same_history
@@ -81,18 +81,26 @@ def test_an_odd_database_gives_the_same_history(
     assert_same_history(read_bundle(path), history)
 
 
-def test_what_unpacks_to_more_than_usual_can_be_packed_without_compression(
+def test_the_limit_of_what_may_be_unpacked_can_be_raised(
     bundle: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members, "MOST_TIMES", 1)
-    monkeypatch.setattr(members, "ALWAYS_UNPACKED", 1)
+    size = len(zips.members_of(bundle)["elements.db"])
     path = tmp_path / "large.zip"
     path.write_bytes(bundle)
-    with pytest.raises(BundleError, match=r"pack it without compression \(zip -0\)"):
+    monkeypatch.setattr(unpacking, "RATIO", 1)
+    monkeypatch.setattr(members, "ALWAYS_UNPACKED", size - 1)
+    with pytest.raises(BundleError, match=f"set {unpacking.VARIABLE} to more"):
         read_bundle(path)
-    path.write_bytes(zips.zipped(zips.members_of(bundle), zipfile.ZIP_STORED))
-    assert len(read_elements(path)) > 0
+    monkeypatch.setenv(unpacking.VARIABLE, str(size))
+    assert len(read_elements(path)) == size
+    monkeypatch.setenv(unpacking.VARIABLE, "1 GiB")
     read_bundle(path)
+    monkeypatch.setenv(unpacking.VARIABLE, "1 KiB")
+    with pytest.raises(BundleError, match="1,024 is the most"):
+        read_bundle(path)
+    monkeypatch.setenv(unpacking.VARIABLE, "much")
+    with pytest.raises(InputError, match="no size like 50GiB"):
+        read_bundle(path)
 
 
 @pytest.mark.parametrize("kind", ["endless definitions", "definitions of zeros", "empty"])

@@ -1,0 +1,36 @@
+"""How much a packed file may unpack to: a few kilobytes can be made to fill any memory."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from snapreport.errors import InputError
+
+VARIABLE = "SNAPREPORT_MAX_UNPACKED"
+"""Set this in the environment to unpack larger files: bytes, or a number and a unit, ``50GiB``."""
+
+RATIO = 200
+"""Bytes that a packed file may unpack to for each of its own. Real ones: up to 56."""
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def most_unpacked(packed: int, always: int) -> int:
+    """Return how many bytes a packed file may unpack to.
+
+    Args:
+        packed: its own bytes.
+        always: what it may unpack to, however small it is.
+
+    Raises:
+        InputError: what the environment has there is no size.
+    """
+    said = os.environ.get(VARIABLE)
+    if not said:
+        return max(always, packed * RATIO)
+    parts = _SIZE.fullmatch(said)
+    if parts is None:
+        raise InputError(f"cannot be read: {VARIABLE} is {said!r}, and no size like 50GiB.")
+    return int(parts[1]) * _UNITS[parts[2].upper()]
