@@ -17,7 +17,7 @@ _REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 _KINDS = {".pickle", ".pkl", ".json", ".zip"}
 
 # The writer's own troubles; any other OSError in the body may be about another file.
-_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 def output_path(source: Path, output: Path | None, ending: str) -> Path:
@@ -113,20 +113,20 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))  # through a link: the link stays
     # Not the module secrets: what it imports takes longer than a small file's deflate.
     unique = os.urandom(4).hex()
-    beside = target.with_name(f".{target.name[:200]}.{os.getpid()}-{unique}.part")
+    beside = target.with_name(f"{_unfinished(target, os.getpid())}{unique}.part")
+    ours = True  # what goes wrong is about the file beside
     try:
         # Not tempfile: its files are readable by their owner alone, whatever the umask says.
-        out = beside.open("xb")
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    try:
-        with out:
+        with beside.open("xb") as out:
+            ours = False
             yield out
+        ours = True
         check_output(path, force)
         os.replace(beside, target)
     except BaseException as error:
-        beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _WRITE_ERRORS:
+        with suppress(OSError):  # its folder may be gone
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
 
@@ -139,11 +139,17 @@ def remove_unfinished(path: Path, process: int) -> None:
         process: the id of the process that is gone.
     """
     target = Path(os.path.realpath(path))
-    begin = f".{target.name[:200]}.{process}-"
+    begin = _unfinished(target, process)
     with suppress(OSError):
         for beside in list(target.parent.iterdir()):
             if beside.name.startswith(begin) and beside.name.endswith(".part"):
                 beside.unlink(missing_ok=True)
+
+
+def _unfinished(target: Path, process: int) -> str:
+    """Return how the name of a process's unfinished file begins: no longer than names may be."""
+    name = os.fsdecode(os.fsencode(target.name)[:200])
+    return f".{name}.{process}-"
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:

@@ -46,7 +46,8 @@ class Packer:
 
     def __enter__(self) -> Packer:  # noqa: PYI034  (Python 3.10 has no Self)
         for _ in range(self._count):
-            thread = threading.Thread(target=self._work)
+            # A daemon: where a signal comes before we know of it, nobody tells it to end.
+            thread = threading.Thread(target=self._work, daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # a limit on threads: the caller does it all in the end

@@ -27,13 +27,24 @@ MOST_WARNINGS = 5
 class Commands(click.Group):
     """A group that turns expected errors into one line on stderr and exit status 1."""
 
-    def make_context(self, *args: Any, **more: Any) -> click.Context:
-        """Take the arguments apart, which may be the names of a stranger's files."""
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Take the arguments apart, which may be the names of a stranger's files.
+
+        Click would end a Ctrl-C meanwhile with status 1.
+        """
         try:
-            return super().make_context(*args, **more)
+            return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
             _calm(error)
             raise
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; show an expected error, or Ctrl-C, as one line."""
@@ -90,7 +101,8 @@ def print_path(path: Path) -> None:
     went to a pipe or device: that may be stdout itself.
     """
     if path.is_file():
-        click.echo(visible(str(path)) if sys.stdout.isatty() else os.fsencode(path))
+        shown = visible(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
+        print_bytes(shown + b"\n")
 
 
 def print_bytes(text: bytes) -> None:

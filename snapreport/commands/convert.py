@@ -77,6 +77,9 @@ def convert(
 
 
 def _say_size(source: Path, bundle: Path) -> None:
-    before, after = source.stat().st_size, bundle.stat().st_size
+    try:
+        before, after = source.stat().st_size, bundle.stat().st_size
+    except OSError:  # one of them was taken away meanwhile
+        return
     share = f"{after / before:.1%} of the snapshot's {format_bytes(before)}"
     say(f"{bundle.name}: {format_bytes(after)}, {share}.")

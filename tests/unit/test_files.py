@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapreport.errors import OutputError, OutputExistsError
-from snapreport.files import check_output, output_path, write_atomically
+from snapreport.files import check_output, output_path, remove_unfinished, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -151,3 +151,61 @@ def test_the_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
 def test_a_dash_is_not_taken_for_a_file_s_name() -> None:
     with pytest.raises(OutputError, match="/dev/stdout"):
         output_path(Path("snap.pickle"), Path("-"), ".zip")
+
+
+@pytest.mark.parametrize("letter", ["a", "\u00e9", "\u4e2d", "\U0001f4be"])
+def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path: Path, letter: str) -> None:
+    name = letter * (251 // len(os.fsencode(letter))) + ".zip"
+    target = tmp_path / name
+    with write_atomically(target, force=False) as out:
+        out.write(b"new")
+        (beside,) = os.listdir(tmp_path)
+    assert beside.startswith(f".{letter}")
+    assert beside.endswith(".part")
+    assert target.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("letter", ["a", "\u4e2d"])
+def test_what_a_process_left_of_a_long_name_is_removed(tmp_path: Path, letter: str) -> None:
+    target = tmp_path / (letter * (251 // len(os.fsencode(letter))) + ".zip")
+    with write_atomically(target, force=False):
+        (beside,) = tmp_path.iterdir()
+        remove_unfinished(target, os.getpid() + 1)
+        assert beside.exists()
+        remove_unfinished(target, os.getpid())
+        assert not beside.exists()
+        beside.touch()
+
+
+def test_an_error_when_the_file_is_renamed_is_an_expected_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with (
+        pytest.raises(OutputError, match=r"out.zip cannot be written: Operation not permitted"),
+        write_atomically(tmp_path / "out.zip", force=False),
+    ):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupt_between_opening_and_writing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path.open
+
+    def interrupt(path: Path, mode: str) -> None:
+        whole(path, mode).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", interrupt)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        write_atomically(tmp_path / "out.zip", force=False),
+    ):
+        pytest.fail("the body must not run")
+    assert os.listdir(tmp_path) == []

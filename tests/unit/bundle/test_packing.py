@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import random
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pytest
 import snapreport
 from snapreport.bundle import packing
 from snapreport.bundle.packing import Packer
+from tests.conftest import REPOSITORY
 
 
 def packed(*members: tuple[str, list[bytes]]) -> bytes:
@@ -131,3 +134,26 @@ def test_ctrl_c_while_waiting_ends_all_threads(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr("zlib.crc32", interrupted)
         packer.add("b", [text(1000)], 5)
     assert threading.active_count() == before
+
+
+def test_an_interrupt_while_threads_are_started_hangs_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "interrupted.py"
+    program.write_text(
+        "import threading\n"
+        "from snapreport.bundle.packing import Packer\n"
+        "start = threading.Thread.start\n"
+        "def interrupt(thread):\n"
+        "    start(thread)\n"
+        "    raise KeyboardInterrupt\n"
+        "threading.Thread.start = interrupt\n"
+        "with Packer() as packer:\n"
+        "    pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr.strip().endswith(b"KeyboardInterrupt")

@@ -1,0 +1,203 @@
+"""Kills, interrupts, full disks and vanished files: the target is the old file or the new one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hostile.kills import kill_at_random
+from tests.commands.conftest import Run
+from tests.conftest import REPOSITORY
+
+SNAPREPORT = [sys.executable, "-m", "snapreport"]
+FULL = Path("/dev/full")
+
+# Interrupts itself when a module is looked for; the entry point is the one of the console script.
+INTERRUPTED_IMPORT = """
+import importlib.abc, os, signal, sys
+
+moment = sys.argv[1]
+
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from snapreport.__main__ import main
+sys.argv[:2] = ["snapreport"]
+main()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="half of the runs are forks")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_at_any_moment_leaves_the_old_file_or_the_whole_new_one(number: int) -> None:
+    kills = kill_at_random(20 if number == signal.SIGKILL else 8, seed=number, number=number)
+    assert kills.failures == 0, kills
+    assert kills.alive > 0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "snapreport.commands",
+        "click",
+        "snapreport.commands.console",
+        "snapreport.errors",
+        "snapreport.commands.whatif",
+        "snapreport.api",
+        "numpy",
+        "snapreport.analyse.find",
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(
+    snapshot: Path, folder: Path, module: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, module, "render", str(snapshot)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert done.stderr in ("", "Interrupted; no unfinished file is left behind.\n")
+    assert os.listdir(folder) == []
+
+
+def test_runs_at_once_on_one_target_do_not_mix(folder: Path, samples: Path) -> None:
+    names = ["two_streams.pickle", "private_pool.json", "state_only.pickle"]
+    wanted = set()
+    for name in names:
+        subprocess.run([*SNAPREPORT, "convert", "-q", str(samples / name)], cwd=folder, check=True)
+    for path in list(folder.iterdir()):
+        wanted.add(path.read_bytes())
+        path.unlink()
+    assert len(wanted) == 3
+    runs = [
+        subprocess.Popen(
+            [*SNAPREPORT, "convert", "-q", "--force", str(samples / name), "-o", "one.zip"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        for name in names * 2
+    ]
+    assert [run.wait(timeout=120) for run in runs] == [0] * 6
+    assert os.listdir(folder) == ["one.zip"]
+    assert (folder / "one.zip").read_bytes() in wanted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of a file as Linux does")
+@pytest.mark.parametrize("command", ["convert", "render"])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_disk_that_is_full_leaves_what_was_there(
+    snapshot: Path, folder: Path, command: str, old: bool
+) -> None:
+    if old:
+        (folder / "out.html").write_text("old")
+    # SIGXFSZ is ignored by Python: a write beyond the limit fails, as one to a full disk does.
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "from snapreport.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, str(snapshot), "--force", "-o", "out.html"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "Error: out.html cannot be written: File too large; choose another place with -o."
+    ]
+    assert [path.read_text() for path in folder.iterdir()] == ["old"] * old
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("command", ["convert", "render"])
+def test_the_file_is_there_when_its_name_cannot_be_printed(
+    snapshot: Path, folder: Path, command: str
+) -> None:
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [*SNAPREPORT, command, "-q", str(snapshot), "-o", "out.html"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "Error: stdout cannot be written: No space left on device.\n"
+    assert os.listdir(folder) == ["out.html"]
+
+
+@pytest.mark.parametrize("command", ["convert", "render"])
+def test_an_input_that_vanishes_after_it_was_read_is_no_error(
+    run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    replace = os.replace
+
+    def vanish(*names: Path) -> None:
+        snapshot.unlink()
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", vanish)
+    result = run(command, snapshot, "-o", "out.html")
+    assert (result.exit_code, result.stdout) == (0, "out.html\n")
+    assert os.listdir(folder) == ["out.html"]
+
+
+def test_a_target_that_cannot_be_replaced_is_one_line(
+    run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "out.zip").write_text("old")
+
+    def refuse(*_: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    result = run("convert", snapshot, "-o", "out.zip", "--force")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "Error: out.zip cannot be written: Operation not permitted; choose another place with -o."
+    ]
+    assert [path.read_text() for path in folder.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("command", ["convert", "render"])
+def test_a_folder_that_vanishes_meanwhile_is_one_line(
+    run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    (folder / "sub").mkdir()
+    from snapreport import files
+
+    check, checks = files.check_output, []
+
+    def vanish(path: Path, force: bool) -> None:
+        checks.append(path)
+        if list((folder / "sub").glob(".*.part")):
+            for part in (folder / "sub").iterdir():
+                part.unlink()
+            (folder / "sub").rmdir()
+        check(path, force)
+
+    monkeypatch.setattr(files, "check_output", vanish)
+    result = run(command, snapshot, "-o", "sub/out.html")
+    assert len(checks) > 1
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        "Error: sub/out.html cannot be written: there is no folder sub; make it first."
+    )
+    assert os.listdir(folder) == []
