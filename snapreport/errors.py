@@ -16,11 +16,11 @@ class NotASnapshotError(SnapreportError):
 
 
 class NotEnoughMemoryError(SnapreportError):
-    """Reading the file would need more memory than there is; the message says how much."""
+    """Reading the file would need more memory than there is or is allowed; it says how much."""
 
 
 class UnsafePickleError(SnapreportError):
-    """The pickle asks for code to be run; nothing of it was run."""
+    """The pickle asks for code to be run, or has what no snapshot needs; nothing was loaded."""
 
 
 class BundleError(SnapreportError):

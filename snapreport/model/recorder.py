@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 _LONGEST = 4096
 _MOST_ROWS = 100_000
 _MOST_WORDS = 1000
 _MOST_NUMBERS = 1000
+_MOST_DEVICES = 256
+_LONGEST_OF_ROW = 512
 _LARGEST = 2**63 - 1
 
 Plain = dict[str, Any]
@@ -132,7 +135,7 @@ def recorder_info(value: Any) -> RecorderInfo | None:
         cuda=_text(value.get("cuda")),
         driver=_text(value.get("driver")),
         python=_text(value.get("python")),
-        devices=tuple(_rows(value.get("devices"), _device)),
+        devices=tuple(_rows(_list(value.get("devices"))[:_MOST_DEVICES], _device)),
         storages=tuple(_rows(value.get("storages"), _storage)),
         marks=tuple(_rows(value.get("marks"), _mark)),
         failure=_failure(value.get("failure")),
@@ -169,7 +172,7 @@ def _device(row: Plain) -> RecordedDevice | None:
 def _stats(value: Any) -> dict[str, int | float]:
     found: dict[str, int | float] = {}
     if isinstance(value, dict):
-        for key, number in list(value.items())[:_MOST_NUMBERS]:
+        for key, number in islice(value.items(), _MOST_NUMBERS):
             name, known = _text(key), _number(number)
             if name is not None and known is not None:
                 found[name] = known
@@ -177,7 +180,9 @@ def _stats(value: Any) -> dict[str, int | float]:
 
 
 def _storage(row: Plain) -> Storage | None:
-    device, kind, name = (_text(row.get(key)) for key in ("device", "kind", "name"))
+    device, kind, name = (
+        _text(row.get(key), _LONGEST_OF_ROW) for key in ("device", "kind", "name")
+    )
     address, size = _number(row.get("address")), _number(row.get("size"))
     if device is None or kind is None or address is None or size is None:
         return None
@@ -185,7 +190,7 @@ def _storage(row: Plain) -> Storage | None:
 
 
 def _mark(row: Plain) -> Mark | None:
-    name, time_us = _text(row.get("name")), _number(row.get("time_us"))
+    name, time_us = _text(row.get("name"), _LONGEST_OF_ROW), _number(row.get("time_us"))
     return None if name is None or time_us is None else Mark(name, time_us)
 
 
@@ -207,7 +212,10 @@ def _text(value: Any, longest: int = _LONGEST) -> str | None:
     """A text that every encoder takes: no lone surrogates, and not without end."""
     if not isinstance(value, str):
         return None
-    return value[:longest].encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    text: str = value[:longest]  # the same one if it is not too long: thousands may share it
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _number(value: Any) -> int | None:

@@ -9,12 +9,13 @@ from snapreport.model.snapshot import Annotation
 from snapreport.read.fields import LATEST_US, integers
 from snapreport.read.interner import clean_text
 from snapreport.read.layout import device_of
+from snapreport.read.limits import Allowance
 
 _KNOWN_KEYS = {"name", "stage", "device", "time_us"}
 
 
 def read_annotations(
-    rows: Any, oddities: dict[str, int], cpu: int | None = None
+    rows: Any, oddities: dict[str, int], cpu: int | None, fields: Allowance
 ) -> tuple[Annotation, ...]:
     """Turn annotation dicts into records, in recorded order.
 
@@ -22,6 +23,7 @@ def read_annotations(
         rows: the dicts.
         oddities: stages and times that are none are counted here.
         cpu: which device number means the CPU; None for none.
+        fields: how many there may be.
 
     Raises:
         NotASnapshotError: they are no list of dicts with a device and a time.
@@ -30,6 +32,7 @@ def read_annotations(
         raise NotASnapshotError("is damaged: 'external_annotations' is no list.")
     device = integers(rows, "device", "annotation", default=0)
     time_us = integers(rows, "time_us", "annotation")
+    fields.take(sum(map(len, rows)), "fields of annotations")
     annotations = []
     for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
         stage = row.get("stage")

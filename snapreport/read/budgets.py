@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from snapreport.errors import BudgetError, InputError
+from snapreport.errors import BudgetError
+from snapreport.read.source import read_short
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,7 +31,7 @@ def has_budget(path: Path) -> bool:
         return False
     try:
         return _table_of(tomllib.loads(data.decode())) is not None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return True
 
 
@@ -45,12 +46,10 @@ def read_budget(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read.
         BudgetError: it is no TOML, or a pyproject.toml without the table.
     """
+    text = read_short(path)
     try:
-        data: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"{path} cannot be read: {reason}.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        data: Any = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer may have too many digits
         raise BudgetError(f"{path} is no TOML: {error}.") from error
     table = _table_of(data)
     if table is None:

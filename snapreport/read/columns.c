@@ -79,6 +79,10 @@ static int same_items(PyObject *one, PyObject *other, Py_ssize_t size)
 
 enum { RECENT = 1024 };
 
+/* How many items of lists may be looked at for each row: it is 1 for a usual file, and without an
+ * end for one with a few endless lists in turn. The slow way knows each list by itself. */
+enum { MOST_ITEMS = 1024 };
+
 /* Group the lists rows[i][key] by having the same objects in them.
  *
  * group[i] becomes the number of the row's group, -1 where it has no such key; first[g] becomes
@@ -93,6 +97,7 @@ EXPORT Py_ssize_t snapreport_groups(PyObject *rows, PyObject *key, int32_t *grou
 {
     struct { PyObject *list; int32_t group; } recent[RECENT] = {{NULL, 0}};
     Py_ssize_t groups = 0;
+    uint64_t left = MOST_ITEMS * ((uint64_t)(length > 0 ? length : 0) + MOST_ITEMS);
 
     if (!PyList_CheckExact(rows) || PyList_Size(rows) != length || !PyUnicode_CheckExact(key))
         return -1;
@@ -116,6 +121,9 @@ EXPORT Py_ssize_t snapreport_groups(PyObject *rows, PyObject *key, int32_t *grou
             continue;
         }
         const Py_ssize_t size = PyList_Size(list);
+        if (size < 0 || (uint64_t)size > left)
+            return -1;
+        left -= (uint64_t)size;
         const uint64_t hash = hash_items(list, size);
         size_t slot = (size_t)hash & (size_t)(slots - 1);
         int32_t found = -1;

@@ -82,6 +82,8 @@ static const char *const KEY_NAMES[KEYS] = {
 
 enum { INTEGERS = 4, IDS = 6 }; /* columns: addr size stream time; action frames ... category */
 enum { MOST_UNKNOWN = 64, MOST_PAIRS = 256, MOST_PROBES = 512, DEEPEST = 64 };
+/* As in opcodes.c. */
+enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, SHORT_TEXT = 256, MOST_PARTS = 64, MOST_KEPT = 3 };
 #define MEMO_LIMIT ((size_t)1 << 26) /* as in opcodes.py */
 #define ROW_LIMIT ((size_t)INT32_MAX)
 
@@ -107,10 +109,16 @@ typedef struct {
     size_t traces_at, traces_marks;      /* where on the stack the list of traces is */
     size_t trace_at, trace_marks; value newest_trace;
     unsigned char *out; size_t n_out, room_out; uint32_t out_memo;
+    size_t left; /* bytes that may still be allocated */
 } machine;
 
+/* Real snapshots take 0.7 to 2.8 bytes for each byte of theirs; one of nothing but empty lists
+ * would take 70. */
+enum { MOST_RATIO = 16 };
+#define ALWAYS ((size_t)1 << 26)
+
 /* Make room for `more` behind `used` entries. */
-static int grow(void **array, size_t *room, size_t used, size_t more, size_t width)
+static int grow(machine *m, void **array, size_t *room, size_t used, size_t more, size_t width)
 {
     if (*room - used >= more)
         return 1;
@@ -119,14 +127,17 @@ static int grow(void **array, size_t *room, size_t used, size_t more, size_t wid
         TRY(wanted <= SIZE_MAX / 4 / width);
         wanted += wanted / 2;
     }
+    const size_t added = (wanted - *room) * width;
+    TRY(added <= m->left);
     void *larger = realloc(*array, wanted * width);
     TRY(larger != NULL);
+    m->left -= added;
     *array = larger;
     *room = wanted;
     return 1;
 }
 #define ROOM(m, name, more) \
-    grow((void **)&(m)->name, &(m)->room_##name, (m)->n_##name, more, sizeof *(m)->name)
+    grow(m, (void **)&(m)->name, &(m)->room_##name, (m)->n_##name, more, sizeof *(m)->name)
 
 static uint64_t mix(uint64_t hash, uint64_t with)
 {
@@ -137,14 +148,18 @@ static uint64_t mix(uint64_t hash, uint64_t with)
 
 /* Place the rows of a table anew, in a hash table with twice the slots, before one more makes it
  * half full. */
-static int rehash(int32_t **table, size_t *slots, size_t rows, const void *hashes, size_t stride)
+static int rehash(machine *m, int32_t **table, size_t *slots, size_t rows, const void *hashes,
+                  size_t stride)
 {
     if ((rows + 1) * 2 < *slots)
         return 1;
     const size_t wanted = *slots ? *slots * 2 : 1024;
     TRY(wanted <= SIZE_MAX / sizeof(int32_t));
+    const size_t added = (wanted - *slots) * sizeof(int32_t);
+    TRY(added <= m->left);
     int32_t *larger = malloc(wanted * sizeof(int32_t));
     TRY(larger != NULL);
+    m->left -= added;
     memset(larger, 0xFF, wanted * sizeof(int32_t));
     for (size_t i = 0; i < rows; i++) {
         uint64_t hash;
@@ -209,7 +224,7 @@ static int intern_text(machine *m, size_t start, size_t length, value *result)
 {
     const unsigned char *bytes = m->data + start;
     TRY(length < UINT32_MAX);
-    TRY(rehash(&m->text_table, &m->text_slots, m->n_texts,
+    TRY(rehash(m, &m->text_table, &m->text_slots, m->n_texts,
                m->n_texts ? (const void *)&m->texts[0].hash : NULL, sizeof(text)));
     const uint64_t hash = hash_bytes(bytes, length);
     size_t slot = (size_t)hash & (m->text_slots - 1);
@@ -334,7 +349,7 @@ static int number_stack(machine *m, value v, int32_t *number)
     }
     TRY(length < ROW_LIMIT);
     hash = mix(hash, hash >> 32);
-    TRY(rehash(&m->stack_table, &m->stack_slots, m->n_stacks,
+    TRY(rehash(m, &m->stack_table, &m->stack_slots, m->n_stacks,
                m->n_stacks ? (const void *)&m->stacks[0].hash : NULL, sizeof(stack)));
     size_t slot = (size_t)hash & (m->stack_slots - 1);
     int32_t found = -1;
@@ -377,11 +392,11 @@ static int new_row(machine *m, value *result)
         size_t room = m->room_rows;
         for (int i = 0; i < INTEGERS; i++) {
             room = m->room_rows;
-            TRY(grow((void **)&m->integers[i], &room, m->n_rows, 1, sizeof(int64_t)));
+            TRY(grow(m, (void **)&m->integers[i], &room, m->n_rows, 1, sizeof(int64_t)));
         }
         for (int i = 0; i < IDS; i++) {
             room = m->room_rows;
-            TRY(grow((void **)&m->ids[i], &room, m->n_rows, 1, sizeof(int32_t)));
+            TRY(grow(m, (void **)&m->ids[i], &room, m->n_rows, 1, sizeof(int32_t)));
         }
         m->room_rows = room;
     }
@@ -708,12 +723,18 @@ static int run(machine *m)
     const size_t length = m->length;
     /* An opcode lies within its frame: Python loses the rest of a frame in which one does not. */
     size_t position = 0, limit = length, from;
+    /* As in opcodes.c: how many values on top are no containers, and are parts of a tuple if one
+     * comes next; and whether all above the last mark are. */
+    size_t scalars = 0, kept = 0;
+    int marked = 0;
     for (;;) {
         if (position == limit)
             limit = length;
         NEED(1);
         const size_t opcode = position++;
+        const size_t before = scalars;
         unsigned width = 4;
+        scalars = 0;
         switch (data[opcode]) {
         case 'h': /* BINGET */
             NEED(1);
@@ -729,24 +750,29 @@ static int run(machine *m)
             break;
         case 0x94: /* MEMOIZE */
             TRY(put(m, m->memo_count));
-            break;
+            scalars = before;
+            goto kept_stack;
         case 'q': /* BINPUT */
             NEED(1);
             TRY(put(m, data[position]));
             position += 1;
-            break;
+            scalars = before;
+            goto kept_stack;
         case 'r': { /* LONG_BINPUT */
             NEED(4);
             const size_t index = (size_t)unsigned_at(data + position, 4);
             TRY(index <= opcode); /* no more room than a pickler could have used */
             TRY(put(m, index));
             position += 4;
-            break;
+            scalars = before;
+            goto kept_stack;
         }
         case '(': /* MARK */
             TRY(ROOM(m, marks, 1));
             m->marks[m->n_marks++] = m->n_values;
-            break;
+            marked = 1;
+            kept = 0;
+            continue;
         case ']': TRY(push_list(m)); break;
         case '}': TRY(push_dict(m)); break;
         case 'a': /* APPEND */
@@ -761,45 +787,48 @@ static int run(machine *m)
         case 'u': /* SETITEMS */
             TRY(pop_mark(m, &from) && set_items(m, from));
             break;
-        case ')': TRY(push_tuple(m, m->n_values)); break;
-        case 't': TRY(pop_mark(m, &from) && push_tuple(m, from)); break;
+        case ')': TRY(push_tuple(m, m->n_values)); scalars = before + 1; break;
+        case 't': /* TUPLE */
+            TRY(marked && before <= MOST_PARTS && pop_mark(m, &from) && push_tuple(m, from));
+            break;
         case 0x85: case 0x86: case 0x87: /* TUPLE1 TUPLE2 TUPLE3 */
-            TRY(m->n_values - fence(m) >= data[opcode] - 0x84u);
+            TRY(before >= data[opcode] - 0x84u && m->n_values - fence(m) >= data[opcode] - 0x84u);
             TRY(push_tuple(m, m->n_values - (data[opcode] - 0x84u)));
             break;
-        case 'N': TRY(push(m, NONE)); break;
-        case 0x88: TRY(push(m, YES)); break;
-        case 0x89: TRY(push(m, NO)); break;
+        case 'N': TRY(push(m, NONE)); scalars = before + 1; break;
+        case 0x88: TRY(push(m, YES)); scalars = before + 1; break;
+        case 0x89: TRY(push(m, NO)); scalars = before + 1; break;
         case 'K': /* BININT1 */
             NEED(1);
             TRY(push(m, make(INT, data[position])));
             position += 1;
+            scalars = before + 1;
             break;
         case 'M': /* BININT2 */
             NEED(2);
             TRY(push(m, make(INT, unsigned_at(data + position, 2))));
             position += 2;
+            scalars = before + 1;
             break;
         case 'J': /* BININT */
             NEED(4);
             TRY(push_long(m, opcode, position, 4));
             position += 4;
+            scalars = before + 1;
             break;
         case 'G': /* BINFLOAT */
             NEED(8);
             TRY(push(m, make(AS_IS, opcode)));
             position += 8;
+            scalars = before + 1;
             break;
-        case 0x8a: /* LONG1 */
-            width = 1;
-            /* fall through */
-        case 0x8b: { /* LONG4 */
-            NEED(width);
-            const size_t count = (size_t)unsigned_at(data + position, width);
-            position += width;
+        case 0x8a: { /* LONG1 */
+            NEED(1);
+            const size_t count = data[position++];
             NEED(count);
-            TRY(count <= INT32_MAX && push_long(m, opcode, position, count));
+            TRY(count <= MOST_INTEGER && push_long(m, opcode, position, count));
             position += count;
+            scalars = before + 1;
             break;
         }
         case 0x8c: /* SHORT_BINUNICODE */
@@ -811,8 +840,9 @@ static int run(machine *m)
             const size_t count = (size_t)unsigned_at(data + position, width);
             position += width;
             NEED(count);
-            TRY(intern_text(m, position, count, &v) && push(m, v));
+            TRY(count <= MOST_TEXT && intern_text(m, position, count, &v) && push(m, v));
             position += count;
+            scalars = count < SHORT_TEXT ? before + 1 : 0;
             break;
         }
         case 0x95: /* FRAME */
@@ -821,7 +851,8 @@ static int run(machine *m)
             position += 8;
             TRY(limit == length && size <= length - position);
             limit = position + (size_t)size;
-            break;
+            scalars = before;
+            goto kept_stack;
         case 0x80: /* PROTO */
             NEED(1);
             TRY(data[position] >= 2 && data[position] <= 5);
@@ -834,6 +865,12 @@ static int run(machine *m)
         default:
             return 0;
         }
+        kept = 0;
+        marked &= scalars > 0;
+        continue;
+    kept_stack:
+        if (++kept > MOST_KEPT)
+            scalars = 0, marked = 0;
     }
 }
 
@@ -903,8 +940,6 @@ static int write_as_is(machine *m, size_t opcode)
     size_t count = 9;
     if (m->data[opcode] == 0x8a)
         count = 2 + (size_t)m->data[opcode + 1];
-    else if (m->data[opcode] == 0x8b)
-        count = 5 + (size_t)unsigned_at(m->data + opcode + 1, 4);
     return write_bytes(m, m->data + opcode, count);
 }
 
@@ -1004,7 +1039,7 @@ static void release(void **array, size_t *room)
 {
     free(*array);
     *array = NULL;
-    *room = 0;
+    *room = 0; /* what is left is not counted anew: it bounds all there ever is */
 }
 
 /* Read a pickle. Returns 1, and the result is to be freed; or 0, and there is none. */
@@ -1017,6 +1052,7 @@ EXPORT int32_t snapreport_events(const unsigned char *data, size_t length, parse
     result->machine = m;
     m->data = data;
     m->length = length;
+    m->left = length <= (SIZE_MAX - ALWAYS) / MOST_RATIO ? ALWAYS + length * MOST_RATIO : SIZE_MAX;
     m->traces_at = m->trace_at = SIZE_MAX;
     int done = length < (UINT64_C(1) << 59) && run(m);
     if (done) { /* the largest part of what it took, and of no more use */

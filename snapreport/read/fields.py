@@ -12,6 +12,7 @@ import numpy as np
 from snapreport.errors import NotASnapshotError
 from snapreport.read import compiled
 from snapreport.read.interner import clean_text
+from snapreport.read.limits import MOST_TOTAL, Allowance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +94,8 @@ def check_bytes(
         rows: which of them to check, as an index.
 
     Raises:
-        NotASnapshotError: a size is negative or beyond any memory, or an address is none.
+        NotASnapshotError: a size is negative or beyond any memory, or an address is none, or all
+            sizes together are beyond any sum.
     """
     for key, column, most in (("size", size, MOST_BYTES), ("address", address, 2**62)):
         wrong = (column[rows] < 0) | (column[rows] > most)
@@ -102,6 +104,8 @@ def check_bytes(
             raise NotASnapshotError(
                 f"is damaged: {where} {index} has the {key} {int(column[index]):,}."
             )
+    if size[rows].sum(dtype=np.float64) > MOST_TOTAL:
+        raise NotASnapshotError(f"is damaged: {where}s have more bytes in all than can be.")
 
 
 LATEST_US = 253_402_300_799_999_999
@@ -109,13 +113,28 @@ LATEST_US = 253_402_300_799_999_999
 
 
 def count_unknown_keys(
-    rows: Sequence[dict[str, Any]], known: frozenset[str], what: str, oddities: dict[str, int]
+    rows: Sequence[dict[str, Any]],
+    known: frozenset[str],
+    what: str,
+    oddities: dict[str, int],
+    fields: Allowance,
 ) -> set[Any]:
     """Count keys outside ``known`` into ``oddities``, under ``what`` and the key's name.
 
+    Args:
+        rows: dicts.
+        known: names of keys.
+        what: the rows are, for messages.
+        oddities: names and numbers.
+        fields: how many the rows may have, together.
+
     Returns:
         every key that some row has.
+
+    Raises:
+        NotASnapshotError: there are more fields.
     """
+    fields.take(sum(map(len, rows)), f"fields of {what}s")
     shapes = _shapes(rows)
     for shape, count in shapes.items():
         for key in shape:

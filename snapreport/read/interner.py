@@ -23,6 +23,7 @@ _PLAIN_KEYS = {"name", "filename", "line"}
 # A file made to be slow could have any number of different stacks with the same ends.
 _MOST_ALIKE = 64
 _LINE_LIMIT = 2**63
+_FLAT = frozenset((str, int, float, bool, type(None)))
 
 
 def clean_text(text: object) -> str:
@@ -81,6 +82,7 @@ class StackInterner:
         self._frame_of_value: dict[tuple[object, ...], int] = {}
         self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
+        self._is_flat = True
         self._stack_of_frames: dict[tuple[int, ...], int] = {}
 
     def intern(self, frames: Any) -> int:
@@ -119,7 +121,8 @@ class StackInterner:
             if known_frames == frames:
                 return known
         known = self._by_value(frames)
-        if len(alike) < _MOST_ALIKE:
+        # What is in lists within lists could take longer to compare than the file is old.
+        if self._is_flat and len(alike) < _MOST_ALIKE:
             alike.append((frames, known))
         return known
 
@@ -142,6 +145,8 @@ class StackInterner:
         if filename == "none":
             name, filename, line = _from_profiler(name)
         extra: dict[str, str] = {}
+        if self._is_flat and not _FLAT.issuperset(map(type, frame.values())):
+            self._is_flat = False
         if len(frame) > 3:
             extra = {
                 clean_text(key): clean_text(value)

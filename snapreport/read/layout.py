@@ -11,6 +11,7 @@ from snapreport.errors import NotASnapshotError
 from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
 from snapreport.read.interner import clean_text
+from snapreport.read.limits import MOST_DEVICES, Allowance
 from snapreport.read.parsed import ParsedTrace
 
 _KNOWN_KEYS = frozenset(
@@ -47,15 +48,16 @@ class Layout:
     recorder: RecorderInfo | None = None
 
 
-def recognise(top: Any, oddities: dict[str, int]) -> Layout:
+def recognise(top: Any, oddities: dict[str, int], rows: Allowance) -> Layout:
     """Find a snapshot's parts, whatever PyTorch's version.
 
     Args:
         top: the object that the file holds; emptied, so that its parts can go when read.
         oddities: unknown keys are counted here.
+        rows: how many events, segments and blocks there may be.
 
     Raises:
-        NotASnapshotError: it is something else.
+        NotASnapshotError: it is something else, or has more rows.
     """
     kind = "trace"
     if isinstance(top, (list, tuple)):
@@ -79,6 +81,7 @@ def recognise(top: Any, oddities: dict[str, int]) -> Layout:
     segments = _list(top, "segments")
     _require_segments(segments)
     traces = _list(top, "device_traces") or ([top["traces"]] if top.get("traces") else [])
+    _take_rows(rows, segments, traces)
     if _is_profiler_derived(segments, traces, top.get("snapreport")):
         kind = "profiler"
     elif any(_is_torch_20(row.get("blocks")) for row in segments):
@@ -96,7 +99,10 @@ def recognise(top: Any, oddities: dict[str, int]) -> Layout:
     )
     for row in segments:
         layout.segments.setdefault(device_of(_ordinal(row), cpu), []).append(row)
-    _add_host(top, layout, oddities)
+    _add_host(top, layout, oddities, rows)
+    devices = len(layout.traces.keys() | layout.segments.keys())
+    if devices > MOST_DEVICES:
+        raise NotASnapshotError(f"is damaged: it has {devices:,} devices, over {MOST_DEVICES}.")
     top.clear()
     return layout
 
@@ -119,6 +125,13 @@ def _require_segments(rows: Any) -> None:
                 f"is no memory snapshot: it has a list of {type(row).__name__} where segments with"
                 f" an 'address' and a 'total_size' belong, and {_WHAT_TO_DO}."
             )
+
+
+def _take_rows(rows: Allowance, segments: list[Any], traces: list[Any]) -> None:
+    events = (trace for trace in traces if isinstance(trace, (list, tuple, ParsedTrace)))
+    rows.take(sum(map(len, events)), "events")
+    blocks = (row.get("blocks") for row in segments if isinstance(row, dict))
+    rows.take(len(segments) + sum(len(own) for own in blocks if isinstance(own, list)), "blocks")
 
 
 def _is_torch_20(blocks: Any) -> bool:
@@ -199,15 +212,19 @@ def _plain(value: Any, budget: list[int]) -> Any:
     return clean_text(value)
 
 
-def _add_host(top: dict[str, Any], layout: Layout, oddities: dict[str, int]) -> None:
+def _add_host(
+    top: dict[str, Any], layout: Layout, oddities: dict[str, int], rows: Allowance
+) -> None:
     """Add pinned host memory, one list of events or one list per device."""
     traces = _list(top, "host_traces")
     if traces and all(isinstance(event, dict) for event in traces):
         traces = [traces]
+    segments = _list(top, "host_segments")
+    _take_rows(rows, segments, traces)
     for ordinal, trace in enumerate(traces):
         if trace:
             layout.traces[DeviceId("host", ordinal)] = trace
-    for row in _list(top, "host_segments"):
+    for row in segments:
         if isinstance(row, dict) and "address" in row and "total_size" in row:
             layout.segments.setdefault(DeviceId("host", 0), []).append(row)
         else:

@@ -18,6 +18,12 @@ OFF = "SNAPREPORT_NO_MEMORY_CHECK"
 OBJECTS = 4.8
 """Bytes for each byte of a file that is loaded as objects: 4.8, 9.0."""
 
+LIST, DICT = 120, 240
+"""Bytes at most for a list and for a dict with one thing in it: of one byte in a pickle each."""
+
+REST = 12
+"""Bytes at most for each byte of what the compiled part leaves to the unpickler."""
+
 PARSED = 1.0
 """Bytes for each byte of a pickle while the compiled part reads it: 0.7, 2.8."""
 

@@ -1,4 +1,4 @@
-/* Pass over the opcodes of a pickle that a snapshot may have; see opcodes.py, whose _scan() does
+/* Pass over the opcodes of a pickle that a snapshot may have; see opcodes.py, whose scan() does
  * the same without a compiler, to the byte.
  *
  * It reads a stranger's bytes, so it is as small as it can be: it writes nothing, allocates
@@ -22,6 +22,9 @@ EXPORT int32_t snapreport_scan_version(void) { return 1; }
  * as that says. */
 enum { REFUSED = 0, FIXED = 1, COUNTED = 2 };
 
+/* As in limits.py and opcodes.py: bytes, bytes, parts, and opcodes behind a part. */
+enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, SHORT_TEXT = 256, MOST_PARTS = 64, MOST_KEPT = 3 };
+
 static unsigned kind_of(unsigned char opcode, unsigned *width)
 {
     switch (opcode) {
@@ -44,7 +47,7 @@ static unsigned kind_of(unsigned char opcode, unsigned *width)
     case 0x8a: case 0x8c:
         *width = 1;
         return COUNTED;
-    case 'X': case 0x8b:
+    case 'X':
         *width = 4;
         return COUNTED;
     case 0x8d:
@@ -56,11 +59,32 @@ static unsigned kind_of(unsigned char opcode, unsigned *width)
     }
 }
 
+/* Say how an opcode changes what is known of the top of the stack: SCALAR puts a value there that
+ * is no container, KEEP leaves it, and after all others nothing is known of it. */
+enum { OTHER = 0, SCALAR = 1, KEEP = 2 };
+
+static unsigned effect_of(unsigned char opcode)
+{
+    switch (opcode) {
+    case 'K': case 'M': case 'J': case 'G': case 'N': case ')': case 'X':
+    case 0x88: case 0x89: case 0x8a: case 0x8c:
+        return SCALAR;
+    case 'q': case 'r': case 0x94: case 0x95:
+        return KEEP;
+    default:
+        return OTHER;
+    }
+}
+
 /* Return where the first opcode stands that is not allowed or not complete, STOP included; the
  * length if there is none. */
 EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
 {
+    const uint64_t most_memo = length >> 16 > 0x3FF ? 0x3FF : length >> 16;
     size_t position = 0;
+    unsigned scalars = 0; /* on top of the stack, as far as known */
+    unsigned kept = 0;    /* opcodes since that left the stack as it was */
+    int marked = 0;       /* whether only those scalars are above the last mark */
     while (position < length) {
         const unsigned char opcode = data[position];
         const size_t left = length - position - 1; /* bytes behind the opcode */
@@ -71,15 +95,29 @@ EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
             return position;
         if (opcode == 0x80 && (argument[0] < 2 || argument[0] > 5))
             return position; /* PROTO of a protocol that snapshots do not have */
-        if (opcode == 'r' && (argument[3] != 0 || argument[2] > 3))
+        if (opcode == 'r' && (argument[2] | (unsigned)argument[3] << 8) > most_memo)
             return position; /* LONG_BINPUT beyond the memo limit */
+        if (opcode >= 0x85 && opcode <= 0x87 && scalars < opcode - 0x84u)
+            return position; /* a tuple of more than scalars */
+        if (opcode == 't' && (!marked || scalars > MOST_PARTS))
+            return position; /* likewise */
+        unsigned effect = effect_of(opcode);
         if (kind == COUNTED) {
             uint64_t count = 0;
             for (unsigned i = width; i-- > 0;)
                 count = count << 8 | argument[i];
-            if (count > left - width)
+            if (count > left - width || count > (opcode == 0x8a ? MOST_INTEGER : MOST_TEXT))
                 return position;
+            if (count >= SHORT_TEXT)
+                effect = OTHER; /* no part of a tuple */
             position += (size_t)count;
+        }
+        kept = effect == KEEP ? kept + 1 : 0;
+        if (effect == SCALAR) {
+            scalars += scalars <= MOST_PARTS;
+        } else if (effect == OTHER || kept > MOST_KEPT) {
+            scalars = 0;
+            marked = opcode == '(';
         }
         position += 1 + width;
     }

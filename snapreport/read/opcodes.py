@@ -8,42 +8,68 @@ import re
 
 from snapreport.errors import NotASnapshotError, UnsafePickleError
 from snapreport.read import compiled
+from snapreport.read.limits import MOST_INTEGER, MOST_TEXT
 
-# A memo index may not exceed this: the unpickler makes a table of that length at once.
-_MEMO_LIMIT = 2**26
-
-
-def _counted(opcode: bytes, lengths: range) -> bytes:
-    """Give a pattern for an opcode that is followed by a byte n and n bytes."""
-    return opcode + b"(?:" + b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in lengths) + b")"
+# The unpickler makes a table as long as the highest memo index. A pickler counts them from 0, so
+# there is an opcode of the file for each: one may not exceed the file's length, in these units.
+_MEMO_UNIT = 1 << 16
+_MOST_MEMO_UNITS = 0x3FF
 
 
-@functools.cache
-def _harmless() -> re.Pattern[bytes]:
-    """Give the pattern of what may stand in a pickle; made when it is needed, as it takes 3 ms.
+def _counted(opcode: bytes, lengths: range, more: bytes = b"") -> bytes:
+    """Give a pattern for an opcode that is followed by a byte n, more bytes and n bytes."""
+    each = (re.escape(bytes([n])) + more + b".{%d}" % n for n in lengths)
+    return opcode + b"(?:" + b"|".join(each) + b")"
+
+
+def _memo_units(length: int) -> int:
+    """Return what the upper two bytes of a memo index may be in a file of this length."""
+    return min(length // _MEMO_UNIT, _MOST_MEMO_UNITS)
+
+
+@functools.lru_cache(4)
+def _harmless(memo_units: int) -> re.Pattern[bytes]:
+    """Give the pattern of what may stand in a pickle; made when it is needed, as it takes 6 ms.
 
     The alternatives are tried in order: memo references come first, they are 9 of 10 opcodes.
     One match takes up to 60,000 opcodes or groups; only what has a long length ends it.
+
+    A tuple is taken with its parts, which are numbers and short texts: a tuple of tuples, each
+    many times the same, would take longer to hash than the file is old.
     """
+    high, low = divmod(memo_units, 256)
+    upper = rb"[\x00-%s]%s" % (re.escape(bytes([low])), re.escape(bytes([high])))
+    if high:
+        upper += rb"|.[\x00-%s]" % re.escape(bytes([high - 1]))
+    put = rb"\x94|q.|r..(?:" + upper + b")"  # MEMOIZE BINPUT LONG_BINPUT
+    scalar = b"|".join(
+        (
+            rb"K.",  # BININT1
+            rb"M..",  # BININT2
+            rb"J....",  # BININT
+            rb"[N\x88\x89)]",  # NONE NEWTRUE NEWFALSE EMPTY_TUPLE
+            _counted(rb"\x8a", range(MOST_INTEGER + 1)),  # LONG1
+            rb"G.{8}",  # BINFLOAT
+            _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
+            _counted(rb"X", range(256), rb"\x00\x00\x00"),  # BINUNICODE
+        )
+    )
+    kept = rb"(?:" + put + rb"|\x95.{8}){0,3}"
+    part = b"(?:" + scalar + b")" + kept
     return re.compile(
         b"(?:"
         + b"|".join(
             (
                 rb"(?:h.){1,200}",  # BINGET
                 rb"(?:j....){1,200}",  # LONG_BINGET
-                # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST MARK SETITEM NONE TUPLE TUPLE1-3
-                # NEWTRUE NEWFALSE EMPTY_TUPLE APPEND
-                rb"[\x94eu}\](sNt\x85\x86\x87\x88\x89)a]+",
-                rb"K.",  # BININT1
-                rb"M..",  # BININT2
-                rb"J....",  # BININT
-                rb"G.{8}",  # BINFLOAT
-                rb"q.",  # BINPUT
-                rb"r..[\x00-\x03]\x00",  # LONG_BINPUT, up to the memo limit
+                rb"[\x94eu}\]sa]+",  # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST SETITEM APPEND
+                part + rb"(?:\x85|" + part + rb"(?:\x86|" + part + rb"\x87))",  # TUPLE1-3
+                rb"\(" + kept + b"(?:" + part + rb"){0,64}t",  # MARK ... TUPLE
+                scalar,
+                rb"\(",  # MARK
+                put,
                 rb"\x95.{8}",  # FRAME
                 rb"\x80[\x02-\x05]",  # PROTO
-                _counted(rb"\x8a", range(16)),  # LONG1
-                _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
             )
         )
         + b"){1,60000}",
@@ -52,7 +78,8 @@ def _harmless() -> re.Pattern[bytes]:
 
 
 # Length-prefixed opcodes that the pattern leaves to us: how many bytes their length takes.
-_PREFIXED = {b"X": 4, b"\x8d": 8, b"\x8b": 4, b"\x8a": 1}  # BINUNICODE BINUNICODE8 LONG4 LONG1
+_PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
+_TUPLES = b"t\x85\x86\x87"
 _STOP = b"."
 _LONGEST_NAME = 120
 # SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
@@ -77,8 +104,6 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
     if position is None:
         position = scan(data)
     opcode = data[position : position + 1]
-    if opcode in _PREFIXED:  # whatever its length, it ends beyond the file
-        raise _cut_off(len(data))
     if opcode != _STOP:
         raise _refusal(data, position)
 
@@ -88,8 +113,8 @@ def scan(data: bytes | mmap.mmap) -> int:
 
     ``opcodes.c`` does the same in a twentieth of the time.
     """
-    harmless = _harmless()
     position, length = 0, len(data)
+    harmless = _harmless(_memo_units(length))
     while True:
         run = harmless.match(data, position)
         if run is not None:
@@ -99,10 +124,10 @@ def scan(data: bytes | mmap.mmap) -> int:
         if width is None:
             return position
         start = position + 1 + width
-        end = start + int.from_bytes(data[position + 1 : start], "little")
-        if end > length:
+        count = int.from_bytes(data[position + 1 : start], "little")
+        if start > length or count > min(MOST_TEXT, length - start):
             return position
-        position = end
+        position = start + count
 
 
 def _cut_off(length: int) -> NotASnapshotError:
@@ -119,10 +144,17 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     known = {each.code: each for each in pickletools.opcodes}.get(opcode.decode("latin-1"))
     left = len(data) - position
     if opcode == b"r" and left >= 5:
-        return UnsafePickleError(
-            f"has a memo index over {_MEMO_LIMIT:,} at byte {position:,}, which no snapshot needs; "
-            "nothing of it was loaded."
-        )
+        most = (_memo_units(len(data)) + 1) * _MEMO_UNIT - 1
+        return _too_much(f"a memo index over {most:,}", position)
+    if opcode in _PREFIXED or opcode in b"\x8a\x8b":
+        width = _PREFIXED.get(opcode, 1 if opcode == b"\x8a" else 4)
+        count = int.from_bytes(data[position + 1 : position + 1 + width], "little")
+        if left < 1 + width + count:
+            return _cut_off(len(data))
+        what = "a text" if opcode in _PREFIXED else "an integer"
+        return _too_much(f"{what} of {count:,} bytes", position)
+    if opcode in _TUPLES:
+        return _too_much("a tuple of more than a few numbers or short texts", position)
     if opcode == b"\x80" and left >= 2:
         protocol = data[position + 1]
         return NotASnapshotError(
@@ -136,6 +168,12 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     return UnsafePickleError(
         f"{asks}has the pickle opcode {name} at byte {position:,}, which no snapshot needs and"
         " which could run code; nothing of it was run. Do not load this file with pickle."
+    )
+
+
+def _too_much(what: str, position: int) -> UnsafePickleError:
+    return UnsafePickleError(
+        f"has {what} at byte {position:,}, which no snapshot needs; nothing of it was loaded."
     )
 
 
@@ -156,6 +194,4 @@ def _wanted_name(data: bytes | mmap.mmap, position: int) -> str:
 
 
 def _is_allowed(opcode: bytes) -> bool:
-    return (
-        opcode in b"hjeu}](sNt)aKMJGqr" or opcode[0] in b"\x94\x85\x86\x87\x88\x89\x95\x80\x8a\x8c"
-    )
+    return opcode in b"hjeu}](sN)aKMJGqr" or opcode[0] in b"\x94\x88\x89\x95\x80\x8c"

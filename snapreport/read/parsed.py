@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.read import compiled
-from snapreport.read.memory import PARSED_EVENT, require_memory
+from snapreport.read.limits import MOST_DEVICES
+from snapreport.read.memory import PARSED_EVENT, REST, require_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,6 +122,9 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
     del view  # or an error's traceback would hold on to it, and the file could not be closed
     if not done:
         return None
+    if parsed.n_traces > MOST_DEVICES:  # which the usual way refuses
+        library.snapreport_events_free(ctypes.byref(parsed))
+        return None
     try:
         rest = ctypes.string_at(parsed.rest, parsed.n_rest)
         integers = [_copy(each, parsed.n_rows, np.dtype(np.int64)) for each in parsed.integers]
@@ -131,7 +135,7 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         stack_frames = _copy(parsed.stack_frames, parsed.n_stack_frames, np.dtype(np.int32))
     finally:
         library.snapreport_events_free(ctypes.byref(parsed))
-    require_memory(PARSED_EVENT * len(integers[0]))
+    require_memory(PARSED_EVENT * len(integers[0]) + REST * len(rest))
     top, frames, texts, pairs = load(rest)
     del rest
     start = np.append(stacks["start"], len(stack_frames)).astype(np.int64)
@@ -141,7 +145,7 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         ParsedTrace(
             file,
             frozenset(key for key, bit in _KEY_BITS.items() if first_keys >> bit & 1),
-            [(row["text"], row["count"]) for row in unknowns[unknowns["trace"] == k]],
+            [(int(row["text"]), int(row["count"])) for row in unknowns[unknowns["trace"] == k]],
             **{name: column[begin:end] for name, column in columns.items()},
         )
         for k, (begin, end, first_keys) in enumerate(traces.tolist())

@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from snapreport.errors import InputError, PatternError
+from snapreport.errors import PatternError
 from snapreport.model.rules import Rule
+from snapreport.read.source import read_short
 
 _KEYS = {"category", "name", "function", "file", "pattern"}
 
@@ -29,14 +30,7 @@ def read_rules(source: str) -> tuple[Rule, ...]:
     """
     inline = source.lstrip().startswith(("{", "["))
     where = "the rules" if inline else source
-    if inline:
-        text = source
-    else:
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise InputError(f"{source} cannot be read: {reason}.") from error
+    text = source if inline else read_short(Path(source))
     data = _parse(text, where)
     if isinstance(data, dict):
         entries = [{"category": name, "pattern": pattern} for name, pattern in data.items()]
@@ -57,6 +51,9 @@ def _parse(text: str, where: str) -> Any:
     import yaml
 
     try:
+        # An alias saves a few letters; merged into one another they are a bomb.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise PatternError(f"{where}: rules have no aliases (*name).")
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)

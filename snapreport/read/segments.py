@@ -55,16 +55,14 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
     Raises:
         NotASnapshotError: a segment or block lacks what PyTorch always writes.
     """
-    count_unknown_keys(rows, _SEGMENT_KEYS, "segment", tables.oddities)
+    count_unknown_keys(rows, _SEGMENT_KEYS, "segment", tables.oddities, tables.fields)
     address = integers(rows, "address", f"{where}: segment")
     size = integers(rows, "total_size", f"{where}: segment")
     check_bytes(address, size, f"{where}: segment", np.arange(len(rows)))
     order = np.argsort(address, kind="stable")
     rows = [rows[i] for i in order]
     address, size = address[order], size[order]
-    blocks, block_segment, block_address, block_size = _blocks(
-        rows, address, where, tables.oddities
-    )
+    blocks, block_segment, block_address, block_size = _blocks(rows, address, where, tables)
     everyone = np.arange(len(blocks))
     check_bytes(block_address, block_size, f"{where}: block", everyone)
     state = [_state(block, tables.oddities) for block in blocks]
@@ -98,7 +96,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
 
 
 def _blocks(
-    rows: list[dict[str, Any]], address: NDArray[np.int64], where: str, oddities: dict[str, int]
+    rows: list[dict[str, Any]], address: NDArray[np.int64], where: str, tables: Tables
 ) -> tuple[list[dict[str, Any]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Flatten the blocks; returns them, and for each its segment, address and size."""
     lists = [row.get("blocks", []) for row in rows]
@@ -109,7 +107,7 @@ def _blocks(
     lengths = np.array([len(own) for own in lists], np.int64)
     segment = np.repeat(np.arange(len(lists)), lengths)
     size = integers(blocks, "size", f"{where}: block")
-    count_unknown_keys(blocks, _BLOCK_KEYS, "block", oddities)
+    count_unknown_keys(blocks, _BLOCK_KEYS, "block", tables.oddities, tables.fields)
     # Those of PyTorch 2.0 and older have no address of their own: they follow one another.
     before = np.concatenate(([0], np.cumsum(size)))
     start = address[segment] + before[:-1] - before[np.cumsum(lengths) - lengths][segment]

@@ -15,6 +15,7 @@ from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, T
 from snapreport.progress import Progress, silent
 from snapreport.read.annotations import read_annotations
 from snapreport.read.layout import Layout, recognise
+from snapreport.read.limits import Allowance
 from snapreport.read.memory import OBJECTS, require_memory
 from snapreport.read.segments import read_segments
 from snapreport.read.source import open_source
@@ -39,8 +40,8 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
         progress("Reading", None)
         with open_source(path) as (source, data):
             top = _parse(data, load_snapshot_pickle)
-            found = source()
-        return _to_columns(found, top, progress)
+            found, length = source(), len(data)
+        return _to_columns(found, top, length, progress)
 
 
 def read_bytes(data: bytes, name: str) -> RawSnapshot:
@@ -55,7 +56,7 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
     """
     with _named(name), collector_off():
         source = Source(name, len(data), sha256(data).hexdigest())
-        return _to_columns(source, _parse(data, load_snapshot_pickle), silent)
+        return _to_columns(source, _parse(data, load_snapshot_pickle), len(data), silent)
 
 
 def read_objects(path: Path, progress: Progress = silent) -> Any:
@@ -68,13 +69,13 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (_, data):
-            top = _parse(data, load_plain_pickle)
+            top, length = _parse(data, load_plain_pickle), len(data)
         copy = top
         if isinstance(top, dict):  # it is emptied by what looks at it
             copy = dict(top)
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
-        recognise(copy, {})
+        recognise(copy, {}, Allowance(length))
         return top
 
 
@@ -109,10 +110,10 @@ def _parse(data: bytes | mmap.mmap, load: Callable[[bytes | mmap.mmap], Any]) ->
     )
 
 
-def _to_columns(source: Source, top: Any, progress: Progress) -> RawSnapshot:
+def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> RawSnapshot:
     """Turn the raw objects into columns, letting each part go as soon as it is read."""
-    tables = Tables()
-    layout = recognise(top, tables.oddities)
+    tables = Tables(Allowance(length))
+    layout = recognise(top, tables.oddities, tables.rows)
     del top
     traces, segments = _devices(layout, tables, progress)
     return RawSnapshot(
@@ -123,7 +124,9 @@ def _to_columns(source: Source, top: Any, progress: Progress) -> RawSnapshot:
         pools=tables.pools.pools,
         traces=traces,
         segments=segments,
-        annotations=read_annotations(layout.annotations, tables.oddities, layout.cpu),
+        annotations=read_annotations(
+            layout.annotations, tables.oddities, layout.cpu, tables.fields
+        ),
         settings=layout.settings,
         oddities=tables.oddities,
         recorder=layout.recorder,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import mmap
 import os
 import stat
@@ -13,12 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from snapreport.errors import InputError, NotASnapshotError
+from snapreport.errors import InputError, NotASnapshotError, NotEnoughMemoryError
 from snapreport.model.snapshot import Source
+from snapreport.read.limits import MOST_RULES, MOST_UNPACKED, most_unpacked
 from snapreport.read.memory import require_memory
+from snapreport.units import format_bytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_PART = 1 << 24
+# A byte of zstd stands for at most so many: a block of 128 KiB takes four.
+_ZSTD_MOST = 1 << 15
+_ZSTD_LEAST_PART = 1 << 10
 
 
 @contextmanager
@@ -28,7 +33,7 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
     Raises:
         InputError: missing, a folder, or not readable.
         NotASnapshotError: empty, or a damaged gzip or zstd file.
-        NotEnoughMemoryError: unpacked it is too large for this machine.
+        NotEnoughMemoryError: unpacked it is too large for this machine, or larger than allowed.
     """
     try:
         status = path.stat()
@@ -70,9 +75,17 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
 def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
     """Take the SHA-256 of the data in a thread of its own, and give what waits for its digits."""
     found: list[str] = []
+    enough = threading.Event()  # the file was refused: what it is need not be known
 
     def take() -> None:
-        found.append(hashlib.sha256(data).hexdigest())
+        digest = hashlib.sha256()
+        with memoryview(data) as view:
+            for start in range(0, len(view), _PART):
+                if enough.is_set():
+                    return
+                with view[start : start + _PART] as part:
+                    digest.update(part)
+        found.append(digest.hexdigest())
 
     thread = threading.Thread(target=take)
     try:
@@ -88,6 +101,7 @@ def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
     try:
         yield result
     finally:
+        enough.set()
         if thread.ident is not None:
             thread.join()  # it must let go of the data before they are unmapped
 
@@ -97,38 +111,92 @@ def _shown_name(path: Path) -> str:
     return os.fsencode(path.name).decode(errors="replace")
 
 
+def read_short(path: Path) -> str:
+    """Return the text of a file of rules or budgets.
+
+    Raises:
+        InputError: it cannot be read, or is too long to be one.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_RULES + 1)
+        if len(data) <= MOST_RULES:
+            return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {reason}.") from error
+    raise InputError(f"{path} cannot be read: it has over {format_bytes(MOST_RULES)}.")
+
+
+class _Unpacked:
+    """What was unpacked so far, which may not become more than is allowed."""
+
+    def __init__(self, packed: int) -> None:
+        self._most = most_unpacked(packed)
+        self._parts: list[bytes] = []
+        self._length = 0
+        self._checked = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still come."""
+        return self._most - self._length
+
+    def add(self, part: bytes) -> None:
+        self._length += len(part)
+        if self._length > self._most:
+            raise NotEnoughMemoryError(
+                f"unpacks to more than {format_bytes(self._most)}, far more than a snapshot of its"
+                f" size; set {MOST_UNPACKED}=50GiB (or what it needs) if you trust it."
+            )
+        self._parts.append(part)
+        # Whether it is said beforehand how much it is, and truly, is up to who made the file.
+        if self._length > 2 * self._checked:
+            self._checked = self._length
+            require_memory(2 * self._length)  # the parts, and the whole made of them
+
+    def whole(self) -> bytes:
+        return b"".join(self._parts)
+
+
 def _unpack_gzip(packed: mmap.mmap) -> bytes:
     import gzip
 
+    unpacked = _Unpacked(len(packed))
     said = int.from_bytes(packed[-4:], "little")  # of the last member, modulo 4 GiB
     require_memory(min(said, len(packed) * 1032))  # deflate cannot do better
     try:
-        with gzip.open(io.BytesIO(packed)) as stream:
-            return stream.read()
+        with gzip.open(packed) as stream:
+            while part := stream.read(_PART):
+                unpacked.add(part)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise NotASnapshotError(f"is a damaged gzip file ({error}); copy it again.") from error
+    return unpacked.whole()
 
 
 def _unpack_zstd(packed: mmap.mmap) -> bytes:
     import zstandard
 
+    unpacked = _Unpacked(len(packed))
     try:
         said = zstandard.frame_content_size(packed[:18])  # the longest header; -1 if unknown
-        require_memory(min(said, len(packed) * 40_000))
+        require_memory(min(said, len(packed) * _ZSTD_MOST))
     except zstandard.ZstdError:
         pass  # what is wrong with it is said below
-    parts: list[bytes] = []
-    rest: memoryview | bytes = memoryview(packed)
+    position = 0
     try:
-        while len(rest):  # one frame each
+        while position < len(packed):  # one frame each
             frame = zstandard.ZstdDecompressor().decompressobj()
-            parts.append(frame.decompress(rest))
-            if not frame.eof:  # a stream reader would end here without a word
-                raise NotASnapshotError("is a zstd file that is cut off; copy it again.")
-            rest = frame.unused_data
+            step = _ZSTD_LEAST_PART
+            while not frame.eof:
+                part = packed[position : position + step]
+                if not part:  # a stream reader would end here without a word
+                    raise NotASnapshotError("is a zstd file that is cut off; copy it again.")
+                unpacked.add(frame.decompress(part))
+                position += len(part)
+                # More at a time as it goes on, but never what could unpack to far too much.
+                step = max(_ZSTD_LEAST_PART, min(2 * step, unpacked.left // _ZSTD_MOST, _PART))
+            position -= len(frame.unused_data)
     except zstandard.ZstdError as error:
         raise NotASnapshotError(f"is a damaged zstd file ({error}); copy it again.") from error
-    finally:
-        if isinstance(rest, memoryview):
-            rest.release()
-    return b"".join(parts)
+    return unpacked.whole()

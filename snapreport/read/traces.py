@@ -19,6 +19,7 @@ from snapreport.read.fields import (
     take,
 )
 from snapreport.read.interner import StackInterner, StringInterner, clean_text
+from snapreport.read.limits import MOST_POOLS, Allowance
 from snapreport.read.parsed import ParsedTrace, compress, renumber
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class PoolInterner:
             return NO_ID
         known = self._ids.get(key)
         if known is None:
+            if len(self.pools) == MOST_POOLS:  # their hashes could be made to be all the same
+                raise NotASnapshotError(f"is damaged: it has over {MOST_POOLS:,} memory pools.")
             known = self._ids[key] = len(self.pools)
             self.pools.append(key)
         return known
@@ -84,11 +87,18 @@ class PoolInterner:
 class Tables:
     """What the devices of a file share while it is read."""
 
+    rows: Allowance
+    """How many events, segments and blocks there may still be; and how many fields of them."""
+    fields: Allowance = field(init=False)
     stacks: StackInterner = field(default_factory=StackInterner)
     # 'N/A' is PyTorch's word for no compile context.
     strings: StringInterner = field(default_factory=lambda: StringInterner("N/A"))
     pools: PoolInterner = field(default_factory=PoolInterner)
     oddities: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Allow as many fields as rows."""
+        self.fields = self.rows.again()
 
 
 def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
@@ -105,7 +115,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
             f"is no memory snapshot: the trace of {device} is of type {type(events).__name__}."
         )
     size = integers(events, "size", where, default=0)  # also checks that every row is a dict
-    present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities)
+    present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities, tables.fields)
     actions, action = _actions(events, where)
     addr = _addresses(events, where, present)
     _check_moves(actions, action, addr, size, where)

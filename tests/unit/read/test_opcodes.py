@@ -51,11 +51,11 @@ ALLOWED = {
     "TUPLE1",
     "TUPLE3",
     "NONE",
-    "LONG4",
     "BINUNICODE8",
     "SETITEM",
 }
-REFUSED = [opcode for opcode in pickletools.opcodes if opcode.name not in ALLOWED]
+# An integer that long has a message of its own; see test_hostile_pickles.py.
+REFUSED = [each for each in pickletools.opcodes if each.name not in {*ALLOWED, "LONG4"}]
 
 
 class RunsCode:
@@ -80,7 +80,7 @@ def test_an_opcode_outside_the_list_is_refused_by_name(
 
 def test_the_list_holds_every_opcode_of_a_snapshot_pickle() -> None:
     snapshot = trace().alloc("a", 4 * MIB, frames=stack("f")).free("a").snapshot()
-    snapshot["more"] = [1.5, None, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 2**2000, "x" * 300]
+    snapshot["more"] = [1.5, None, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 2**70, "x" * 300]
     for protocol in (2, 3, 4, 5):
         data = pickle.dumps(snapshot, protocol)
         assert {opcode.name for opcode, _, _ in pickletools.genops(data)} <= ALLOWED
@@ -172,7 +172,6 @@ def test_a_huge_memo_index_is_refused(padding: int) -> None:
     "data",
     [
         b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
-        b"\x80\x04\x8b" + struct.pack("<I", 2**31 - 1) + b"x.",
         b"\x80\x04X" + struct.pack("<I", 2**31 - 1) + b"x.",
         b"\x80\x04\x8a\xffx.",
         b"\x80\x04\x8c\xffx.",
@@ -194,7 +193,6 @@ def test_a_length_beyond_the_file_is_a_damaged_pickle(data: bytes) -> None:
         b"\x80\x04K\x01K\x02a.",
         b"\x80\x04}(K\x01u.",
         b"\x80\x04}]K\x01s.",
-        b"\x80\x04t.",
         b"\x80\x04\x8c\x02\xff\xfe.",
     ],
 )
@@ -206,7 +204,7 @@ def test_a_pickle_that_makes_no_sense_is_damaged(data: bytes) -> None:
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_a_pickle_cut_off_at_any_byte_is_no_snapshot(tmp_path: Path, protocol: int) -> None:
     snapshot = trace().alloc("a", 4 * MIB, frames=stack("f", "g")).segment("a", 20 * MIB).snapshot()
-    snapshot["allocator_settings"] = {"a": "x" * 300, "b": 2**200, "c": 1.5, "d": 70000, "e": -1}
+    snapshot["allocator_settings"] = {"a": "x" * 300, "b": 2**70, "c": 1.5, "d": 70000, "e": -1}
     data = pickle.dumps(snapshot, protocol)
     path = tmp_path / "cut.pickle"
     for length in range(1, len(data)):

@@ -69,7 +69,7 @@ def rich(events: int = 40) -> dict[str, Any]:
         kind = rng.random()
         extra: dict[str, Any] = {}
         if kind < 0.2:
-            extra = {"forward_frames": ["a", ("b", 1.5)], f"new{i % 3}": {"x": [None, True]}}
+            extra = {"forward_frames": ["a", (2, 1.5)], f"new{i % 3}": {"x": [None, True]}}
         elif kind < 0.4:
             extra = {"user_metadata": f"m{i % 4}", "compile_context": rng.choice(["N/A", "R 1"])}
         elif kind < 0.6:
@@ -83,7 +83,7 @@ def rich(events: int = 40) -> dict[str, Any]:
     builder.event("snapshot", stream=2**63 - 1, time_us=-(2**63))
     builder.segment("a0", 20 * MIB, (4 * MIB, 4 * MIB, "live"), frames=stack("s"))
     builder.segments[0]["blocks"][0]["frames"] = shared[0]
-    builder.start("stage é", 5).end("stage é", 90).settings(conf="ü", big=2**90, share=0.5)
+    builder.start("stage é", 5).end("stage é", 90).settings(conf="ü", big=2**70, share=0.5)
     snapshot = builder.snapshot()
     first = trace().alloc("x", 512, frames=shared[1]).free("x", frames=stack("s"))
     snapshot["device_traces"] = [first.events, builder.events, []]

@@ -1,0 +1,96 @@
+"""How much a file may ask for: what the time and memory of reading it are bounded by.
+
+No real snapshot comes near any of these. ``docs/safety.md`` has them in a table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from snapreport.errors import InputError, NotASnapshotError
+from snapreport.units import format_bytes
+
+MOST_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
+"""Set this in the environment to unpack larger files: bytes, or a number and a unit, ``50GiB``."""
+
+UNPACKED_RATIO = 200
+"""Bytes that a gzip or zstd file may unpack to for each of its own; measured up to 56."""
+
+UNPACKED_ALWAYS = 1 << 26
+"""Bytes that any packed file may unpack to, whatever the ratio."""
+
+MOST_INTEGER = 9
+"""Bytes of an integer in a pickle: 64 bits and a sign.
+
+Python's hashes of longer ones can be made to collide, and take time each time they are asked for.
+"""
+
+MOST_TEXT = 1 << 18
+"""Bytes of a text in a pickle: those that are keys are compared again and again."""
+
+MOST_DEVICES = 256
+"""Devices of a file, those without events included."""
+
+MOST_POOLS = 10_000
+"""Different memory pools of a file."""
+
+MOST_TOTAL = 1 << 62
+"""Bytes that all requests of a trace may come to, or all segments: sums stay within 64 bits."""
+
+MOST_RULES = 1 << 18
+"""Bytes of a file of rules or budgets."""
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes a packed file may unpack to.
+
+    Args:
+        packed: its own bytes.
+
+    Raises:
+        InputError: what the environment has there is no size.
+    """
+    said = os.environ.get(MOST_UNPACKED)
+    if not said:
+        return max(UNPACKED_ALWAYS, packed * UNPACKED_RATIO)
+    parts = _SIZE.fullmatch(said)
+    if parts is None:
+        raise InputError(f"cannot be read: {MOST_UNPACKED} is {said!r}, and no size like 50GiB.")
+    return int(parts[1]) * _UNITS[parts[2].upper()]
+
+
+class Allowance:
+    """How many rows and fields a file may still have: one for each of its bytes.
+
+    In a pickle many places can refer to one list, so that a small file stands for any number of
+    events. What PyTorch writes shares call stacks alone, which are read once each.
+    """
+
+    def __init__(self, length: int) -> None:
+        """Allow as much as a file of so many bytes can have without sharing."""
+        self._left = self._length = length
+
+    def again(self) -> Allowance:
+        """Return as much as there was in the beginning."""
+        return Allowance(self._length)
+
+    def take(self, count: int, what: str) -> None:
+        """Use up some of it.
+
+        Args:
+            count: how many rows or fields are looked at now.
+            what: they are, for messages.
+
+        Raises:
+            NotASnapshotError: there are more than the file has bytes.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise NotASnapshotError(
+                f"is damaged: it has more {what} than its {format_bytes(self._length)} can hold,"
+                " each many times over."
+            )
