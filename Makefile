@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest golden bench bench-check hostile kills verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest golden bench bench-check hostile kills fuzz verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -67,6 +67,12 @@ verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: ma
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
 gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's counters
 	@$(BIN)/python -m benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
+
+FUZZ_SECONDS ?= 60
+ATHERIS ?= atheris==3.0.0
+fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz FUZZ_SECONDS=600
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install $(ATHERIS)
+	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python docs/make_screenshots.py

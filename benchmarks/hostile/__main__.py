@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from benchmarks.hostile import bundles
+from benchmarks.hostile import bundles, pickles
 from benchmarks.hostile.families import Family, table
 
 FAMILIES: list[Callable[[float], Iterator[Family]]] = [
+    pickles.families,
     bundles.families,
 ]
 """Each takes the share of its random inputs to try, 1 for all, and runs its families."""

@@ -1,0 +1,103 @@
+"""Packed files that unpack without an end, and files of rules and budgets that explode."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from snapreport.errors import (
+    BudgetError,
+    InputError,
+    NotEnoughMemoryError,
+    PatternError,
+    SnapreportError,
+)
+from snapreport.read import limits, read_budget, read_snapshot
+from snapreport.read.budgets import has_budget
+from snapreport.read.rules import read_rules
+from tests import bombs
+
+
+def test_packed_bombs_end_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    told = {}
+    for name, data in bombs.packed():
+        if name == "gzip of empty lists":  # it takes seconds, and so does the next
+            break
+        path.write_bytes(data)
+        with pytest.raises(SnapreportError) as caught:
+            read_snapshot(path)
+        told[name] = str(caught.value)
+        assert told[name].startswith(f"{path} ")
+        assert "\n" not in told[name]
+    assert "unpacks to more than 64.00 MiB" in told["zstd of zeros that does not say how many"]
+
+
+def without_size(data: bytes) -> bytes:
+    packer = zstandard.ZstdCompressor().compressobj()
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, without_size])
+def test_the_most_that_may_be_unpacked_is_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
+) -> None:
+    assert callable(pack)
+    data = pickle.dumps(bombs.sample(), 4)
+    path = tmp_path / "a.gz"
+    path.write_bytes(pack(data))
+    monkeypatch.setenv(limits.MOST_UNPACKED, str(len(data)))
+    assert len(read_snapshot(path).traces[0]) == 3 + 1
+    monkeypatch.setenv(limits.MOST_UNPACKED, str(len(data) - 1))
+    with pytest.raises(NotEnoughMemoryError, match=limits.MOST_UNPACKED):
+        read_snapshot(path)
+    monkeypatch.setenv(limits.MOST_UNPACKED, "much")
+    with pytest.raises(InputError, match="no size like 50GiB"):
+        read_snapshot(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [("7", 7), ("50GiB", 50 << 30), ("2 mb", 2 << 20), ("1K", 1024), (" 3TiB ", 3 << 40)],
+)
+def test_sizes_have_units(monkeypatch: pytest.MonkeyPatch, said: str, most: int) -> None:
+    monkeypatch.setenv(limits.MOST_UNPACKED, said)
+    assert limits.most_unpacked(1) == most
+
+
+def test_the_most_follows_from_the_file() -> None:
+    assert limits.most_unpacked(1) == limits.UNPACKED_ALWAYS
+    assert limits.most_unpacked(1 << 30) == limits.UNPACKED_RATIO << 30
+
+
+def test_a_file_of_nothing_is_refused_before_all_of_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.pickle"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # to take its SHA-256 would take an hour
+    with pytest.raises(SnapreportError, match="neither a pickle"):
+        read_snapshot(path)
+
+
+def test_rules_do_not_multiply(tmp_path: Path) -> None:
+    text = "a0: &a0 {x: y}\n"
+    for i in range(1, 40):
+        text += f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n"
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    with pytest.raises(PatternError, match="aliases"):
+        read_rules(str(path))
+    path.write_text("a: b\n" * 60_000)
+    with pytest.raises(InputError, match=r"rules\.yaml cannot be read: it has over"):
+        read_rules(str(path))
+
+
+def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text("[tool.snapreport.check]\nx = " + "9" * 5000)
+    assert has_budget(path)
+    with pytest.raises(BudgetError, match="no TOML"):
+        read_budget(path)
