@@ -1,0 +1,71 @@
+"""What is fuzzed: each takes any bytes as a file, and raises only what is a bug."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from snapreport.analyse import build_history
+from snapreport.bundle import read_bundle
+from snapreport.errors import SnapreportError
+from snapreport.read import read_budget, read_bytes, read_snapshot
+from snapreport.read.rules import read_rules
+from snapreport.reporters.html import _render_notes
+from snapreport.reporters.plain_text import without_html
+
+
+def snapshot(data: bytes) -> None:
+    """Read a pickle or JSON, and pair its events."""
+    build_history(read_bytes(data, "fuzz"))
+
+
+def packed(data: bytes) -> None:
+    """Read a file that may be packed."""
+    read_snapshot(_file(data))
+
+
+def bundle(data: bytes) -> None:
+    """Read a bundle."""
+    read_bundle(_file(data))
+
+
+def rules(data: bytes) -> None:
+    """Read rules of JSON or YAML."""
+    read_rules(str(_file(data)))
+
+
+def budget(data: bytes) -> None:
+    """Read a TOML file of budgets."""
+    read_budget(_file(data))
+
+
+def notes(data: bytes) -> None:
+    """Render notes of Markdown."""
+    text = data.decode(errors="replace")
+    without_html(text)
+    _render_notes(text)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    each.__name__: each for each in (snapshot, packed, bundle, rules, budget, notes)
+}
+
+
+def run(name: str, data: bytes) -> None:
+    """Give data to a target; what a user would be told is no crash."""
+    with suppress(SnapreportError):
+        TARGETS[name](data)
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="fuzz-")
+
+
+def _file(data: bytes) -> Path:
+    path = Path(_folder().name, "input")
+    path.write_bytes(data)
+    return path
