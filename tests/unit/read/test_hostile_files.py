@@ -101,3 +101,17 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
     assert has_budget(path)
     with pytest.raises(BudgetError, match="no TOML"):
         read_budget(path)
+
+
+def test_the_limits_are_as_documented() -> None:
+    text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
+    for name, what in {
+        f"{limits.UNPACKED_RATIO} for each of its own, and always 64 MiB": "unpacks to",
+        f"{limits.MOST_INTEGER} (64 bits": "integer",
+        f"{limits.MOST_TEXT:,}": "a text in",
+        f"{limits.MOST_DEVICES}": "Devices",
+        f"{limits.MOST_POOLS:,}": "pools",
+        f"{limits.MOST_RULES:,} bytes": "rules",
+    }.items():
+        assert any(name in line and what in line for line in text.splitlines()), what
+    assert limits.UNPACKED_ALWAYS == 64 << 20
