@@ -18,13 +18,13 @@ OTHERS = sorted(
 )
 
 GROUND = {
+    "allowed",
     "collector",
     "errors",
     "files",
     "progress",
     "safe_text",
     "units",
-    "unpacking",
     "version",
 }
 

@@ -36,6 +36,9 @@ Attempt = Callable[[Path, Path], None]
 Inputs = Callable[[], Iterable[tuple[str, bytes]]]
 """Makes names and inputs, the same ones every time."""
 
+_NO_INPUT = 3
+"""A child's exit status where the next input could not be made."""
+
 _RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "subprocess.Popen")
 _CALLS = ("socket.connect", "ctypes.dlopen", "code.__new__", "pty.spawn", "webbrowser.open")
 
@@ -89,6 +92,9 @@ def run_family(
         ending: of the input's file name, with its dot.
         seconds: of the processor for one input.
         memory: bytes of address space, all in all.
+
+    Raises:
+        RuntimeError: the inputs cannot be made: that says nothing of what reads them.
     """
     tally = _Tally()
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
@@ -123,6 +129,9 @@ def _run_child(tally: _Tally, trial: _Trial) -> str | None:
             with os.fdopen(writer, "wb", buffering=0) as results:  # it may end at any moment
                 _try_all(tally.tried, trial, results.write)
                 status = 0
+        except _InputError:
+            traceback.print_exc()
+            status = _NO_INPUT
         except BaseException:
             traceback.print_exc()
         finally:
@@ -142,7 +151,20 @@ def _run_child(tally: _Tally, trial: _Trial) -> str | None:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    if os.WEXITSTATUS(status) == _NO_INPUT:
+        raise RuntimeError(f"input {tally.tried + 1} could not be made; see above for why")
     return f"status {os.WEXITSTATUS(status)}" if status else None
+
+
+class _InputError(Exception):
+    """An input could not be made."""
+
+
+def _made(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
+    try:
+        yield from inputs()
+    except Exception as error:
+        raise _InputError from error
 
 
 def _try_all(skip: int, trial: _Trial, tell: Callable[[bytes], object]) -> None:
@@ -162,7 +184,7 @@ def _try_all(skip: int, trial: _Trial, tell: Callable[[bytes], object]) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     source, output = folder / f"input{trial.ending}", folder / "output"
     _clear(folder, source, output)  # of a child that was ended
-    for name, data in itertools.islice(trial.inputs(), skip, None):
+    for name, data in itertools.islice(_made(trial.inputs), skip, None):
         source.write_bytes(data)
         ran.clear()
         before = _reset_peak()

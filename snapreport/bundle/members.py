@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from snapreport.allowed import MAX_UNPACKED, most_unpacked
 from snapreport.errors import BundleError
-from snapreport.unpacking import VARIABLE, most_unpacked
 
 MOST_MEMBERS = 1000
 """Members of one zip: a bundle has two, and one for each device."""
@@ -87,7 +87,7 @@ class Members:
             )
         if most is None:
             most = most_unpacked(info.compress_size, ALWAYS_UNPACKED)
-            advice = f"if you trust it, set {VARIABLE} to more, such as 50GiB"
+            advice = f"if you trust it, set {MAX_UNPACKED} to more, such as 50GiB"
         else:
             advice = "convert the snapshot again"
         if info.file_size > most:

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from snapreport import allowed
 from snapreport.commands.check import check
 from snapreport.commands.check_recording import check_recording
 from snapreport.commands.console import Commands, exit_on_terminate
@@ -34,7 +35,18 @@ __all__ = ["cli", "main"]
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option(
+    "--max-unpacked",
+    metavar="SIZE",
+    envvar=allowed.MAX_UNPACKED,
+    help="Unpack files that you trust to as much, such as 50GiB. [default: 200 times their size]",
+)
+@click.option(
+    "--no-memory-check",
+    is_flag=True,
+    help="Read files that seem to need more memory than is free.",
+)
+def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
     """See what held a PyTorch CUDA memory snapshot's memory, and show it to others.
 
     \b
@@ -42,6 +54,10 @@ def cli() -> None:
       snapreport convert snap.pickle -o snap.zip
       snapreport render snap.zip -o report.html
     """
+    if max_unpacked:  # in the environment, so that the processes of --jobs have it, too
+        os.environ[allowed.MAX_UNPACKED] = max_unpacked
+    if no_memory_check:
+        os.environ[allowed.NO_MEMORY_CHECK] = "1"
 
 
 cli.add_command(record)

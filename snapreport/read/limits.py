@@ -5,20 +5,11 @@ No real snapshot comes near any of these. ``docs/safety.md`` has them in a table
 
 from __future__ import annotations
 
-import os
-import re
-
-from snapreport.errors import InputError, NotASnapshotError
+from snapreport.errors import NotASnapshotError
 from snapreport.units import format_bytes
 
-MOST_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
-"""Set this in the environment to unpack larger files: bytes, or a number and a unit, ``50GiB``."""
-
-UNPACKED_RATIO = 200
-"""Bytes that a gzip or zstd file may unpack to for each of its own; measured up to 56."""
-
 UNPACKED_ALWAYS = 1 << 26
-"""Bytes that any packed file may unpack to, whatever the ratio."""
+"""Bytes that any packed snapshot may unpack to, however small it is."""
 
 MOST_INTEGER = 9
 """Bytes of an integer in a pickle: 64 bits and a sign.
@@ -40,27 +31,6 @@ MOST_TOTAL = 1 << 62
 
 MOST_RULES = 1 << 18
 """Bytes of a file of rules or budgets."""
-
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
-
-
-def most_unpacked(packed: int) -> int:
-    """Return how many bytes a packed file may unpack to.
-
-    Args:
-        packed: its own bytes.
-
-    Raises:
-        InputError: what the environment has there is no size.
-    """
-    said = os.environ.get(MOST_UNPACKED)
-    if not said:
-        return max(UNPACKED_ALWAYS, packed * UNPACKED_RATIO)
-    parts = _SIZE.fullmatch(said)
-    if parts is None:
-        raise InputError(f"cannot be read: {MOST_UNPACKED} is {said!r}, and no size like 50GiB.")
-    return int(parts[1]) * _UNITS[parts[2].upper()]
 
 
 class Allowance:

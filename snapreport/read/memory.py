@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from snapreport.allowed import NO_MEMORY_CHECK
 from snapreport.errors import NotEnoughMemoryError
 from snapreport.units import format_bytes
-
-OFF = "SNAPREPORT_NO_MEMORY_CHECK"
-"""Set this in the environment to try it all the same."""
 
 # Measured as the most private memory of `convert`, less that of an empty program. What PyTorch
 # writes has 90 to 375 bytes in a file for an event, call stacks included; the first figure below is
@@ -43,13 +41,14 @@ def require_memory(needed: float, root: Path = Path("/")) -> None:
     Raises:
         NotEnoughMemoryError: there is less.
     """
-    if needed <= _ALWAYS_TRIED or os.environ.get(OFF):
+    if needed <= _ALWAYS_TRIED or os.environ.get(NO_MEMORY_CHECK):
         return
     available = available_memory(root)
     if available is not None and needed > available:
         raise NotEnoughMemoryError(
             f"needs about {format_bytes(int(needed))} of memory, and {format_bytes(available)} are"
-            f" free; end other programs, take a machine with more, or set {OFF}=1 to try it."
+            " free; end other programs, take a machine with more, or set"
+            f" {NO_MEMORY_CHECK}=1 to try it."
         )
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from snapreport.allowed import MAX_UNPACKED, most_unpacked
 from snapreport.errors import InputError, NotASnapshotError, NotEnoughMemoryError
 from snapreport.model.snapshot import Source
-from snapreport.read.limits import MOST_RULES, MOST_UNPACKED, most_unpacked
+from snapreport.read.limits import MOST_RULES, UNPACKED_ALWAYS
 from snapreport.read.memory import require_memory
 from snapreport.units import format_bytes
 
@@ -132,7 +133,7 @@ class _Unpacked:
     """What was unpacked so far, which may not become more than is allowed."""
 
     def __init__(self, packed: int) -> None:
-        self._most = most_unpacked(packed)
+        self._most = most_unpacked(packed, UNPACKED_ALWAYS)
         self._parts: list[bytes] = []
         self._length = 0
         self._checked = 0
@@ -147,7 +148,7 @@ class _Unpacked:
         if self._length > self._most:
             raise NotEnoughMemoryError(
                 f"unpacks to more than {format_bytes(self._most)}, far more than a snapshot of its"
-                f" size; set {MOST_UNPACKED}=50GiB (or what it needs) if you trust it."
+                f" size; set {MAX_UNPACKED}=50GiB (or what it needs) if you trust it."
             )
         self._parts.append(part)
         # Whether it is said beforehand how much it is, and truly, is up to who made the file.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
 from pathlib import Path
 
 import pytest
 
+from snapreport import allowed
 from snapreport.commands import cli
+from snapreport.read import memory
 from snapreport.version import __version__
 from tests.commands.conftest import Run
 
@@ -42,3 +45,29 @@ def test_the_example_works_as_it_stands(
 
 def test_the_version_is_the_package_s(run: Run) -> None:
     assert run("--version").stdout == f"snapreport {__version__}\n"
+
+
+def test_a_packed_bomb_is_refused_and_an_option_trusts_it(
+    run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(allowed.MAX_UNPACKED, "100")
+    packed = folder / "snap.pickle.gz"
+    packed.write_bytes(gzip.compress(snapshot.read_bytes()))
+    refused = run("summary", str(packed))
+    assert refused.exit_code == 1
+    assert "unpacks to more than 100 B" in refused.stderr
+    assert run("--max-unpacked", "1GiB", "summary", str(packed)).exit_code == 0
+    wrong = run("--max-unpacked", "much", "summary", str(packed))
+    assert wrong.exit_code == 1
+    assert "no size like 50GiB" in wrong.stderr
+
+
+def test_the_check_of_memory_can_be_left_out(
+    run: Run, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda _root: 0)
+    monkeypatch.setattr(memory, "_ALWAYS_TRIED", -1)
+    monkeypatch.delenv(allowed.NO_MEMORY_CHECK, raising=False)
+    assert allowed.NO_MEMORY_CHECK in run("summary", str(snapshot)).stderr
+    monkeypatch.setenv(allowed.NO_MEMORY_CHECK, "")  # so that what the option sets is undone
+    assert run("--no-memory-check", "summary", str(snapshot)).exit_code == 0

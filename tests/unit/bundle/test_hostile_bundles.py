@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.hostile import databases, zips
-from snapreport import unpacking
+from snapreport import allowed
 from snapreport.analyse import build_history
 from snapreport.bundle import members, read_bundle, read_elements, write_bundle
 from snapreport.bundle.query import Database
@@ -87,18 +87,18 @@ def test_the_limit_of_what_may_be_unpacked_can_be_raised(
     size = len(zips.members_of(bundle)["elements.db"])
     path = tmp_path / "large.zip"
     path.write_bytes(bundle)
-    monkeypatch.setattr(unpacking, "RATIO", 1)
+    monkeypatch.setattr(allowed, "RATIO", 1)
     monkeypatch.setattr(members, "ALWAYS_UNPACKED", size - 1)
-    with pytest.raises(BundleError, match=f"set {unpacking.VARIABLE} to more"):
+    with pytest.raises(BundleError, match=f"set {allowed.MAX_UNPACKED} to more"):
         read_bundle(path)
-    monkeypatch.setenv(unpacking.VARIABLE, str(size))
+    monkeypatch.setenv(allowed.MAX_UNPACKED, str(size))
     assert len(read_elements(path)) == size
-    monkeypatch.setenv(unpacking.VARIABLE, "1 GiB")
+    monkeypatch.setenv(allowed.MAX_UNPACKED, "1 GiB")
     read_bundle(path)
-    monkeypatch.setenv(unpacking.VARIABLE, "1 KiB")
+    monkeypatch.setenv(allowed.MAX_UNPACKED, "1 KiB")
     with pytest.raises(BundleError, match="1,024 is the most"):
         read_bundle(path)
-    monkeypatch.setenv(unpacking.VARIABLE, "much")
+    monkeypatch.setenv(allowed.MAX_UNPACKED, "much")
     with pytest.raises(InputError, match="no size like 50GiB"):
         read_bundle(path)
 

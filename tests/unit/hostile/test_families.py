@@ -65,6 +65,18 @@ def test_a_crash_is_counted_and_the_rest_is_tried(deed: bytes) -> None:
     assert len(family.notes) == 2
 
 
+def test_inputs_that_cannot_be_made_are_no_crash_of_what_reads_them(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def make() -> Iterator[tuple[str, bytes]]:
+        yield "fine", b"fine"
+        raise ZeroDivisionError
+
+    with pytest.raises(RuntimeError, match="input 2 could not be made"):
+        run_family("deeds", make, misbehave, ".zip", seconds=0.5)
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
 def test_code_that_runs_is_counted() -> None:
     assert run(b"fine", b"run").code_run == 1
 

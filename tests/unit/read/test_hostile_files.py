@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from snapreport import allowed
 from snapreport.errors import (
     BudgetError,
     InputError,
@@ -50,12 +51,12 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     data = pickle.dumps(bombs.sample(), 4)
     path = tmp_path / "a.gz"
     path.write_bytes(pack(data))
-    monkeypatch.setenv(limits.MOST_UNPACKED, str(len(data)))
+    monkeypatch.setenv(allowed.MAX_UNPACKED, str(len(data)))
     assert len(read_snapshot(path).traces[0]) == 3 + 1
-    monkeypatch.setenv(limits.MOST_UNPACKED, str(len(data) - 1))
-    with pytest.raises(NotEnoughMemoryError, match=limits.MOST_UNPACKED):
+    monkeypatch.setenv(allowed.MAX_UNPACKED, str(len(data) - 1))
+    with pytest.raises(NotEnoughMemoryError, match=allowed.MAX_UNPACKED):
         read_snapshot(path)
-    monkeypatch.setenv(limits.MOST_UNPACKED, "much")
+    monkeypatch.setenv(allowed.MAX_UNPACKED, "much")
     with pytest.raises(InputError, match="no size like 50GiB"):
         read_snapshot(path)
 
@@ -65,13 +66,13 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     [("7", 7), ("50GiB", 50 << 30), ("2 mb", 2 << 20), ("1K", 1024), (" 3TiB ", 3 << 40)],
 )
 def test_sizes_have_units(monkeypatch: pytest.MonkeyPatch, said: str, most: int) -> None:
-    monkeypatch.setenv(limits.MOST_UNPACKED, said)
-    assert limits.most_unpacked(1) == most
+    monkeypatch.setenv(allowed.MAX_UNPACKED, said)
+    assert allowed.most_unpacked(1, limits.UNPACKED_ALWAYS) == most
 
 
 def test_the_most_follows_from_the_file() -> None:
-    assert limits.most_unpacked(1) == limits.UNPACKED_ALWAYS
-    assert limits.most_unpacked(1 << 30) == limits.UNPACKED_RATIO << 30
+    assert allowed.most_unpacked(1, limits.UNPACKED_ALWAYS) == limits.UNPACKED_ALWAYS
+    assert allowed.most_unpacked(1 << 30, limits.UNPACKED_ALWAYS) == allowed.RATIO << 30
 
 
 def test_a_file_of_nothing_is_refused_before_all_of_it_is_read(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
 def test_the_limits_are_as_documented() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
     for name, what in {
-        f"{limits.UNPACKED_RATIO} for each of its own, and always 64 MiB": "unpacks to",
+        f"{allowed.RATIO} for each of its own, and always 64 MiB": "unpacks to",
         f"{limits.MOST_INTEGER} (64 bits": "integer",
         f"{limits.MOST_TEXT:,}": "a text in",
         f"{limits.MOST_DEVICES}": "Devices",

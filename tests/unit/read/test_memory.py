@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 import snapreport
+from snapreport.allowed import NO_MEMORY_CHECK
 from snapreport.errors import NotASnapshotError, NotEnoughMemoryError
 from snapreport.read import compiled, memory
 from tests.builders import trace
@@ -98,9 +99,9 @@ def test_too_much_is_refused_with_what_it_needs_and_what_to_do(
     with pytest.raises(NotEnoughMemoryError) as caught:
         memory.require_memory(8 * GIB + 1, root)
     assert "needs about 8.00 GiB of memory, and 8.00 GiB are free" in str(caught.value)
-    assert memory.OFF in str(caught.value)
+    assert NO_MEMORY_CHECK in str(caught.value)
     assert "\n" not in str(caught.value)
-    monkeypatch.setenv(memory.OFF, "1")
+    monkeypatch.setenv(NO_MEMORY_CHECK, "1")
     memory.require_memory(2**60, root)
 
 

@@ -1,4 +1,4 @@
-"""How much a packed file may unpack to: a few kilobytes can be made to fill any memory."""
+"""What a file may ask for, as far as the user can raise it: a few kilobytes can fill any memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import re
 
 from snapreport.errors import InputError
 
-VARIABLE = "SNAPREPORT_MAX_UNPACKED"
+MAX_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
 """Set this in the environment to unpack larger files: bytes, or a number and a unit, ``50GiB``."""
+
+NO_MEMORY_CHECK = "SNAPREPORT_NO_MEMORY_CHECK"
+"""Set this in the environment to read what seems to need more memory than is free."""
 
 RATIO = 200
 """Bytes that a packed file may unpack to for each of its own. Real ones: up to 56."""
@@ -27,10 +30,10 @@ def most_unpacked(packed: int, always: int) -> int:
     Raises:
         InputError: what the environment has there is no size.
     """
-    said = os.environ.get(VARIABLE)
+    said = os.environ.get(MAX_UNPACKED)
     if not said:
         return max(always, packed * RATIO)
     parts = _SIZE.fullmatch(said)
     if parts is None:
-        raise InputError(f"cannot be read: {VARIABLE} is {said!r}, and no size like 50GiB.")
+        raise InputError(f"cannot be read: {MAX_UNPACKED} is {said!r}, and no size like 50GiB.")
     return int(parts[1]) * _UNITS[parts[2].upper()]
