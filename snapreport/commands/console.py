@@ -102,7 +102,7 @@ def print_path(path: Path) -> None:
     """
     if path.is_file():
         shown = visible(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
-        print_bytes(shown + b"\n")
+        _write(shown + b"\n")
 
 
 def print_bytes(text: bytes) -> None:
@@ -111,8 +111,12 @@ def print_bytes(text: bytes) -> None:
     Raises:
         OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
     """
+    _write(printable(text))
+
+
+def _write(text: bytes) -> None:
     try:
-        click.echo(printable(text), nl=False)
+        click.echo(text, nl=False)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
