@@ -1,4 +1,4 @@
-"""Compile the C sources of ``snapreport/read`` into the wheel, where there is a C compiler.
+"""Compile the C sources of the package into the wheel, where there is a C compiler.
 
 It is an option: without a compiler, or with SNAPREPORT_NO_COMPILED set, the wheel is pure Python,
 does all the same, and converts more slowly.
@@ -16,7 +16,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = "snapreport/read"
+SOURCES = (
+    "snapreport/read/opcodes.c",
+    "snapreport/read/columns.c",
+    "snapreport/read/events.c",
+    "snapreport/bundle/pages.c",
+)
 OPTIONS = ["-O2", "-fPIC", "-fvisibility=hidden", "-shared"]
 
 
@@ -28,17 +33,18 @@ class CompileHook(BuildHookInterface[Any]):
         options = [*OPTIONS, f"-I{sysconfig.get_path('include')}"]
         if sys.platform == "darwin":
             options += ["-undefined", "dynamic_lookup"]
-        for name in ("opcodes", "columns", "events"):
-            library = Path(self.root, FOLDER, f"_{name}.so")
+        for name in SOURCES:
+            source = Path(self.root, name)
+            library = source.with_name(f"_{source.stem}.so")
             library.unlink(missing_ok=True)
-            reason = self._compile(library.with_name(f"{name}.c"), library, options)
+            reason = self._compile(source, library, options)
             if reason:
                 self.app.display_warning(f"snapreport goes without {library.name}: {reason}.")
                 continue
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform}"
-            build_data["artifacts"].append(f"/{FOLDER}/{library.name}")
+            build_data["artifacts"].append(f"/{library.relative_to(self.root).as_posix()}")
 
     def _compile(self, source: Path, library: Path, options: list[str]) -> str:
         """Return why there is no library, or an empty text."""

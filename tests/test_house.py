@@ -22,8 +22,10 @@ GROUND = {
     "collector",
     "errors",
     "files",
+    "libraries",
     "progress",
     "safe_text",
+    "sorting",
     "units",
     "version",
 }

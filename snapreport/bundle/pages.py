@@ -3,7 +3,8 @@
 SQLite hands out one Python object a cell, which for a million events is most of the work of
 reading a bundle. Its pages say the same: a tree of pages, and in its leaves the rows, each a
 header with one type a column and then the numbers, big-endian and as short as they can be.
-Whatever is unusual here is left to SQLite, which either reads it or says what is wrong.
+Whatever is unusual here is left to SQLite, which either reads it or says what is wrong. Where
+``pages.c`` was compiled it reads the rows, with the same outcome.
 
 The file may be a stranger's. No place is below 0, and one beyond the file is an IndexError of
 NumPy's. A page comes once in a level of the tree, its cells lie behind their list and in the page
@@ -15,10 +16,15 @@ Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from snapreport.libraries import open_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,9 +75,30 @@ def read_rows(data: bytes, root: int, width: int) -> Rows | None:
         same.
     """
     try:
-        return _read(_File(data), root, width)
+        file = _File(data)
+        leaves = file.leaves(root)
+        rows = int(file.u16[leaves + 3].sum(dtype=np.int64))
+        if rows * (_LEAST_ROW + width) > len(data):  # they have no room, and are not worth ours
+            raise _Unusual
+        library = _library()
+        if library is not None:
+            return _read_compiled(library, file, leaves, rows, width)
+        return _read(file, leaves, width)
     except (_Unusual, IndexError):
         return None
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """Return the library made from ``pages.c``, None where there is none to use."""
+    path = Path(__file__).with_name("_pages.so")
+    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_pages_version")
+    if library is not None:
+        pointer, number = ctypes.c_void_p, ctypes.c_uint64
+        sizes_and_leaves = (pointer, number, number, pointer, number, number)
+        library.snapreport_pages.argtypes = (*sizes_and_leaves, pointer, pointer, pointer, number)
+        library.snapreport_pages.restype = ctypes.c_int32
+    return library
 
 
 class _File:
@@ -157,8 +184,32 @@ class _File:
         raise _Unusual
 
 
-def _read(file: _File, root: int, width: int) -> Rows:
-    cells = file.cells(file.leaves(root), _LEAF_HEADER, _LEAST_ROW + width)
+def _read_compiled(
+    library: ctypes.CDLL, file: _File, leaves: NDArray[np.int64], n: int, width: int
+) -> Rows:
+    """Do as ``_read``, where the leaves say that they have ``n`` rows."""
+    ids, values = np.empty(n, np.int64), np.empty((width, n), np.int64)
+    missing = np.empty((width, n), np.bool_)
+    read: int = library.snapreport_pages(
+        file.u8.ctypes.data,
+        len(file.u8),
+        file.page_size,
+        leaves.ctypes.data,
+        len(leaves),
+        width,
+        ids.ctypes.data,
+        values.ctypes.data,
+        missing.ctypes.data,
+        n,
+    )
+    if not read:
+        raise _Unusual
+    return Rows(ids, values, missing)
+
+
+def _read(file: _File, leaves: NDArray[np.int64], width: int) -> Rows:
+    """Read the rows in some leaves; ``_Unusual`` or IndexError where they are not as ours."""
+    cells = file.cells(leaves, _LEAF_HEADER, _LEAST_ROW + width)
     n = len(cells)
     length, place = file.varints(cells)
     ids, place = file.varints(place)

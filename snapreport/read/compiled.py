@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.libraries import open_library
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-OFF = "SNAPREPORT_NO_COMPILED"
-"""Set this in the environment to do without the libraries."""
-
-_VERSION = 1
 _P, _N = ctypes.c_void_p, ctypes.c_ssize_t
 
 
@@ -67,21 +64,7 @@ def events() -> ctypes.CDLL | None:
 
 
 def _open(kind: type[Any], name: str, version: str) -> Any:
-    path = Path(__file__).with_name(name)
-    if os.environ.get(OFF) or not path.is_file():
-        return None
-    try:
-        library = kind(str(path))
-        asked = getattr(library, version)
-        asked.argtypes, asked.restype = (), ctypes.c_int32
-        if asked() != _VERSION:
-            raise OSError("it was compiled from another version's source")
-    except (OSError, AttributeError) as error:  # built for another machine, or out of date
-        import logging  # otherwise not worth its time
-
-        logging.getLogger(__name__).warning("%s is not used: %s", path, error)
-        return None
-    return library
+    return open_library(kind, Path(__file__).with_name(name), version)
 
 
 def scan(data: bytes | mmap.mmap) -> int | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import snapreport
+from snapreport import libraries
 from snapreport.errors import SnapreportError
 from snapreport.model.stacks import NO_STACK
 from snapreport.read import compiled, fields, opcodes
@@ -213,7 +214,7 @@ def test_a_library_that_cannot_be_loaded_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "_opcodes.so").write_bytes(b"no library")
-    monkeypatch.delenv(compiled.OFF, raising=False)
+    monkeypatch.delenv(libraries.OFF, raising=False)
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
     compiled._opcodes.cache_clear()
     try:

@@ -1,0 +1,106 @@
+/* Read the rows of an SQLite table of integers, as pages.py does without a compiler.
+ *
+ * Every place that is read is checked against the length of the file first. At the first thing
+ * that is not as expected it gives up; the caller then goes the slow way, which comes to the same.
+ */
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Raise it when the meaning changes: pages.py refuses a library of another version. */
+EXPORT int32_t snapreport_pages_version(void) { return 1; }
+
+/* A row has at least its place in the list, its length, its id and its header's length. */
+enum { LEAF_HEADER = 8, LEAST_ROW = 5, MOST_COLUMNS = 126, VARINT = 8, FLOAT = 7, ONE = 9 };
+
+/* Bytes of a number, by its type; 0 is NULL, 7 a float, and 8 and 9 are the numbers 0 and 1. */
+static const uint8_t WIDTHS[10] = {0, 1, 2, 3, 4, 6, 8, 0, 0, 0};
+
+/* Read a number of up to eight bytes of seven bits; return where it ends, 0 if it does not. */
+static uint64_t varint(const uint8_t *data, uint64_t size, uint64_t place, int64_t *value)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < VARINT; i++) {
+        if (place >= size)
+            return 0;
+        uint8_t byte = data[place++];
+        number = number << 7 | (byte & 0x7F);
+        if (byte < 0x80) {
+            *value = (int64_t)number;
+            return place;
+        }
+    }
+    return 0;
+}
+
+/* Read the rows that the leaves of a table hold.
+ *
+ * data: an SQLite file of `size` bytes, in pages of `page_size`.
+ * leaves: where its `n_leaves` leaves begin, in order; each has room for its header in the file.
+ * width: how many columns the table has.
+ * ids, values, missing: room for `n` ids, and for `width` times `n` numbers and bytes, a column
+ * after the other. `n` is what the headers of the leaves add up to.
+ *
+ * Returns 1, or 0 where there is anything else than such rows.
+ */
+EXPORT int32_t snapreport_pages(const uint8_t *data, uint64_t size, uint64_t page_size,
+                                const int64_t *leaves, uint64_t n_leaves, uint64_t width,
+                                int64_t *ids, int64_t *values, uint8_t *missing, uint64_t n)
+{
+    uint64_t row = 0;
+    int64_t last_id = 0;
+    if (width > MOST_COLUMNS || page_size == 0)
+        return 0;
+    for (uint64_t k = 0; k < n_leaves; k++) {
+        uint64_t page = (uint64_t)leaves[k];
+        if (page >= size || size - page < LEAF_HEADER)
+            return 0;
+        uint64_t cells = (uint64_t)data[page + 3] << 8 | data[page + 4];
+        if (size - page < page_size || page_size < LEAF_HEADER || n - row < cells)
+            return 0;
+        if (cells > (page_size - LEAF_HEADER) / (LEAST_ROW + width))
+            return 0;
+        const uint8_t *pointers = data + page + LEAF_HEADER;
+        for (uint64_t i = 0; i < cells; i++, row++) {
+            int64_t length, id;
+            const uint64_t inside = (uint64_t)pointers[2 * i] << 8 | pointers[2 * i + 1];
+            if (inside < LEAF_HEADER + 2 * cells || inside >= page_size)
+                return 0; /* a cell lies behind their list, and in the page */
+            uint64_t place = varint(data, size, page + inside, &length);
+            place = place ? varint(data, size, place, &id) : 0;
+            if (!place || (row && id <= last_id))
+                return 0;
+            ids[row] = last_id = id;
+            /* A header of one byte for itself and one a column, then the numbers. */
+            if (place >= size || size - place < width + 1 || data[place] != width + 1)
+                return 0;
+            uint64_t end = place + width + 1;
+            for (uint64_t c = 0; c < width; c++) {
+                uint8_t kind = data[place + 1 + c];
+                if (kind > ONE || kind == FLOAT)
+                    return 0;
+                uint64_t bytes = WIDTHS[kind];
+                if (size - end < bytes)
+                    return 0;
+                /* Its sign is that of its first byte. */
+                uint64_t number = kind == ONE;
+                if (bytes)
+                    number = data[end] & 0x80 ? UINT64_MAX : 0;
+                for (uint64_t b = 0; b < bytes; b++)
+                    number = number << 8 | data[end + b];
+                end += bytes;
+                values[c * n + row] = (int64_t)number;
+                missing[c * n + row] = kind == 0;
+            }
+            /* What does not fit a page goes on elsewhere: then it does not end with its row. */
+            if ((int64_t)(end - place) != length || end > page + page_size)
+                return 0;
+        }
+    }
+    return row == n;
+}
