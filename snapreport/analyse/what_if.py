@@ -1,8 +1,4 @@
-"""How far the peak falls when some allocations are taken away: exactly, for every group at once.
-
-Taking a group away changes where the peak is. Between two changes of the group its bytes stay
-the same, so what is left is highest there where the whole curve is: one maximum for each change.
-"""
+"""How far the peak falls when some allocations are taken away: exactly, for every group at once."""
 
 from __future__ import annotations
 
@@ -15,12 +11,13 @@ from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import live_at, sum_live
 from snapreport.analyse.grouping import BEFORE_RECORDING, OUTSIDE_STAGES, label_allocations
 from snapreport.analyse.patterns import compile_pattern
-from snapreport.analyse.range_maxima import range_maxima
+from snapreport.analyse.peaks_without import peaks_without
 from snapreport.errors import PatternError
 from snapreport.model.answers import Group
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
+from snapreport.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,12 +65,12 @@ def find_what_if(
     """
     row, group, names = members
     begin, end, weight = _spans(history, row, name)
-    peaks, steps = peaks_without(curve, group, len(names), begin, end, weight)
     top = int(curve.argmax()) - 1
     held, count = np.zeros(len(names), np.int64), np.bincount(group, minlength=len(names))
     live = (begin <= top) & (top < end)
     np.add.at(held, group[live], weight[live])
     whole = int(curve[top + 1])
+    peaks, steps = peaks_without(curve, group, begin, end, weight, held)
     order = np.lexsort((-held, peaks))
     return tuple(
         WhatIf(names[i], int(peaks[i]), int(steps[i]), whole - int(peaks[i]), int(held[i]), n)
@@ -104,7 +101,7 @@ def find_without(
     row, group, names = members
     matching = set(matching_names(names, patterns))
     chosen = np.array([text in matching for text in names], np.bool_)
-    rows = np.unique(row[chosen[group]])
+    rows = unique(row[chosen[group]])
     begin, end, weight = _spans(history, rows, name)
     rest = curve - sum_live(weight, begin, end, history.events)
     top, step = int(curve.argmax()) - 1, int(rest.argmax()) - 1
@@ -175,64 +172,16 @@ def find_held(
     )
 
 
-def peaks_without(
-    curve: NDArray[np.int64],
-    group: NDArray[np.int64],
-    groups: int,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    weight: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of a curve without each group, and the first step that has it.
-
-    Args:
-        curve: int64, shape (n_events + 1,); index 0 is the start.
-        group: int64, shape (n,): a number below ``groups`` for each member.
-        groups: how many there are.
-        begin, end: int64, shape (n,): a member is live after step s if ``begin <= s < end``.
-        weight: int64, shape (n,): its bytes in the curve.
-
-    Returns:
-        int64, shape (groups,), in bytes, and int64, shape (groups,), steps.
-    """
-    points = len(curve)
-    there = np.flatnonzero((begin < end) & (begin + 1 < points))
-    ends = there[end[there] + 1 < points]
-    # Each group is there from the start, with nothing, so that it has a span of its own.
-    key = np.concatenate(
-        [
-            np.arange(groups, dtype=np.int64) * points,
-            group[there] * points + begin[there] + 1,
-            group[ends] * points + end[ends] + 1,
-        ]
-    )
-    change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
-    order = np.argsort(key, kind="stable")
-    key, total = key[order], np.cumsum(change[order])
-    last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1) if groups else order
-    key, total = key[last], total[last]
-    of, low = np.divmod(key, points)
-    starts = np.searchsorted(of, np.arange(groups))
-    # The sum runs on through all groups; what it was where a group begins is none of its own.
-    ended = np.append(0, total[starts[1:] - 1]) if groups else starts
-    held = total - ended[of]
-    following = np.append(low[1:], points)
-    high = np.where(following > low, following, points)
-    most, place = range_maxima(curve, low, high)
-    rest = most - held
-    peaks = np.maximum.reduceat(rest, starts) if groups else rest
-    hits = np.flatnonzero(rest == peaks[of])
-    first = hits[np.searchsorted(of[hits], np.arange(groups))]
-    return peaks, place[first] - 1
-
-
 def _spans(
     history: DeviceHistory, row: NDArray[np.int64], curve: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return when some allocations begin and end to count in a curve, and their bytes in it."""
     rows = history.allocations
     end = rows.free_requested_step if curve == "allocated" else rows.free_step
-    return rows.alloc_step[row], end[row], _weights(history, curve)[row]
+    weight = _weights(history, curve)
+    if len(row) == len(rows) and (np.diff(row) == 1).all():  # every one of them: nothing to pick
+        return rows.alloc_step, end, weight
+    return rows.alloc_step[row], end[row], weight[row]
 
 
 def _weights(history: DeviceHistory, curve: str) -> NDArray[np.int64]:

@@ -1,0 +1,116 @@
+"""Orders and distinct values of long columns of integers, sooner than NumPy's general ways.
+
+Columns here have small numbers (call sites, kinds), or such that fit into part of 64 bits (steps,
+addresses). NumPy sorts by radix up to 16 bits, and plain integers much faster than it finds their
+order; and small numbers need no sorting to be told apart. And some of its own (``unique``,
+``isin``, ``median``) import masked arrays first, which takes longer than most recordings do here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BITS = 63
+
+
+def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the order that sorts integers, equal ones as they come: a stable argsort.
+
+    Args:
+        keys: integers, shape (n,).
+    """
+    n = len(keys)
+    if n < 2:
+        return np.arange(n, dtype=np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= np.iinfo(np.uint16).max:
+        keys = np.subtract(keys, low, dtype=np.int64).astype(np.uint16)
+    bits = (n - 1).bit_length()
+    if keys.dtype == np.uint16 or (high - low).bit_length() + bits > _BITS:
+        order: NDArray[np.int64] = np.argsort(keys, kind="stable")
+        return order
+    # The place behind the key makes each a number of its own, which says both.
+    packed: NDArray[np.int64] = np.subtract(keys, low, dtype=np.int64)
+    packed <<= bits
+    packed |= np.arange(n, dtype=np.int64)
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct integers of a column, ascending, and the place of each one among them.
+
+    It is ``np.unique(values, return_inverse=True)``.
+
+    Args:
+        values: integers, shape (n,).
+
+    Returns:
+        of the same type, shape (m,); and int64, shape (n,).
+    """
+    if not len(values):
+        return values[:0].copy(), np.zeros(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values):
+        above = np.subtract(values, low, dtype=np.int64)  # a narrow type may not hold it
+        there = np.zeros(high - low + 1, np.bool_)
+        there[above] = True
+        found = np.flatnonzero(there)
+        number = np.cumsum(there, dtype=np.int64)
+        number -= 1
+        return (found + low).astype(values.dtype), number[above]
+    order = stable_order(values)
+    sorted_ = values[order]
+    first = np.ones(len(values), np.bool_)
+    np.not_equal(sorted_[1:], sorted_[:-1], out=first[1:])
+    number = np.cumsum(first, dtype=np.int64)
+    number -= 1
+    place = np.empty(len(values), np.int64)
+    place[order] = number
+    return sorted_[first], place
+
+
+def unique(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct integers of a column, ascending.
+
+    Args:
+        values: integers, shape (n,).
+    """
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    found: NDArray[Any] = ordered[first]
+    return found
+
+
+def is_among(values: NDArray[Any], others: NDArray[Any] | Sequence[int]) -> NDArray[np.bool_]:
+    """Say for each integer whether it is one of the others; bool, shape of ``values``."""
+    if not len(others):
+        return np.zeros(len(values), np.bool_)
+    ordered = np.sort(np.asarray(others))
+    if len(ordered) == 1:
+        alone: NDArray[np.bool_] = values == ordered[0]
+        return alone
+    place = np.searchsorted(ordered, values)
+    found: NDArray[np.bool_] = ordered[np.minimum(place, len(ordered) - 1)] == values
+    return found
+
+
+def median(values: NDArray[Any]) -> float:
+    """Return what is in the middle of some numbers, or the mean of the two that are.
+
+    Args:
+        values: shape (n,), never empty.
+    """
+    middle = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, middle)[middle])
+    low, high = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].tolist()
+    return (float(low) + float(high)) / 2
