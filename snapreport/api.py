@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapreport.analyse import build_history, shorten
+from snapreport.analyse import shorten
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError, DeviceError, QueryError
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
-from snapreport.read import read_snapshot
 from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
@@ -163,6 +162,10 @@ def load(
         with collector_off():
             history = read_bundle(source, progress)
     else:
+        # Only here: a bundle is read without them.
+        from snapreport.analyse import build_history
+        from snapreport.read import read_snapshot
+
         history = build_history(read_snapshot(source, progress), progress)
     if redact or redact_functions:
         from snapreport.analyse.redact import redact as redact_names

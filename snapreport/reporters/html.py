@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import orjson
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
@@ -138,6 +137,10 @@ def _content_security_policy(scripts: tuple[str, ...], style: str) -> str:
 
 def _render_notes(notes: str) -> Markup:
     """The user's Markdown as HTML; raw HTML stays text, and pictures need a network."""
+    if not notes:
+        return Markup()
+    from markdown_it import MarkdownIt  # most pages have no notes
+
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import jinja2
+import jinja2.bccache
+import jinja2.compiler
 from markupsafe import Markup
 
 from snapreport.safe_text import shown
@@ -22,11 +26,43 @@ def templates_folder() -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / "templates"
 
 
+class _CompiledBeside(jinja2.FileSystemBytecodeCache):
+    """Keeps compiled templates as Python keeps compiled modules, and as safely: beside the source.
+
+    Each has its source's hash and Python's version in it, and its name tells the compiler and the
+    options that made it. To compile the page's templates takes as long as the whole analysis of a
+    small recording.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """``folder``: of the templates."""
+        made_by = [Path(each).stat() for each in (jinja2.compiler.__file__, __file__)]
+        stamp = zlib.crc32(repr([(each.st_size, each.st_mtime_ns) for each in made_by]).encode())
+        super().__init__(str(folder / "__pycache__"), f"%s-{stamp:08x}.jinja")
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Take it, if it is there and whole."""
+        try:
+            super().load_bytecode(bucket)
+        except Exception:
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Write it, where Python would write its own, and where one may."""
+        if sys.dont_write_bytecode or sys.pycache_prefix is not None:
+            return
+        with suppress(OSError):
+            Path(self.directory).mkdir(exist_ok=True)
+            super().dump_bytecode(bucket)
+            Path(self.directory, self.pattern % bucket.key).chmod(0o644)  # for other users, too
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Jinja's environment, with autoescape on for every template whatever its name ends in."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates_folder()),
+        bytecode_cache=_CompiledBeside(templates_folder()),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
