@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.analyse.block_sizes import SplitRules, recover_block_sizes, round_sizes
-from snapreport.analyse.pairing import ABSENT, Pairs, is_among
+from snapreport.analyse.pairing import ABSENT, Pairs
 from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
 from snapreport.model.stacks import NO_STACK, StackTable
+from snapreport.sorting import is_among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

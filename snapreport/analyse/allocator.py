@@ -13,6 +13,7 @@ from snapreport.analyse.curves import Curves
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
+from snapreport.sorting import distinct, stable_order, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,12 +49,16 @@ def _segments_around(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
     rows = history.allocations
+    born = _locate(lives, rows.alloc_step, rows.addr)  # they come in birth order
     # Those that live on are looked up at the end, in the last step's segments.
-    step = np.concatenate([rows.alloc_step, np.minimum(rows.free_step, history.events - 1)])
-    order = np.argsort(step, kind="stable")
-    found = np.empty(len(step), np.int32)
-    found[order] = _locate(lives, step[order], np.tile(rows.addr, 2)[order])
-    return found[: len(rows)], found[len(rows) :]
+    step = np.minimum(rows.free_step, history.events - 1)
+    freed = born.copy()
+    # A segment that is still there is still the one that holds the address.
+    until = np.append(lives.end_step, START)  # behind the segments one for none, which -1 finds
+    changed = np.flatnonzero(until[born] <= step)
+    changed = changed[np.argsort(step[changed], kind="stable")]
+    freed[changed] = _locate(lives, step[changed], rows.addr[changed])
+    return born, freed
 
 
 def _locate(
@@ -62,7 +67,7 @@ def _locate(
     """Return the segment that holds each address after its step; steps ascend."""
     found = np.full(len(steps), NO_ID, np.int32)
     ends_first = np.argsort(lives.end_step, kind="stable")
-    changes = np.unique(np.concatenate([lives.start_step, lives.end_step]))
+    changes = unique(np.concatenate([lives.start_step, lives.end_step]))
     bounds = [
         np.searchsorted(column, changes, side="right").tolist()
         for column in (lives.start_step, lives.end_step[ends_first])
@@ -116,27 +121,29 @@ def _fragmentation(
     row = np.concatenate([born[first], freed[last]])
     step = np.concatenate([rows.alloc_step[first], rows.free_step[last]])
     change = np.concatenate([rows.block_size[first], -rows.block_size[last]])
-    order = np.lexsort((step, row))
-    row, step, change = row[order], step[order], change[order]
+    order = stable_order(row.astype(np.int64) * (history.events + 2) + step)
+    step, change = step[order], change[order]
 
     # What is used in the segment after each of its changes: its own running sum.
-    begins = np.searchsorted(row, np.arange(len(lives)))
+    counts = np.bincount(row, minlength=len(lives))
+    ends = np.cumsum(counts)
+    begins = ends - counts
     total = np.concatenate([[0], np.cumsum(change)])
-    used = total[1:] - total[begins][row] + before[row]
-    waste = np.where(used > 0, lives.size[row] - used, 0)
+    used = total[1:] + np.repeat(before - total[begins], counts)
+    waste = np.where(used > 0, np.repeat(lives.size, counts) - used, 0)
     at_start = np.where(before > 0, lives.size - before, 0)
-    previous = np.concatenate([[0], waste[:-1]]) if len(waste) else waste
-    leads = begins[begins < np.append(begins[1:], len(row))]
-    previous[leads] = at_start[row[leads]]
-    counts = np.diff(np.append(begins, len(row)))
+    some = counts > 0
+    added = np.diff(waste, prepend=0)
+    added[begins[some]] = waste[begins[some]] - at_start[some]
     at_end = at_start.copy()
-    at_end[counts > 0] = waste[(begins + counts - 1)[counts > 0]]
+    at_end[some] = waste[ends[some] - 1]
 
     deltas = np.zeros(history.events + 2, np.int64)
-    np.add.at(deltas, step + 1, waste - previous)
+    np.add.at(deltas, step + 1, added)
     np.add.at(deltas, lives.start_step + 1, at_start)
     np.add.at(deltas, lives.end_step + 1, -at_end)
-    return np.cumsum(deltas)[: history.events + 1]
+    np.cumsum(deltas, out=deltas)
+    return deltas[: history.events + 1]
 
 
 def _used_before(
@@ -173,7 +180,7 @@ def sum_of_first_below(
 
     Source: wavelet matrix (Claude, Navarro, Ordonez 2015): n + m steps for each bit of a rank.
     """
-    bounds, place = np.unique(bound, return_inverse=True)
+    bounds, place = distinct(bound)
     rank = np.searchsorted(bounds, values, side="right")
     wanted = place + 1  # values of a smaller rank are below the bound
     left, right = np.zeros_like(first), first.copy()

@@ -16,6 +16,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
+from snapreport.sorting import distinct, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
     ends = np.append(starts[1:], len(given))
     next_first = np.append(given[starts[1:]], len(other))
     bursts = []
-    emptying = _that_empty_the_cache(tables, np.unique(other.stack[given]).tolist())
+    emptying = _that_empty_the_cache(tables, unique(other.stack[given]).tolist())
     for begin, end, following in zip(
         starts.tolist(), ends.tolist(), next_first.tolist(), strict=True
     ):
@@ -183,7 +184,7 @@ def find_private_pools(
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     pools = []
-    for pool in np.unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
+    for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
         inside = heap.pool == pool
         first, second = tables.pools[pool]
         reserved, active = int(heap.size[inside].sum()), int(used[inside].sum())
@@ -206,7 +207,7 @@ def find_slack(tables: History, device: DeviceFindings) -> Slack:
     rounded = np.minimum(round_sizes(size, rules), block)
     plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
-    classes, place = np.unique(power, return_inverse=True)
+    classes, place = distinct(power)
     requested, slack = np.zeros((2, len(classes)), np.int64)
     np.add.at(requested, place, size)
     np.add.at(slack, place, block - size)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.analyse.curves import live_at
 from snapreport.analyse.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
-from snapreport.analyse.once import once_for_each
+from snapreport.analyse.once import once_for_both, once_for_each, shared
 from snapreport.model.findings import (
     LIBRARY,
     MACHINERY,
@@ -28,6 +28,7 @@ from snapreport.model.findings import (
 )
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,14 +52,6 @@ _NODE_NAME = re.compile(
     r"\w+Backward\w*::(apply|operator\(\))|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
 )
 
-_Number = TypeVar("_Number", bound=np.generic)
-
-
-def _shared(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Let nobody change what the next caller gets as well."""
-    values.flags.writeable = False
-    return values
-
 
 @once_for_each
 def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
@@ -74,7 +67,7 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
         elif kind == NATIVE and _MACHINERY_NAME.match(name):
             kind = MACHINERY
         kinds[i] = kind
-    return _shared(kinds)
+    return shared(kinds)
 
 
 def is_native_file(filename: str) -> bool:
@@ -111,7 +104,7 @@ def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
     sites = np.full(len(stacks), -1, np.int32)
     framed = stacks.stack_node >= 0
     sites[framed] = best[stacks.stack_node[framed]]
-    return _shared(sites)
+    return shared(sites)
 
 
 def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int64]:
@@ -119,12 +112,25 @@ def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
 
     It is a frame id; behind those come the sites without frames, one for each reason.
     """
+    keys, number = _number_sites(history, stacks)
+    return keys[number]
+
+
+@once_for_both
+def _number_sites(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct keys of call sites, ascending, and each allocation's place in them."""
     reason = missing_reason(history, stacks)
-    framed = reason == HAS_FRAMES
-    key = len(stacks.frames) + reason.astype(np.int64)
-    if framed.any():
-        key[framed] = find_site_frames(stacks)[history.allocations.stack[framed]]
-    return key
+    # Behind the sites one for no stack, which -1 finds.
+    of_stack = np.append(find_site_frames(stacks), -1).astype(np.int64)
+    key = np.where(
+        reason == HAS_FRAMES,
+        of_stack[history.allocations.stack],
+        len(stacks.frames) + reason.astype(np.int64),
+    )
+    keys, number = distinct(key)
+    return shared(keys), shared(number)
 
 
 def find_sites(
@@ -145,8 +151,9 @@ def find_sites(
     live = live_at(history, step, "allocated")
     if among is not None:
         live = live & among
-    key = find_site_keys(history, stacks)[live]
-    keys, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    known, number = _number_sites(history, stacks)
+    numbers, group, counts = np.unique(number[live], return_inverse=True, return_counts=True)
+    keys = known[numbers]
     block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     np.add.at(block_bytes, group, rows.block_size[live])
     np.add.at(requested, group, rows.size[live])
@@ -181,12 +188,8 @@ def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.
         int64, shape (n_allocations,), and the sites' names: ``function  file:line``, or the reason
         why there are no frames. Sites of one name but of two frames (C++ overloads) are two.
     """
-    reason = missing_reason(history, stacks)
-    framed = reason == HAS_FRAMES
-    key = len(stacks.frames) + reason.astype(np.int64)
-    key[framed] = find_site_frames(stacks)[history.allocations.stack[framed]]
-    used, number = np.unique(key, return_inverse=True)
-    return number.astype(np.int64), [site_text(stacks.frames, each) for each in used.tolist()]
+    keys, number = _number_sites(history, stacks)
+    return number, [site_text(stacks.frames, each) for each in keys.tolist()]
 
 
 def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:

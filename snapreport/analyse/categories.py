@@ -17,6 +17,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.rules import Category, Rule
 from snapreport.model.stacks import StackTable
+from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,13 +84,12 @@ def classify(
     framed = reason == HAS_FRAMES
     # Keys in order: what the file states, the rules, no rule, then each reason for no frames.
     n_texts, n_rules = len(file.strings), len(chosen)
-    key = n_texts + n_rules + reason.astype(np.int64)
-    key[framed] = n_texts + by_stack[rows.stack[framed]]
+    of_stack = np.append(n_texts + by_stack, -1)  # behind the stacks one for none, which -1 finds
+    key = np.where(framed, of_stack[rows.stack], n_texts + n_rules + reason.astype(np.int64))
     if rules is None:
-        stated = rows.category >= 0
-        key[stated] = rows.category[stated]
+        key = np.where(rows.category >= 0, rows.category, key)
     categories: list[Category] = []
-    used, place = np.unique(key, return_inverse=True)
+    used, place = distinct(key)
     # Rules of one category are one category: the first of them that matched is named.
     names: dict[str, int] = {}
     number = np.zeros(len(used), np.int32)

@@ -14,6 +14,7 @@ from snapreport.model.churn import HeldThrough, Pending, Remade, Transients
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
+from snapreport.sorting import distinct, is_among, median, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,15 +41,14 @@ def find_remade(tables: History, device: DeviceFindings) -> Remade:
         device: the device's figures.
     """
     rows = device.history.allocations
-    made = np.flatnonzero(rows.alloc_step >= 0)
-    key = label_sites(device.history, tables.stacks)[0][made]
-    order = np.lexsort((rows.alloc_step[made], rows.size[made], key))
+    made = np.flatnonzero(rows.alloc_step >= 0)  # in birth order
+    sizes, size = distinct(rows.size[made])
+    key = label_sites(device.history, tables.stacks)[0][made] * len(sizes) + size
+    order = stable_order(key)
     made, key = made[order], key[order]
-    earlier, later = made[:-1], made[1:]
-    wait = rows.alloc_step[later] - rows.free_requested_step[earlier]
-    again = (key[1:] == key[:-1]) & (rows.size[later] == rows.size[earlier])
-    again &= (wait > 0) & (wait <= AT_ONCE)
-    chosen = np.sort(later[again])
+    wait = rows.alloc_step[made[1:]] - rows.free_requested_step[made[:-1]]
+    again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
+    chosen = np.sort(made[1:][again])
     return Remade(chosen, int(rows.block_size[chosen].sum()), len(made))
 
 
@@ -61,14 +61,16 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
     """
     history, rows = device.history, device.history.allocations
     turns = device.iterations
-    span = history.events if turns is None else int(np.median(np.diff(turns.bounds)))
+    span = history.events if turns is None else int(median(np.diff(turns.bounds)))
     longest = max(int(SHORT * span), _SHORT_EVENTS)
     life = rows.free_requested_step - rows.alloc_step
     short = (rows.alloc_step >= 0) & (life <= longest)
     short &= rows.free_requested_step < history.events
     live = np.flatnonzero(short & live_at(history, device.peak.step, "allocated"))
-    key = label_sites(history, tables.stacks)[0]
-    same = np.flatnonzero(short & np.isin(key, np.unique(key[live])))
+    key, names = label_sites(history, tables.stacks)
+    there = np.zeros(len(names), np.bool_)
+    there[key[live]] = True
+    same = np.flatnonzero(short & there[key])
     allocated = device.curves["allocated"]
     curve = sum_live(
         rows.block_size[same], rows.alloc_step[same], rows.free_requested_step[same], history.events
@@ -100,7 +102,7 @@ def find_held_through(device: DeviceFindings) -> HeldThrough | None:
     candidates = np.flatnonzero(
         (rows.alloc_step >= 0)
         & (rows.free_requested_step < history.events)
-        & ~np.isin(device.category, needed)
+        & ~is_among(device.category, needed)
         & (device.missing == HAS_FRAMES)  # else it may be a gradient
     )
     # The first optimizer step that begins after it was made: does it end before it is freed?

@@ -66,8 +66,9 @@ def sum_live(
     """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
     deltas = np.zeros(events + 2, np.int64)
     np.add.at(deltas, begin + 1, weight)
-    np.add.at(deltas, end + 1, -weight)
-    return np.cumsum(deltas)[: events + 1]
+    np.subtract.at(deltas, end + 1, weight)
+    np.cumsum(deltas, out=deltas)
+    return deltas[: events + 1]
 
 
 def find_peaks(

@@ -22,6 +22,7 @@ from snapreport.errors import CutError
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
 from snapreport.model.history import START, Allocations
 from snapreport.model.snapshot import NO_TIME
+from snapreport.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -169,7 +170,7 @@ class _Device:
         """Where columns begin, as places in curves; each exact step is a column of its own."""
         even = np.arange(count, dtype=np.int64) * length // count
         exact = self._exact + 1
-        places = np.unique(np.concatenate([even, exact, exact + 1]))
+        places = unique(np.concatenate([even, exact, exact + 1]))
         return places[places < length]
 
     def _times(self) -> tuple[NDArray[np.int64] | None, int]:
@@ -181,7 +182,7 @@ class _Device:
         ends = known[[0, -1]]
         even = known[np.arange(TIME_COLUMNS, dtype=np.int64) * len(known) // TIME_COLUMNS]
         exact = self._exact[self._exact >= 0]
-        at = np.unique(np.concatenate([ends, even, exact[times[exact] != NO_TIME]]))
+        at = unique(np.concatenate([ends, even, exact[times[exact] != NO_TIME]]))
         # Whole microseconds a step, so that each column is one number to gzip.
         pace = np.append(np.diff(times[at]) // np.diff(at), 0)
         steps = np.arange(len(times), dtype=np.int64)

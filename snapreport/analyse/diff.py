@@ -34,6 +34,7 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFindings, StageUse
 from snapreport.model.history import History
 from snapreport.model.rules import Rule
 from snapreport.model.stacks import UNKNOWN_LINE
+from snapreport.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,7 +155,7 @@ def _list_sites(file: History, findings: DeviceFindings) -> tuple[NDArray[np.int
     site_frames = find_site_frames(stacks)
     of_stack = np.zeros(max(len(stacks), 1), np.int64)
     used: dict[Site, int] = {}
-    for stack in np.unique(rows.stack[framed]).tolist():
+    for stack in unique(rows.stack[framed]).tolist():
         site = site_of(stacks, int(site_frames[stack]))
         of_stack[stack] = used.setdefault(site, len(used))
     number = len(used) + findings.missing.astype(np.int64)

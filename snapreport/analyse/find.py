@@ -22,7 +22,7 @@ from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
 from snapreport.analyse.stage_use import find_stage_use
-from snapreport.analyse.statistics import allocation_statistics, curve_statistics
+from snapreport.analyse.statistics import allocation_statistics, curves_statistics
 from snapreport.analyse.trust import judge_recording
 from snapreport.analyse.warnings import device_warnings, file_warnings
 from snapreport.model.diagnosis import silence
@@ -101,7 +101,7 @@ def _find_device(
         peak=peak,
         end=find_amounts(history, lives, curves, times, history.events - 1),
         peaks=peaks,
-        statistics={name: curve_statistics(curve, times) for name, curve in curves.named().items()},
+        statistics=curves_statistics(curves.named(), times),
         sizes=allocation_statistics(history),
         curves=curves.named(),
         times=times,

@@ -20,6 +20,7 @@ from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable, short_name
+from snapreport.sorting import distinct, unique
 from snapreport.units import format_bytes
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def label_allocations(
 
 
 def _compact(values: NDArray[Any], name: Callable[[int], str]) -> Labels:
-    used, number = np.unique(values, return_inverse=True)
+    used, number = distinct(values)
     return number.astype(np.int64), [name(value) for value in used.tolist()]
 
 
@@ -115,7 +116,7 @@ def _by_stage(history: DeviceHistory) -> Labels:
     born = history.allocations.alloc_step
     stage = np.where(born == START, -2, inside[np.maximum(born, 0)])
     names: dict[str, int] = {}
-    used, place = np.unique(stage, return_inverse=True)
+    used, place = distinct(stage)
     fixed = {-2: BEFORE_RECORDING, -1: OUTSIDE_STAGES}
     numbers = [names.setdefault(fixed.get(i) or stages.name[i], len(names)) for i in used.tolist()]
     return np.array(numbers, np.int64)[place], list(names)
@@ -132,7 +133,7 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
     lines = source_lines(frames) if by == "line" else None
     # Whether paths are kept makes no difference to modules.
     short = short_names(set(frames.filenames)).names if by == "module" else {}
-    for stack in np.unique(rows.stack[framed]).tolist():
+    for stack in unique(rows.stack[framed]).tolist():
         site = int(sites[stack])
         if by == "stack":
             text = " < ".join(_from_site(stacks, stack, site))
@@ -148,7 +149,7 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
         stack_label[stack] = names.setdefault(text or "unknown file", len(names))
     number = np.zeros(len(rows), np.int64)
     number[framed] = stack_label[rows.stack[framed]]
-    for k in np.unique(reason[~framed]).tolist():
+    for k in unique(reason[~framed]).tolist():
         number[reason == k] = names.setdefault(MISSING_REASONS[k], len(names))
     return number, list(names)
 

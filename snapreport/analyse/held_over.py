@@ -11,6 +11,7 @@ from snapreport.analyse.missing_stacks import HAS_FRAMES
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import HeldOver
 from snapreport.model.history import START
+from snapreport.sorting import is_among, median, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def is_own(
 ) -> NDArray[np.bool_]:
     """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
     own = [i for i, category in enumerate(device.categories) if category.name in names]
-    return np.isin(device.category[rows], own)
+    return is_among(device.category[rows], own)
 
 
 def find_held_over(
@@ -58,10 +59,10 @@ def find_held_over(
     chosen = np.flatnonzero(soon)
     chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
     # Of sites that do so again and again; what was collected is also freed soon in the end.
-    chosen = chosen[~np.isin(number[chosen], growing)]
+    chosen = chosen[~is_among(number[chosen], growing)]
     sites = number[chosen]
-    pairs = np.unique(np.stack([sites, enter[chosen]]), axis=1)
-    often = np.bincount(pairs[0]) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
+    pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)
+    often = np.bincount(pairs) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
     chosen = chosen[often[sites]] if len(chosen) else chosen
     held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
     allocated = device.curves["allocated"]
@@ -74,5 +75,5 @@ def find_held_over(
     # Of all turns but the first: nothing is held over into that.
     later = slice(int(bounds[1]), int(bounds[-1]) + 1)
     falls = int(allocated[later].max()) - int((allocated - over)[later].max())
-    typical = int(np.median(held[2:])) if len(held) > 2 else 0
+    typical = int(median(held[2:])) if len(held) > 2 else 0
     return HeldOver(chosen, typical, falls)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class _Places:
     def __init__(
         self, addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], steps: int
     ) -> None:
-        self.at, rank = np.unique(addr, return_inverse=True)
+        self.at, rank = distinct(addr)
         key = rank * steps + born + 1
         self.order = np.argsort(key, kind="stable")
         self._key, self._rank = key[self.order], rank[self.order]

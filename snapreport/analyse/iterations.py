@@ -11,6 +11,7 @@ from snapreport.analyse.period import Period, find_period
 from snapreport.model.history import DeviceHistory, History, Stages
 from snapreport.model.iterations import Iterations, Source
 from snapreport.model.snapshot import NO_TIME
+from snapreport.sorting import median, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +121,7 @@ def _from_optimizer(stages: Stages, events: int, allocated: NDArray[np.int64]) -
     if not found:
         return None
     name, ends = max(found.items(), key=lambda item: len(item[1]))
-    bounds = _settle(_apart(np.unique(np.array(ends, np.int64))), events, allocated)
+    bounds = _settle(_apart(unique(np.array(ends, np.int64))), events, allocated)
     # What precedes the first is a turn too: with it comes the optimizer's state.
     starts = np.concatenate([np.zeros(1, np.int64), bounds[:-1]])
     how = f"by the stage {name}, which ends each"
@@ -132,7 +133,7 @@ def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(ends) < 2:
         return ends
     gaps = np.diff(ends)
-    usual = float(np.median(gaps[gaps >= gaps.mean()]))
+    usual = median(gaps[gaps >= gaps.mean()])
     kept: NDArray[np.int64] = ends[np.append(gaps >= _TOGETHER * usual, True)]
     return kept
 
@@ -145,7 +146,7 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
             if pattern.match(name) and 0 <= stages.start_step[i] < events
         ]
         if len(rows) > _FEWEST:
-            bounds = _settle(np.unique(stages.start_step[rows]), events, allocated)
+            bounds = _settle(unique(stages.start_step[rows]), events, allocated)
             name = stages.name[rows[0]]
             how = f"by the stage {name}, which begins each"
             found = _iterations("stages", _BY_MARKER, bounds[:-1], int(bounds[-1]), None, how)
@@ -157,10 +158,10 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
 def _from_period(period: Period, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
     """Put the bounds where the least is allocated in each period: between two turns."""
     marks = period.steps
-    usual = float(np.median(np.diff(marks)))
+    usual = median(np.diff(marks))
     if events - marks[-1] >= (1 - _TOGETHER) * usual:
         marks = np.append(marks, np.int64(events))
-    bounds = np.unique(_at_lowest(allocated, marks[:-1], marks[1:]))
+    bounds = unique(_at_lowest(allocated, marks[:-1], marks[1:]))
     return _iterations("pattern", period.confidence, bounds[:-1], int(bounds[-1]), None, period.how)
 
 
@@ -173,8 +174,8 @@ def _settle(
     """
     if len(bounds) < 2:
         return bounds
-    reach = int(_TOGETHER * float(np.median(np.diff(bounds))))
-    return np.unique(_at_lowest(allocated, bounds - 1, np.minimum(bounds + reach, events)))
+    reach = int(_TOGETHER * median(np.diff(bounds)))
+    return unique(_at_lowest(allocated, bounds - 1, np.minimum(bounds + reach, events)))
 
 
 def _at_lowest(

@@ -15,6 +15,7 @@ from snapreport.model.answers import LineUse
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def find_lines(
     rows = history.allocations
     weight = rows.size if curve == "requested" else rows.block_size
     key = _keys(history, stacks, _line_frames(stacks, include, exclude))
-    keys, group = np.unique(key, return_inverse=True)
+    keys, group = distinct(key)
     live = live_at(history, step, curve)
     count = np.bincount(group[live], minlength=len(keys))
     held, total = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse.once import once_for_both, shared
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.stacks import NO_STACK, StackTable
 
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)
 
 
+@once_for_both
 def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int8]:
     """Say for each allocation why it has no frames, or HAS_FRAMES; int8, shape (n,)."""
     rows = history.allocations
     none = rows.stack == NO_STACK
-    empty = ~none
-    empty[empty] = stacks.stack_node[rows.stack[empty]] < 0
+    # Behind the stacks one for none, which -1 finds.
+    empty = np.append(stacks.stack_node < 0, False)[rows.stack]
     baseline = rows.alloc_step == START
     to_the_end = rows.free_step == history.events
     reason = np.full(len(rows), HAS_FRAMES, np.int8)
@@ -35,4 +37,4 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     lost_alloc = baseline & to_the_end & ~none & ~empty
     if not lost_alloc.any():  # nothing shows that the ring ever overflowed
         reason[reason == LOST] = BEFORE
-    return reason
+    return shared(reason)

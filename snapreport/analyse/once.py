@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _Table = TypeVar("_Table")
+_Other = TypeVar("_Other")
 _Found = TypeVar("_Found")
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found]:
@@ -23,3 +30,25 @@ def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found
         return found
 
     return ask
+
+
+def once_for_both(
+    work: Callable[[_Table, _Other], _Found],
+) -> Callable[[_Table, _Other], _Found]:
+    """Likewise for two objects: the last other one that came with each, and kept with it."""
+    known: WeakKeyDictionary[_Table, tuple[_Other, _Found]] = WeakKeyDictionary()
+
+    @functools.wraps(work)
+    def ask(table: _Table, other: _Other) -> _Found:
+        before = known.get(table)
+        if before is None or before[0] is not other:
+            before = known[table] = other, work(table, other)
+        return before[1]
+
+    return ask
+
+
+def shared(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Let nobody change what the next caller gets as well."""
+    values.flags.writeable = False
+    return values

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.snapshot import Trace
+from snapreport.sorting import is_among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,19 +41,6 @@ class Pairs:
         """The first event of each allocation: its alloc, or a free if it is baseline."""
         requested = np.where(self.requested == ABSENT, self.completed, self.requested)
         return np.where(self.alloc == ABSENT, requested, self.alloc)
-
-
-def is_among(values: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say for each value whether it is one of the others; bool, shape of ``values``.
-
-    As ``np.isin``, which imports masked arrays: that takes longer than to pair 20,000 events.
-    """
-    if not len(others):
-        return np.zeros(len(values), np.bool_)
-    ordered = np.sort(others)
-    place = np.searchsorted(ordered, values)
-    found: NDArray[np.bool_] = ordered[np.minimum(place, len(ordered) - 1)] == values
-    return found
 
 
 def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs:

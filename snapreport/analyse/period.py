@@ -18,6 +18,7 @@ from snapreport.analyse.callsites import classify_frames
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
+from snapreport.sorting import stable_order, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,7 @@ class _Marks:
     """The places at which each mark comes, and how even their distances are."""
 
     def __init__(self, mark: NDArray[np.int64]) -> None:
-        self._order = np.argsort(mark, kind="stable")
+        self._order = stable_order(mark)
         ordered = mark[self._order]
         self._begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         self.count = np.diff(np.append(self._begin, len(mark)))
@@ -145,7 +146,8 @@ def _median_by_group(
     values: NDArray[np.int64], group: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return the lower median of each group's values, 0 for an empty one; (n_groups,)."""
-    ordered = values[np.lexsort((values, group))]
+    above = int(values.max(initial=0)) + 1
+    ordered = np.sort(group * above + values) % above  # both count the recording's allocations
     begin = np.cumsum(counts) - counts
     found = np.zeros(len(counts))
     some = counts > 0
@@ -196,7 +198,7 @@ def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
 
 def _is_inner(inside: NDArray[Any], framed: NDArray[np.bool_], places: NDArray[np.int64]) -> bool:
     """Say whether most turns lie wholly within one part of a step."""
-    chosen = np.unique(np.linspace(0, len(places) - 2, _SAMPLED).astype(np.int64))
+    chosen = unique(np.linspace(0, len(places) - 2, _SAMPLED).astype(np.int64))
     inner = 0
     for i in chosen.tolist():
         turn = slice(int(places[i]), int(places[i + 1]))

@@ -9,6 +9,7 @@ import numpy as np
 from snapreport.analyse.curves import sum_live
 from snapreport.model.answers import GroupCurve, Profile
 from snapreport.model.history import DeviceHistory
+from snapreport.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,4 +76,4 @@ def _pick(whole: NDArray[np.int64], points: int) -> NDArray[np.int64]:
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         if high > low
     ]
-    return np.unique(np.array([0, *picked, count - 1], np.int64)) - 1
+    return unique(np.array([0, *picked, count - 1], np.int64)) - 1

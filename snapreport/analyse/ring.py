@@ -11,6 +11,7 @@ from snapreport.analyse.missing_stacks import HAS_FRAMES
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss
+from snapreport.sorting import median
 from snapreport.units import format_count
 
 # Below this a round number of events is too likely by chance, and nobody asks for such a ring.
@@ -91,7 +92,7 @@ def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
             lengths = np.diff(found)
             lengths = lengths[lengths > 0]
             if name.startswith(wanted) and len(lengths):
-                return int(np.median(lengths)), name
+                return int(median(lengths)), name
     return None, ""
 
 

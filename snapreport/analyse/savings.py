@@ -23,6 +23,7 @@ from snapreport.model.savings import Change, Saving
 from snapreport.model.stacks import NO_STACK
 from snapreport.model.verdict import OomVerdict
 from snapreport.model.what_if import WhatIf
+from snapreport.sorting import is_among, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,7 +134,7 @@ def _of_program(
 
     def of(*wanted: str) -> NDArray[np.bool_]:
         places = [i for i, name in enumerate(names) if name in wanted]
-        return np.isin(device.category, places)
+        return is_among(device.category, places)
 
     activations = of("activation")
     if shows_training(tables.stacks):
@@ -219,10 +220,10 @@ def _from_rounding(device: DeviceFindings, heap: Heap, request: Request, pieces:
     rows = device.history.allocations
     sizes = rows.size[(rows.size > SMALL_SIZE) & (rows.stream == request.stream)]
     rounded = SplitRules(divisions=(_DIVISIONS,) * 16)
-    distinct = np.unique(sizes)
+    distinct = unique(sizes)
     if len(distinct) < _MANY_SIZES:
         return 0
-    if 2 * len(np.unique(round_sizes(distinct, rounded))) > len(distinct):
+    if 2 * len(unique(round_sizes(distinct, rounded))) > len(distinct):
         return 0
     mine = (heap.stream == request.stream)[heap.segment]
     live = heap.row[mine]

@@ -24,12 +24,7 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
     it are known to be missing, or all of it lies before the recording.
     """
     stages, rows = history.stages, history.allocations
-    in_trace = rows.alloc_step >= 0
-    born = np.bincount(rows.alloc_step[in_trace], minlength=history.events + 1)
-    born_bytes = np.zeros(history.events + 1, np.int64)
-    np.add.at(born_bytes, rows.alloc_step[in_trace], rows.block_size[in_trace])
-    made = np.concatenate([[0], np.cumsum(born)])
-    made_bytes = np.concatenate([[0], np.cumsum(born_bytes)])
+    made_bytes = np.concatenate([[0], np.cumsum(rows.block_size)])  # before each, in birth order
     lost = _may_have_lost_events(history)
     uses = []
     for i, name in enumerate(stages.name):
@@ -38,7 +33,8 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
         # Index s + 1 holds step s: from the state before the first step to that after the last.
         inside = curves.allocated[before + 1 : max(end, before + 1) + 1]
         peak = int(inside.argmax())
-        first, last = max(start, 0), max(end, 0)
+        steps = (max(start, 0), max(end, 0))
+        first, last = np.searchsorted(rows.alloc_step, steps).tolist()
         start_bytes, end_bytes = int(inside[0]), int(inside[-1])
         # At step 0 it begins at the time of the first event, and so may others before that one.
         cut = start <= 0
@@ -61,7 +57,7 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
                 peak_bytes=None if gone else int(inside[peak]),
                 peak_step=None if gone else before + peak,
                 change=None if unstarted else end_bytes - start_bytes,
-                allocations=None if unstarted else int(made[last] - made[first]),
+                allocations=None if unstarted else last - first,
                 allocated_bytes=None if unstarted else int(made_bytes[last] - made_bytes[first]),
             )
         )

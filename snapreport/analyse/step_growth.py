@@ -14,6 +14,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
+from snapreport.sorting import distinct, median, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,7 +119,7 @@ def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 def _that_grew(live: _Live, key: NDArray[np.int64]) -> list[int]:
     """Return the sites that have more live at the last bound than after the first turn."""
-    sites, place = np.unique(key, return_inverse=True)
+    sites, place = distinct(key)
     size = live.device.history.allocations.block_size[live.rows]
     last = len(live.bounds) - 1
     growth = np.zeros(len(sites), np.int64)
@@ -244,7 +245,7 @@ def _grew_before(live: _Live, added: NDArray[np.int64], since: int) -> bool:
     """
     size = live.device.history.allocations.block_size
     dropped = _lasted(live, since)
-    if len(np.unique(live.enter[dropped])) < FEWEST_EVEN:
+    if len(unique(live.enter[dropped])) < FEWEST_EVEN:
         return False
     return int(size[live.rows[dropped]].sum()) >= _REPLACES * int(size[added].sum())
 
@@ -289,7 +290,7 @@ def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
         distance = np.diff(grows)
         since = int(grows[0])
         enough = len(grows) >= _SPARSE and max(int(distance.max()), tail) <= _EVEN * float(
-            np.median(distance)
+            median(distance)
         )
     rest = change[since:]
     undone = -int(rest[rest < 0].sum()) > _UNDONE * int(rest[rest > 0].sum())
@@ -316,7 +317,7 @@ def _rate(held: NDArray[np.int64]) -> int:
     """
     change = np.diff(held)
     total = int(held[-1] - held[0])
-    middle = int(np.median(change))
+    middle = int(median(change))
     return middle if middle > 0 and 2 * int(change.max()) > total else total // len(change)
 
 
@@ -341,7 +342,7 @@ def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
 def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> float:
     """Return the sum of weights in a turn: what half of the turns agree on, or the mean."""
     sums = np.bincount(turn - turn.min(), weights=weight)
-    middle = float(np.median(sums))
+    middle = median(sums)
     if middle > 0 and 2 * int((sums == middle).sum()) >= len(sums):
         return middle
     some = np.flatnonzero(sums)
@@ -375,10 +376,10 @@ def _is_replaced(
     live: _Live, added: NDArray[np.int64], gone: _Freed, since: int, growing: int
 ) -> bool:
     """Whether allocations of these sizes from before the recording go as fast as these come."""
-    sizes = np.unique(live.device.history.allocations.size[added])
+    sizes = unique(live.device.history.allocations.size[added])
     low, high = (np.searchsorted(gone.size, sizes, side=side) for side in ("left", "right"))
     turns = [gone.turn[first:last] for first, last in zip(low, high, strict=True) if first < last]
     if not turns:
         return False
-    found = np.unique(np.concatenate(turns))
+    found = unique(np.concatenate(turns))
     return int((found > since).sum()) >= _REPLACES * growing

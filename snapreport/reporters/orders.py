@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.model.history import Allocations
+from snapreport.sorting import stable_order
 
 Ids = NDArray[np.int64]
 
@@ -25,7 +26,7 @@ def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.i
     Args:
         values: int64, shape (n_steps,).
     """
-    kinds = np.zeros(len(values), dtype=np.int64)
+    kinds = np.zeros(len(values), dtype=np.uint8)
     # What two columns say of one step, the later one decides.
     columns = (
         (2, allocations.free_requested_step),
@@ -34,8 +35,9 @@ def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.i
     )
     for kind, steps in columns:
         kinds[steps[(steps >= 0) & (steps < len(values))]] = kind
-    before = np.concatenate([[0], kinds[:-1]]) if len(kinds) else kinds
-    ordered: NDArray[np.int64] = values[np.argsort(kinds * _KINDS + before, kind="stable")]
+    both = kinds * np.uint8(_KINDS)
+    both[1:] += kinds[:-1]
+    ordered: NDArray[np.int64] = values[np.argsort(both, kind="stable")]  # few bits: by radix
     return ordered
 
 
@@ -48,7 +50,7 @@ def by_last_use(ids: Ids) -> tuple[Ids, Ids]:
     Returns:
         The distances, 0 where an id stands for the first time, and those ids, in order.
     """
-    order = np.argsort(ids, kind="stable")
+    order = stable_order(ids)
     same = np.zeros(len(ids), dtype=bool)
     same[1:] = ids[order[1:]] == ids[order[:-1]]
     back = np.zeros(len(ids), dtype=np.int64)

@@ -25,6 +25,7 @@ from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
 from snapreport.safe_text import shown
+from snapreport.sorting import distinct
 
 FORMAT = 3
 
@@ -145,7 +146,7 @@ def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
     for device in devices:
         allocations, other = device.history.allocations, device.history.other
         used += [allocations.stack, allocations.free_stack, other.stack]
-    ids = np.unique(np.concatenate(used)).astype(np.int64)
+    ids = distinct(np.concatenate(used))[0].astype(np.int64)
     return ids[ids >= 0]
 
 
@@ -163,10 +164,13 @@ def _pack_device(
     actions = sorted(set(other.action))
     action_ids = {action: i for i, action in enumerate(actions)}
     segments = device.allocator.segments
-    addresses = np.unique(np.concatenate([allocations.addr, segments.address, other.addr]))
-    streams = np.unique(np.concatenate([allocations.stream, segments.stream, other.stream]))
-    packed = _allocation_columns(allocations, columns, addresses, streams)
-    packed |= _segment_columns(segments, columns, addresses, streams)
+    tables = (allocations, segments, other)
+    addresses, address = _places((allocations.addr, segments.address, other.addr))
+    streams, stream = _places(tuple(table.stream for table in tables))
+    packed = _allocation_columns(
+        allocations, columns, (addresses, address[0]), (streams, stream[0])
+    )
+    packed |= _segment_columns(segments, columns, address[1], stream[1])
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
         "free_stack": columns.add(subset.renumber(allocations.free_stack)),
@@ -177,9 +181,9 @@ def _pack_device(
         "step_time": columns.add(by_kind(np.diff(step_time, prepend=0), allocations)),
         "event_step": columns.add(other.step, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
-        "event_addr": columns.add(np.searchsorted(addresses, other.addr)),
+        "event_addr": columns.add(address[2]),
         "event_size": columns.add(other.size),
-        "event_stream": columns.add(np.searchsorted(streams, other.stream)),
+        "event_stream": columns.add(stream[2]),
         "event_stack": columns.add(subset.renumber(other.stack)),
         "reserved_step": columns.add(device.reserved_steps, delta=True),
         "reserved_bytes": columns.add(device.reserved_bytes),
@@ -204,17 +208,17 @@ def _category_strings(device: DeviceFindings, strings: Strings) -> NDArray[np.in
 def _allocation_columns(
     allocations: Allocations,
     columns: Columns,
-    addresses: NDArray[np.int64],
-    streams: NDArray[np.int64],
+    addresses: _Numbered,
+    streams: _Numbered,
 ) -> dict[str, Any]:
     """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
     sizes = (allocations.size, allocations.block_size, allocations.block_size_max)
     classes, size_class = _distinct_rows(sizes)
-    back, first = by_last_use(np.searchsorted(addresses, allocations.addr))
+    back, first = by_last_use(addresses[1])
     return {
         "addr_back": columns.add(back),
         "addr_first": columns.add(first),
-        "addr_values": columns.add(addresses, delta=True),
+        "addr_values": columns.add(addresses[0], delta=True),
         "size_class": columns.add(size_class),
         "class_requested": columns.add(classes[0], delta=True),
         "class_block": columns.add(classes[1]),
@@ -224,8 +228,8 @@ def _allocation_columns(
             allocations.free_requested_step - allocations.alloc_step
         ),
         "free_after": columns.add(allocations.free_step - allocations.free_requested_step),
-        "stream": columns.add(np.searchsorted(streams, allocations.stream)),
-        "stream_values": columns.add(streams),
+        "stream": columns.add(streams[1]),
+        "stream_values": columns.add(streams[0]),
         "pool": columns.add(allocations.pool),
     }
 
@@ -233,22 +237,34 @@ def _allocation_columns(
 def _segment_columns(
     segments: SegmentLives,
     columns: Columns,
-    addresses: NDArray[np.int64],
-    streams: NDArray[np.int64],
+    address: NDArray[np.int64],
+    stream: NDArray[np.int64],
 ) -> dict[str, Any]:
     """The lives of segments: what is in them at a step, and fragmentation, follow from these."""
-    sizes, size = np.unique(segments.size, return_inverse=True)
+    sizes, size = distinct(segments.size)
     return {
-        "segment_addr": columns.add(np.searchsorted(addresses, segments.address)),
+        "segment_addr": columns.add(address),
         "segment_size": columns.add(size),
         "segment_size_values": columns.add(sizes, delta=True),
         "segment_start": columns.add(segments.start_step, delta=True),
         "segment_life": columns.add(segments.end_step - segments.start_step),
-        "segment_stream": columns.add(np.searchsorted(streams, segments.stream)),
+        "segment_stream": columns.add(stream),
         "segment_pool": columns.add(segments.pool),
         "segment_kind": columns.add(segments.kind),
         "segment_expandable": columns.add(segments.expandable),
     }
+
+
+_Numbered = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+"""Distinct values, ascending, and the place among them of each row."""
+
+
+def _places(
+    columns: tuple[NDArray[np.int64], ...],
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Return the distinct values of some columns together, and the places of each one's rows."""
+    values, place = distinct(np.concatenate(columns))
+    return values, np.split(place, np.cumsum([len(column) for column in columns])[:-1])
 
 
 def _distinct_rows(
@@ -256,12 +272,16 @@ def _distinct_rows(
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """The distinct rows of some columns, in order, and each row's place among them."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        values, ids = np.unique(column, return_inverse=True)
+    numbered = [distinct(column) for column in columns]
+    for values, ids in numbered:
         key = key * max(len(values), 1) + ids
-    # np.unique(axis=1) does the same, sixty times slower.
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    return [column[first] for column in columns], place
+    # np.unique(axis=1) does the same, a hundred times slower.
+    keys, place = distinct(key)
+    rows = []
+    for values, _ in reversed(numbered):
+        keys, ids = np.divmod(keys, max(len(values), 1))
+        rows.append(values[ids])
+    return rows[::-1], place
 
 
 def _times_by_step(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
@@ -271,6 +291,8 @@ def _times_by_step(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64
     if not len(known_steps):
         return None, np.zeros(0, dtype=np.int64)
     origin = int(times[known_steps[0]])
+    if len(known_steps) == len(times):
+        return origin, times - origin
     # A step without a time has that of the step before it; those before the first known have it.
     latest = np.searchsorted(known_steps, np.arange(len(times)), side="right") - 1
     return origin, times[known_steps[np.maximum(latest, 0)]] - origin

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapreport.model.stacks import StackTable
 from snapreport.safe_text import shown
+from snapreport.sorting import distinct, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,10 +30,10 @@ class Strings:
 
     def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:
         """Turn rows of another table into rows of this one; negative ids stay."""
-        used = np.unique(ids)
+        used, place = distinct(ids)
         table = {int(i): self.id(texts[i]) for i in used if i >= 0}
         new = np.array([table.get(int(i), int(i)) for i in used], dtype=np.int64)
-        return new[np.searchsorted(used, ids)] if len(used) else np.zeros(0, dtype=np.int64)
+        return new[place]
 
 
 class StackSubset:
@@ -45,13 +46,13 @@ class StackSubset:
         """Old ids of the stacks, likewise."""
         wanted = np.zeros(len(stacks.node_parent), dtype=np.bool_)
         nodes = stacks.stack_node[used]
-        wave = np.unique(nodes[nodes >= 0])
+        wave = unique(nodes[nodes >= 0])
         while len(wave):
             wanted[wave] = True
-            parents = np.unique(stacks.node_parent[wave])
+            parents = unique(stacks.node_parent[wave])
             wave = parents[(parents >= 0) & ~wanted[np.maximum(parents, 0)]]
         self._nodes = np.flatnonzero(wanted)
-        self.frames = np.unique(stacks.node_frame[self._nodes]).astype(np.int64)
+        self.frames = unique(stacks.node_frame[self._nodes]).astype(np.int64)
         """Old ids of the frames, ascending: the new id is the place here."""
 
     def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:

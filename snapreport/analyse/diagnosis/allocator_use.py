@@ -18,6 +18,7 @@ from snapreport.model.allocator_faults import Burst, Tightest
 from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
+from snapreport.sorting import median
 from snapreport.units import format_bytes, format_count
 
 MIB = 1 << 20
@@ -124,7 +125,7 @@ def _fragmentation(
             Figure("at step", tightest.step, "step"),
             Figure("most fragmentation", int(known.max()), meaning="over the recording"),
             Figure("most at step", device.allocator.most, "step"),
-            Figure("median fragmentation", int(np.median(known)), meaning="over the recording"),
+            Figure("median fragmentation", int(median(known)), meaning="over the recording"),
         ),
         suggestions=suggestions,
         view=View("allocator", step=tightest.step),

@@ -11,6 +11,7 @@ from snapreport.analyse.diagnosis.sites import TOP, site_table
 from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
+from snapreport.sorting import distinct
 from snapreport.units import format_bytes, format_count
 
 MIB = 1 << 20
@@ -193,7 +194,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
 def _streams(device: DeviceFindings, rows: np.ndarray, byte_steps: np.ndarray) -> Table:
     """Add up the waiting by the stream that made the memory."""
     allocations = device.history.allocations
-    streams, place = np.unique(allocations.stream[rows], return_inverse=True)
+    streams, place = distinct(allocations.stream[rows])
     held, waited = np.zeros((2, len(streams)), np.int64)
     np.add.at(held, place, allocations.block_size[rows])
     np.add.at(waited, place, byte_steps)

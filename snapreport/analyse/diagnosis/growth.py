@@ -16,6 +16,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, HeldOver, SiteGrowth
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
+from snapreport.sorting import is_among
 from snapreport.units import format_bytes, format_count
 
 MIB = 1 << 20
@@ -81,7 +82,7 @@ def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Findin
     history, rows = device.history, device.history.allocations
     state = [i for i, each in enumerate(device.categories) if each.name == "optimizer state"]
     kept = (rows.alloc_step >= 0) & (rows.free_requested_step == history.events)
-    chosen = np.flatnonzero(kept & np.isin(device.category, state))
+    chosen = np.flatnonzero(kept & is_among(device.category, state))
     held = int(rows.block_size[chosen].sum())
     if held < max(_VISIBLE * device.peak.allocated, MIB):
         return

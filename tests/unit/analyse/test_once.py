@@ -7,8 +7,9 @@ import weakref
 
 import pytest
 
-from snapreport.analyse.callsites import classify_frames, find_site_frames
-from snapreport.analyse.once import once_for_each
+from snapreport.analyse.callsites import classify_frames, find_site_frames, label_sites
+from snapreport.analyse.missing_stacks import missing_reason
+from snapreport.analyse.once import once_for_both, once_for_each
 from tests.builders import frame, trace
 
 
@@ -32,8 +33,32 @@ def test_it_is_worked_out_once_for_each_and_not_kept_longer_than_it() -> None:
     assert gone() is None
 
 
+def test_for_two_objects_the_other_one_has_to_be_the_same_as_the_last_time() -> None:
+    asked = []
+
+    @once_for_both
+    def work(table: Table, other: Table) -> int:
+        asked.append((table, other))
+        return len(asked)
+
+    one, two, other = Table(), Table(), Table()
+    assert [work(one, other), work(two, other), work(one, other)] == [1, 2, 1]
+    assert [work(one, two), work(one, two), work(one, other)] == [3, 3, 4]
+    asked.clear()
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
 def test_nobody_changes_what_others_get_too() -> None:
-    stacks = trace().alloc("a", 4, frames=[frame("f")]).file().stacks
-    for shared in (find_site_frames(stacks), classify_frames(stacks.frames)):
+    file = trace().alloc("a", 4, frames=[frame("f")]).file()
+    stacks, device = file.stacks, file.devices[0]
+    for shared in (
+        find_site_frames(stacks),
+        classify_frames(stacks.frames),
+        missing_reason(device, stacks),
+        label_sites(device, stacks)[0],
+    ):
         with pytest.raises(ValueError, match="read-only"):
             shared[0] = 7
