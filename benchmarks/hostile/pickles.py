@@ -15,6 +15,8 @@ import orjson
 
 import snapreport
 from benchmarks.hostile.families import Family, Inputs, run_family
+from snapreport.bundle import pages
+from snapreport.libraries import OFF
 from snapreport.read import compiled
 from tests import bombs
 from tests.corpus import corpus_files
@@ -107,19 +109,19 @@ def truncated(data: bytes) -> Inputs:
 @contextmanager
 def without_compiled() -> Iterator[None]:
     """Do all in Python, in the processes that are forked meanwhile."""
-    before = os.environ.get(compiled.OFF)
-    os.environ[compiled.OFF] = "1"
+    before = os.environ.get(OFF)
+    os.environ[OFF] = "1"
     _forget()
     try:
         yield
     finally:
         if before is None:
-            del os.environ[compiled.OFF]
+            del os.environ[OFF]
         _forget()
 
 
 def _forget() -> None:
-    for opened in (compiled._opcodes, compiled._columns, compiled.events):
+    for opened in (compiled._opcodes, compiled._columns, compiled.events, pages._library):
         opened.cache_clear()
         opened()  # in this process, not in one that may load nothing
 
