@@ -1,4 +1,13 @@
-"""What is drawn anew in each round: where memory lies, how large requests are, when things are."""
+"""What is drawn anew in each round: where memory lies, how large requests are, when things are.
+
+Noise that no recording has would be as unfair as repetition. A real step asks for the same few
+sizes again and again: real recordings of 900 to 8,000 allocations have 11 to 93 distinct sizes,
+and 88 to 97 % of the allocations of a stack seen before have a size seen there before. So all
+requests of a round that were equal stay equal, and are others than in the next round, as with
+batches of another length; drawn one by one they were 7,000 sizes at random, and 80 %. Likewise
+an allocation lies where the last of its stack and size did as often as in the recording repeated
+(24 % and 26 %), and at an address seen before in 93 % of all cases (52 to 92 % in real ones).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +65,10 @@ class Layout:
         random = np.random.default_rng([seed, number, played.device + 1])
         sizes = np.array(played.sizes, np.int64)
         slack = np.array(played.slack, np.int64)
-        self.sizes: NDArray[np.int64] = sizes - random.integers(0, slack + 1)
+        # A step asks for the same few sizes again and again: one draw for each of them.
+        kinds, kind = np.unique(np.stack([sizes, slack]), axis=1, return_inverse=True)
+        drawn = kinds[0] - random.integers(0, kinds[1] + 1)
+        self.sizes: NDArray[np.int64] = drawn[kind.reshape(-1)]
         """Bytes, for each row of ``Round.sizes``: less by up to the slack."""
         self._regions = played.regions
         self._moved = self._move(random, FIRST_ADDRESS + played.device * DEVICE_ADDRESSES)

@@ -179,6 +179,18 @@ def test_rounds_differ_in_addresses_sizes_and_times(training: Snapshot) -> None:
     assert all(gap >= 0 for gap in gaps[0] + gaps[1])
 
 
+def test_what_asks_for_equal_sizes_in_a_step_does_so_in_every_round(training: Snapshot) -> None:
+    recorded = training["device_traces"][0]
+    made = repeated(training, 3)["device_traces"][0]
+    for played in (made[: len(recorded)], made[-len(recorded) :]):
+        pairs = [
+            (before["size"], after["size"])
+            for before, after in zip(recorded, played, strict=True)
+            if before["action"] == "alloc"
+        ]
+        assert len(set(pairs)) == len({size for size, _ in pairs}) < len(pairs) / 3
+
+
 def test_the_pickle_is_written_as_pytorch_writes_it() -> None:
     data = written(play(Shape(layers=1, steps=1, live=300, annotations=20)), 2)
     opcodes: Counter[str] = Counter()
