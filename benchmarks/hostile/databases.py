@@ -218,7 +218,7 @@ REFUSED: dict[str, Change] = {
         " 'CREATE VIRTUAL TABLE pools USING fts5(id, first, second)')",
     ),
     "no table": _sql("DROP TABLE blocks"),
-    "column missing": _redefined("allocation_rows", "stream INTEGER NOT NULL,", ""),
+    "column missing": _redefined("allocation_kinds", "stream INTEGER NOT NULL,", ""),
     "column of another type": _redefined("strings", "text TEXT", "text BLOB"),
     "column with a default": _redefined(
         "strings", "text TEXT NOT NULL", "text TEXT NOT NULL, more TEXT DEFAULT 1"
@@ -239,11 +239,11 @@ REFUSED: dict[str, Change] = {
         "strings", "text TEXT NOT NULL", 'text TEXT NOT NULL CHECK (load_extension("x"))'
     ),
     "rows of a view that are not its own": _sql(
-        "UPDATE sqlite_schema SET sql = replace(sql, 'size + slack', 'size') "
+        "UPDATE sqlite_schema SET sql = replace(sql, 'k.size + k.slack', 'k.size') "
         "WHERE name = 'allocations'"
     ),
     "differences beyond 64 bits": _sql(f"{_ROWS} free_after = 9223372036854775807"),
-    "index over an expression": _sql("CREATE INDEX i ON allocation_rows(device, abs(size))"),
+    "index over an expression": _sql("CREATE INDEX i ON allocation_rows(kind, abs(addr))"),
     "two tables in one": _sql(
         "UPDATE sqlite_schema SET rootpage ="
         " (SELECT rootpage FROM sqlite_schema WHERE name = 'allocation_rows') WHERE name = 'events'"

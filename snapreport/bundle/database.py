@@ -5,17 +5,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import numpy as np
 import orjson
 
 from snapreport.bundle.cells import to_cells
-from snapreport.bundle.differences import NOT_THERE, step_differences, time_differences
-from snapreport.model.history import START, DeviceHistory, History
+from snapreport.bundle.differences import (
+    NOT_THERE,
+    SPAN,
+    span_bases,
+    step_differences,
+    time_differences,
+)
+from snapreport.bundle.kinds import find_kinds
+from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def default_first(history: History) -> list[int]:
@@ -43,7 +53,8 @@ class _Writer:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._allocations = self._segments = self._annotations = 0
+        self._allocations = self._segments = self._annotations = self._kinds = 0
+        self._base = [0, 0]  # step and time of the last span
 
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
         marks = ", ".join("?" * len(columns))
@@ -125,28 +136,20 @@ class _Writer:
         self._allocations += n
         never = history.events
         rows = history.allocations
+        kind = self._kinds_of(index, rows)
+        alloc_after, alloc_after_us = self._spans(rows, first_id)
         steps, times = step_differences(rows, never), time_differences(rows)
         self._insert(
             "allocation_rows",
             [
                 range(first_id, first_id + n),
-                itertools.repeat(index, n),
+                to_cells(kind),
                 to_cells(rows.addr),
                 to_cells(rows.version),
-                to_cells(rows.size),
-                to_cells(rows.block_size - rows.size),
-                to_cells(rows.block_size_max - rows.block_size),
-                to_cells(rows.alloc_step, START),
+                to_cells(alloc_after, NOT_THERE),
                 *(to_cells(column, NOT_THERE) for column in steps),
-                to_cells(rows.alloc_time_us, NO_TIME),
+                to_cells(alloc_after_us, NOT_THERE),
                 *(to_cells(column, NOT_THERE) for column in times),
-                to_cells(rows.stream),
-                to_cells(rows.pool, NO_ID),
-                to_cells(rows.stack, NO_STACK),
-                to_cells(rows.free_stack, NO_STACK),
-                to_cells(rows.category, NO_ID),
-                to_cells(rows.compile_context, NO_ID),
-                to_cells(rows.metadata, NO_ID),
             ],
         )
         self._events(index, history)
@@ -154,6 +157,55 @@ class _Writer:
         self._stages(index, history)
         pending: list[int] = np.flatnonzero(rows.free_requested_step == START).tolist()
         return [first_id + i for i in pending]
+
+    def _kinds_of(self, index: int, rows: Allocations) -> NDArray[np.int64]:
+        """Write what a device's allocations have in common, and return the kind of each."""
+        columns = {
+            "size": rows.size,
+            "slack": rows.block_size - rows.size,
+            "block_range": rows.block_size_max - rows.block_size,
+            "stream": rows.stream,
+            "pool": rows.pool,
+            "stack": rows.stack,
+            "free_stack": rows.free_stack,
+            "category": rows.category,
+            "compile_context": rows.compile_context,
+            "metadata": rows.metadata,
+        }
+        first, kind = find_kinds(list(columns.values()))
+        count, before = len(first), self._kinds
+        self._kinds += count
+        nulls = dict.fromkeys(("stack", "free_stack"), NO_STACK) | dict.fromkeys(
+            ("pool", "category", "compile_context", "metadata"), NO_ID
+        )
+        self._insert(
+            "allocation_kinds",
+            [
+                range(before, before + count),
+                itertools.repeat(index, count),
+                *(
+                    to_cells(column[first], *([nulls[name]] if name in nulls else []))
+                    for name, column in columns.items()
+                ),
+            ],
+        )
+        return kind + before
+
+    def _spans(self, rows: Allocations, first_id: int) -> tuple[NDArray[np.int64], ...]:
+        """Write what a device's births count from, and return steps and times counted from it."""
+        found = []
+        spans: list[NDArray[np.int64]] = []
+        columns = ((rows.alloc_step, START), (rows.alloc_time_us, NO_TIME))
+        for place, (column, none) in enumerate(columns):
+            bases, base = span_bases(column, first_id, self._base[place])
+            self._base[place] = int(bases[-1]) if len(bases) else self._base[place]
+            spans.append(bases)
+            found.append(np.where(column == none, NOT_THERE, column - base))
+        first = -(-first_id // SPAN)
+        self._insert(
+            "allocation_spans", [range(first, first + len(spans[0])), *map(to_cells, spans)]
+        )
+        return tuple(found)
 
     def _events(self, index: int, history: DeviceHistory) -> None:
         other = history.other

@@ -23,6 +23,30 @@ NOT_THERE = np.iinfo(np.int64).min
 """NULL, in columns that may be negative."""
 
 
+SPAN = 32
+"""Rows of ``allocation_rows`` that count from one row of ``allocation_spans``: few, so that the
+differences are small, and enough that what they count from takes little room."""
+
+
+def span_bases(
+    column: NDArray[np.int64], first_id: int, base: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what births count from: what the first of their span has, or 0 if it has none.
+
+    Args:
+        column: int64, shape (n,), steps or times; negative where not known.
+        first_id: id of the first row.
+        base: of the span that it is in, if others began that.
+
+    Returns:
+        int64, for each span that begins here; and int64, shape (n,), for each row.
+    """
+    before = min(-first_id % SPAN, len(column))
+    begun: NDArray[np.int64] = np.maximum(column[before::SPAN], 0)
+    rows = np.concatenate((np.full(before, base), np.repeat(begun, SPAN)))
+    return begun, rows[: len(column)]
+
+
 def step_differences(rows: Allocations, never: int) -> Columns:
     """Return ``requested_after`` and ``free_after``; int64, shape (n,), NOT_THERE where NULL.
 

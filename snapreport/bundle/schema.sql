@@ -31,20 +31,12 @@ CREATE TABLE stacks (
     depth INTEGER NOT NULL,
     callstack TEXT NOT NULL          -- file:line:function, innermost first
 );
-CREATE TABLE allocation_rows (       -- what the view allocations below is made of, in few bytes
+CREATE TABLE allocation_kinds (      -- what many allocations have in common
     id INTEGER PRIMARY KEY,
     device INTEGER NOT NULL REFERENCES devices,
-    addr INTEGER NOT NULL,
-    version INTEGER NOT NULL,
     size INTEGER NOT NULL,
     slack INTEGER NOT NULL,          -- block_size minus size
     block_range INTEGER NOT NULL,    -- block_size_max minus block_size
-    alloc_step INTEGER,
-    requested_after INTEGER,         -- steps from alloc_step to free_requested_step
-    free_after INTEGER,              -- steps from free_requested_step to free_step
-    alloc_time_us INTEGER,
-    requested_after_us INTEGER,      -- likewise; what a difference begins at is 0 where it is NULL
-    free_after_us INTEGER,
     stream INTEGER NOT NULL,
     pool INTEGER REFERENCES pools,
     stack INTEGER REFERENCES stacks,
@@ -52,6 +44,23 @@ CREATE TABLE allocation_rows (       -- what the view allocations below is made 
     category INTEGER REFERENCES strings,
     compile_context INTEGER REFERENCES strings,
     metadata INTEGER REFERENCES strings
+);
+CREATE TABLE allocation_spans (      -- what 32 allocations of neighbouring ids count from
+    id INTEGER PRIMARY KEY,
+    step INTEGER NOT NULL,
+    time_us INTEGER NOT NULL
+);
+CREATE TABLE allocation_rows (       -- what the view allocations below is made of, in few bytes
+    id INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL REFERENCES allocation_kinds,
+    addr INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    alloc_after INTEGER,             -- steps from that of the span to alloc_step
+    requested_after INTEGER,         -- steps from alloc_step to free_requested_step
+    free_after INTEGER,              -- steps from free_requested_step to free_step
+    alloc_after_us INTEGER,
+    requested_after_us INTEGER,      -- likewise; what a difference begins at is 0 where it is NULL
+    free_after_us INTEGER
 );
 CREATE TABLE events (                -- all trace events that belong to no allocation
     device INTEGER NOT NULL REFERENCES devices,
@@ -99,27 +108,32 @@ CREATE TABLE annotations (           -- stages
 );
 CREATE VIEW allocations AS
 SELECT
-    id,
-    device,
-    addr,
-    version,                         -- how many allocations had this address before
-    size,                            -- requested bytes
-    size + slack AS block_size,      -- the lower bound where it differs from the next
-    size + slack + block_range AS block_size_max,
-    alloc_step,                      -- NULL: before recording
-    coalesce(alloc_step, 0) + requested_after AS free_requested_step,  -- NULL: never, or before
-    coalesce(coalesce(alloc_step, 0) + requested_after, 0) + free_after AS free_step,  -- NULL: never
-    alloc_time_us,
-    coalesce(alloc_time_us, 0) + requested_after_us AS free_requested_time_us,
-    coalesce(coalesce(alloc_time_us, 0) + requested_after_us, 0) + free_after_us AS free_time_us,
-    stream,
-    pool,
-    stack,
-    free_stack,
-    category,
-    compile_context,
-    metadata
-FROM allocation_rows;
+    r.id AS id,
+    k.device AS device,
+    r.addr AS addr,
+    r.version AS version,            -- how many allocations had this address before
+    k.size AS size,                  -- requested bytes
+    k.size + k.slack AS block_size,  -- the lower bound where it differs from the next
+    k.size + k.slack + k.block_range AS block_size_max,
+    b.step + r.alloc_after AS alloc_step,                           -- NULL: before recording
+    coalesce(b.step + r.alloc_after, 0) + r.requested_after
+        AS free_requested_step,                                     -- NULL: never, or before
+    coalesce(coalesce(b.step + r.alloc_after, 0) + r.requested_after, 0) + r.free_after
+        AS free_step,                                               -- NULL: never
+    b.time_us + r.alloc_after_us AS alloc_time_us,
+    coalesce(b.time_us + r.alloc_after_us, 0) + r.requested_after_us AS free_requested_time_us,
+    coalesce(coalesce(b.time_us + r.alloc_after_us, 0) + r.requested_after_us, 0)
+        + r.free_after_us AS free_time_us,
+    k.stream AS stream,
+    k.pool AS pool,
+    k.stack AS stack,
+    k.free_stack AS free_stack,
+    k.category AS category,
+    k.compile_context AS compile_context,
+    k.metadata AS metadata
+FROM allocation_rows AS r
+LEFT JOIN allocation_kinds AS k ON k.id = r.kind       -- LEFT: what is not asked for is not read
+LEFT JOIN allocation_spans AS b ON b.id = r.id >> 5;
 -- The default device's allocations as SnapViewer's users query them; idx i is row i of
 -- allocations.json.
 CREATE VIEW allocs AS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import apsw
 import numpy as np
 
 from snapreport.bundle.cells import from_cells
+from snapreport.bundle.former import WITH_LONG_ROWS, WITHOUT_DIFFERENCES
 from snapreport.bundle.opening import LONGEST_VALUE
 
 if TYPE_CHECKING:
@@ -41,33 +42,10 @@ LIMITS = {
 }
 """What our own statements and tables need of SQLite is far less."""
 
-_FORMER_ALLOCATIONS = """
-CREATE TABLE allocations (
-    id INTEGER PRIMARY KEY,
-    device INTEGER NOT NULL REFERENCES devices,
-    addr INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    size INTEGER NOT NULL,
-    block_size INTEGER NOT NULL,
-    block_size_max INTEGER NOT NULL,
-    alloc_step INTEGER,
-    free_requested_step INTEGER,
-    free_step INTEGER,
-    alloc_time_us INTEGER,
-    free_requested_time_us INTEGER,
-    free_time_us INTEGER,
-    stream INTEGER NOT NULL,
-    pool INTEGER REFERENCES pools,
-    stack INTEGER REFERENCES stacks,
-    free_stack INTEGER REFERENCES stacks,
-    category INTEGER REFERENCES strings,
-    compile_context INTEGER REFERENCES strings,
-    metadata INTEGER REFERENCES strings
+_ROOTS = (
+    "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
+    " AND name IN ('allocation_rows', 'allocation_kinds', 'allocation_spans')"
 )
-"""
-"""What older bundles have instead of the table ``allocation_rows`` and a view of this name."""
-
-_ROOT = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = 'allocation_rows'"
 
 _Definition = tuple[str, str]
 """``table`` or ``view``, and the statement that makes it, in plain form."""
@@ -102,11 +80,9 @@ class Tables:
         self._characters_left = size
         connection.set_authorizer(self._authorize)
         self._ours: dict[str, _Definition] = {}
-        self.allocation_rows: int | None = None
-        """The first page of the table of this name; None in older bundles, which have none."""
-        for (page,) in self._run(_ROOT):
-            self.allocation_rows = int(page)
-        self._ours = _definitions(former=self.allocation_rows is None)
+        self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
+        """The first page of each table that allocations are in; older bundles have fewer."""
+        self._ours = _definitions(self.pages)
         self._check_schema()
 
     def _authorize(
@@ -236,21 +212,28 @@ def _select(table: str, columns: Sequence[str]) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608  (our own names)
 
 
-def _definitions(former: bool) -> dict[str, _Definition]:
+def _definitions(tables: Collection[str]) -> dict[str, _Definition]:
     """Return the definitions of our tables, and of the view that stands for one, by name.
 
     Args:
-        former: as older bundles have them.
+        tables: those of ``Tables.pages`` that there are, by which older bundles are known.
     """
-    text = _plain(Path(__file__).with_name("schema.sql").read_text("utf-8"))
-    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", text)
-    found = {name: (kind.lower(), sql) for sql, kind, name in made if name != "allocs"}
-    if former:
+    found = _made_by(Path(__file__).with_name("schema.sql").read_text("utf-8"))
+    del found["allocs"]
+    if "allocation_kinds" not in tables:
+        del found["allocation_kinds"], found["allocation_spans"]
+        found |= _made_by(WITH_LONG_ROWS)
+    if "allocation_rows" not in tables:
         del found["allocation_rows"]
+        found |= _made_by(WITHOUT_DIFFERENCES)
         kind, sql = found["blocks"]
         found["blocks"] = kind, sql.replace("REFERENCES allocation_rows", "REFERENCES allocations")
-        found["allocations"] = "table", _plain(_FORMER_ALLOCATIONS)
     return found
+
+
+def _made_by(script: str) -> dict[str, _Definition]:
+    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", _plain(script))
+    return {name: (kind.lower(), sql) for sql, kind, name in made}
 
 
 def _plain(sql: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 import snapreport
 from snapreport.bundle import strips, write_bundle
+from snapreport.bundle.former import WITH_LONG_ROWS
 from snapreport.bundle.strips import EXACT_UP_TO, count_columns, make_strips
 from snapreport.errors import BundleError
 from snapreport.model.history import History
@@ -234,19 +235,25 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE meta SET value = '7' WHERE key = 'default_device'",
         "UPDATE meta SET value = '\"0\"' WHERE key = 'anomalies.0'",
         "UPDATE meta SET value = '[99]' WHERE key = 'requested_before.0'",
-        "UPDATE allocation_rows SET size = 'x'",
-        "UPDATE allocation_rows SET size = -1",
-        "UPDATE allocation_rows SET slack = 'x'",
-        "UPDATE allocation_rows SET slack = 0.5",
-        "UPDATE allocation_rows SET slack = -9223372036854775807",
+        "UPDATE allocation_kinds SET size = 'x'",
+        "UPDATE allocation_kinds SET size = -1",
+        "UPDATE allocation_kinds SET slack = 'x'",
+        "UPDATE allocation_kinds SET slack = 0.5",
+        "UPDATE allocation_kinds SET slack = -9223372036854775807",
         "UPDATE allocation_rows SET requested_after = -99",
-        "UPDATE allocation_rows SET stack = 1 << 40",
+        "UPDATE allocation_kinds SET stack = 1 << 40",
         "UPDATE allocation_rows SET id = id * 2 + 1",
-        "UPDATE allocation_rows SET stack = 99",
-        "UPDATE allocation_rows SET pool = 99",
-        "UPDATE allocation_rows SET category = 99",
-        "UPDATE allocation_rows SET alloc_step = 99",
+        "UPDATE allocation_kinds SET stack = 99",
+        "UPDATE allocation_kinds SET pool = 99",
+        "UPDATE allocation_kinds SET category = 99",
+        "UPDATE allocation_rows SET alloc_after = 99",
         "UPDATE allocation_rows SET free_after = -7",
+        "UPDATE allocation_rows SET kind = 99",
+        "UPDATE allocation_rows SET kind = -1",
+        "DELETE FROM allocation_spans",
+        "INSERT INTO allocation_spans VALUES (1, 0, 0)",
+        "UPDATE allocation_spans SET step = 99",
+        "UPDATE allocation_spans SET time_us = 'x'",
         "UPDATE events SET step = 99",
         "UPDATE events SET stack = 99",
         "UPDATE blocks SET segment = 99",
@@ -263,7 +270,7 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE annotations SET parent = 99",
         "UPDATE annotations SET start_step = 99",
         "UPDATE annotations SET name = x'ff'",
-        "UPDATE allocation_rows SET device = 99",
+        "UPDATE allocation_kinds SET device = 99",
         "UPDATE events SET device = 99",
         "DELETE FROM devices",
         "UPDATE devices SET events = -1",
@@ -341,6 +348,8 @@ DROP VIEW allocs;
 DROP VIEW allocations;
 DROP TABLE blocks;
 DROP TABLE allocation_rows;
+DROP TABLE allocation_kinds;
+DROP TABLE allocation_spans;
 CREATE TABLE allocations (
     id INTEGER PRIMARY KEY,
     device INTEGER NOT NULL REFERENCES devices,
@@ -378,10 +387,27 @@ INSERT INTO blocks SELECT * FROM kept_blocks;
 """Makes of a bundle's database one as snapreport wrote them before it kept differences."""
 
 
+LONG_ROWS = f"""
+CREATE TEMP TABLE kept AS
+    SELECT id, device, addr, version, size, block_size - size, block_size_max - block_size,
+        alloc_step, requested_after, free_after, alloc_time_us, requested_after_us, free_after_us,
+        stream, pool, stack, free_stack, category, compile_context, metadata
+    FROM allocations JOIN allocation_rows USING (id, addr, version);
+DROP VIEW allocs;
+DROP VIEW allocations;
+DROP TABLE allocation_rows;
+DROP TABLE allocation_kinds;
+DROP TABLE allocation_spans;
+{WITH_LONG_ROWS}
+INSERT INTO allocation_rows SELECT * FROM kept;
+"""
+"""Likewise one of those that kept differences, but no kinds and spans."""
+
+
 OTHER_VIEW = """
 DROP VIEW allocs;
 DROP VIEW allocations;
-CREATE VIEW allocations AS SELECT *, size AS block_size FROM allocation_rows;
+CREATE VIEW allocations AS SELECT *, addr AS block_size FROM allocation_rows;
 """
 
 LONGER = """
@@ -398,8 +424,9 @@ UPDATE sqlite_schema SET sql = (SELECT sql FROM kept) WHERE name = 'allocation_r
     "change",
     [
         OLDER,
+        LONG_ROWS,
         LONGER,
-        "UPDATE allocation_rows SET size = size; VACUUM",
+        "UPDATE allocation_rows SET addr = addr; UPDATE allocation_kinds SET size = size; VACUUM",
     ],
 )
 def test_a_database_in_another_shape_gives_the_same_history(tmp_path: Path, change: str) -> None:
@@ -425,11 +452,22 @@ def test_tables_of_neither_shape_are_refused(tmp_path: Path, change: str, which:
         snapreport.load(changed(two_devices(), tmp_path, change))
 
 
-@pytest.mark.parametrize("column", ["slack", "requested_after", "free_after_us", "alloc_step"])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("kinds", "slack"),
+        ("rows", "requested_after"),
+        ("rows", "free_after_us"),
+        ("rows", "alloc_after"),
+        ("spans", "step"),
+    ],
+)
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63) + 1])
-def test_differences_that_pass_64_bits_are_refused(tmp_path: Path, column: str, value: int) -> None:
+def test_differences_that_pass_64_bits_are_refused(
+    tmp_path: Path, table: str, column: str, value: int
+) -> None:
     for change in ("", LONGER):
-        change += f"UPDATE allocation_rows SET {column} = {value} WHERE id = 0;"
+        change += f"UPDATE allocation_{table} SET {column} = {value} WHERE id = 0;"
         with pytest.raises(BundleError, match="out of range"):
             snapreport.load(changed(two_devices(), tmp_path, change))
 
