@@ -199,6 +199,7 @@ _ANOMALIES = """
     UNION ALL SELECT 'requested_before.' || id, '[]' FROM devices
 """
 _ROWS = "UPDATE allocation_rows SET"
+_KINDS = "UPDATE allocation_kinds SET"
 
 REFUSED: dict[str, Change] = {
     "trigger on a table": _sql(
@@ -268,24 +269,26 @@ REFUSED: dict[str, Change] = {
     "cut off": lambda data: data[: len(data) // 2],
     "nothing but a beginning": lambda data: data[:100],
     "empty": lambda _: b"",
-    "no device's rows": _sql(f"{_ROWS} device = 99"),
-    "devices mixed": _sql(f"{_ROWS} device = id % 2"),
+    "no device's rows": _sql(f"{_KINDS} device = 99"),
+    "devices mixed": _sql(f"{_KINDS} device = id % 2"),
     "ids from 1": _sql("UPDATE strings SET id = id + 1000"),
     "ids from 1 of stacks": _sql("UPDATE stacks SET id = id + 100000"),
-    "text for a number": _sql(f"{_ROWS} size = 'many'"),
-    "float for a number": _sql(f"{_ROWS} size = 1.5"),
+    "text for a number": _sql(f"{_KINDS} size = 'many'"),
+    "float for a number": _sql(f"{_KINDS} size = 1.5"),
     "bytes for a number": _sql(f"{_ROWS} addr = zeroblob(5000000) WHERE id = 0"),
     "bytes for a text": _sql("UPDATE frames SET name = zeroblob(10)"),
     "text that is no UTF-8": _sql("UPDATE frames SET name = CAST(x'ff00fe' AS TEXT)"),
-    "negative size": _sql(f"{_ROWS} size = -1"),
-    "sizes beyond 64 bits": _sql(f"{_ROWS} size = 9223372036854775807"),
-    "block smaller than itself": _sql(f"{_ROWS} block_range = -1"),
+    "negative size": _sql(f"{_KINDS} size = -1"),
+    "sizes beyond 64 bits": _sql(f"{_KINDS} size = 9223372036854775807"),
+    "block smaller than itself": _sql(f"{_KINDS} block_range = -1"),
     "version beyond 32 bits": _sql(f"{_ROWS} version = 4294967296"),
     "freed before it is made": _sql(f"{_ROWS} requested_after = -1, free_after = 0"),
-    "births out of order": _sql(f"{_ROWS} alloc_step = 0 WHERE id % 2"),
-    "stack behind the last": _sql(f"{_ROWS} stack = 1000000"),
-    "stack before the first": _sql(f"{_ROWS} stack = -5"),
-    "stack by way of 32 bits": _sql(f"{_ROWS} stack = 4294967296"),
+    "births out of order": _sql(f"{_ROWS} alloc_after = 0 WHERE id % 2"),
+    "stack behind the last": _sql(f"{_KINDS} stack = 1000000"),
+    "stack before the first": _sql(f"{_KINDS} stack = -5"),
+    "kind behind the last": _sql(f"{_ROWS} kind = 1000000"),
+    "no spans": _sql("DELETE FROM allocation_spans"),
+    "stack by way of 32 bits": _sql(f"{_KINDS} stack = 4294967296"),
     "steps without end": _sql("UPDATE devices SET events = 4611686018427387904"),
     "a step too many": _sql("UPDATE devices SET events = events + 1"),
     "negative count of steps": _sql("UPDATE devices SET events = -1"),
