@@ -21,8 +21,8 @@ from typing import Any
 import orjson
 
 STAGES = {
-    "load": ("snapreport.api", "read_snapshot"),
-    "build": ("snapreport.api", "build_history"),
+    "load": ("snapreport.read", "read_snapshot"),
+    "build": ("snapreport.analyse", "build_history"),
     "bundle": ("snapreport.making", "write_bundle"),
     "read back": ("snapreport.api", "read_bundle"),
     "find": ("snapreport.analyse.find", "find"),

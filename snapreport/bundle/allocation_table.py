@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.bundle.differences import NOT_THERE, SPAN, add_up
-from snapreport.bundle.pages import Rows, read_rows
-from snapreport.bundle.tables import Columns, Numbers, Tables
+from snapreport.bundle.differences import SPAN, add_up
+from snapreport.bundle.integer_table import Cells, read_integers
+from snapreport.bundle.tables import Columns, Tables
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID, NO_TIME
 from snapreport.model.stacks import NO_STACK
@@ -50,24 +50,6 @@ _OF_ROWS = (
     "requested_after_us",
     "free_after_us",
 )
-_OF_LONG_ROWS = (
-    *_PLAIN,
-    "slack",
-    "block_range",
-    "alloc_step",
-    "requested_after",
-    "free_after",
-    "alloc_time_us",
-    "requested_after_us",
-    "free_after_us",
-    "stream",
-    "pool",
-    "stack",
-    "free_stack",
-    "category",
-    "compile_context",
-    "metadata",
-)
 """The columns of the tables, in order, without the id."""
 
 _NEVER_NULL = {*_PLAIN, "slack", "block_range", "stream", "kind", *_OF_SPANS}
@@ -82,14 +64,9 @@ _ADDED = {
     "block_range",
     *_OF_SPANS,
     *(f"{what}_after{unit}" for what in ("alloc", "requested", "free") for unit in ("", "_us")),
-    "alloc_step",
-    "alloc_time_us",
 }
 _MOST_ADDED = 2**60
 """What the columns that are added up may have: sums of four do not pass 64 bits."""
-
-_Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
-"""A column, and where it is NULL."""
 
 
 def read_allocations(tables: Tables, data: bytes) -> Columns:
@@ -106,14 +83,10 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
     """
-    if "allocation_rows" not in tables.pages:
-        return _of_older_table(tables)
-    if "allocation_kinds" not in tables.pages:
-        return _restored(_read(tables, data, "allocation_rows", _OF_LONG_ROWS))
     return _restored(_joined(tables, data))
 
 
-def _joined(tables: Tables, data: bytes) -> dict[str, _Cells]:
+def _joined(tables: Tables, data: bytes) -> dict[str, Cells]:
     """Put the three tables together, as the view does."""
     rows = _read(tables, data, "allocation_rows", _OF_ROWS)
     kinds = _read(tables, data, "allocation_kinds", _OF_KINDS)
@@ -133,21 +106,11 @@ def _joined(tables: Tables, data: bytes) -> dict[str, _Cells]:
     return joined | rows
 
 
-def _read(tables: Tables, data: bytes, table: str, names: Sequence[str]) -> dict[str, _Cells]:
-    """Read a table of integers; 0 stands where a cell is NULL."""
-    rows = read_rows(data, tables.pages[table], 1 + len(names))
-    if rows is None:
-        rows = _rows_by_sql(tables, table, names)
-    else:
-        tables.count_row(len(rows.ids))
-    if not np.array_equal(rows.ids, np.arange(len(rows.ids))):
-        raise ValueError(f"the rows of {table} are not numbered from 0")
-    cells = dict(zip(names, zip(rows.values[1:], rows.missing[1:], strict=True), strict=True))
-    for name, (values, missing) in cells.items():
-        if name in _NEVER_NULL and missing.any():
-            raise TypeError("a cell is not an integer")
-        outside = name in _ADDED and len(values) and _range(values) > _MOST_ADDED
-        if outside:
+def _read(tables: Tables, data: bytes, table: str, names: Sequence[str]) -> dict[str, Cells]:
+    cells = read_integers(tables, data, table, names, _NEVER_NULL)
+    for name in _ADDED.intersection(names):
+        values, _ = cells[name]
+        if len(values) and _range(values) > _MOST_ADDED:
             raise OverflowError("a number in the table of allocations is out of range")
     return cells
 
@@ -156,7 +119,7 @@ def _range(values: NDArray[np.int64]) -> int:
     return max(-int(values.min()), int(values.max())) + 1
 
 
-def _restored(cells: dict[str, _Cells]) -> Columns:
+def _restored(cells: dict[str, Cells]) -> Columns:
     """Add up the differences."""
     values = {name: column for name, (column, _) in cells.items()}
     missing = {name: null for name, (_, null) in cells.items()}
@@ -183,24 +146,3 @@ def _restored(cells: dict[str, _Cells]) -> Columns:
         "free_requested_time_us": requested_time,
         "free_time_us": after(requested_time, "free_after_us", NO_TIME),
     }
-
-
-def _rows_by_sql(tables: Tables, table: str, names: Sequence[str]) -> Rows:
-    """Read a table whose pages are not as usual."""
-    taken = [Numbers(name, None if name in _NEVER_NULL else NOT_THERE) for name in names]
-    columns = tables.numbers(table, taken, "id")
-    ids = np.arange(len(columns[names[0]]))
-    values = np.array([ids, *(columns[name] for name in names)])
-    missing = values == NOT_THERE
-    values[missing] = 0
-    return Rows(ids, values, missing)
-
-
-def _of_older_table(tables: Tables) -> Columns:
-    """Read the table ``allocations``, which newer bundles have as a view for other readers."""
-    times = ("alloc_time_us", "free_requested_time_us", "free_time_us")
-    nulls = _IDS | dict.fromkeys(times, NO_TIME) | {"alloc_step": START}
-    nulls |= {"free_requested_step": NEVER, "free_step": NEVER}
-    taken = [Numbers(name) for name in (*_PLAIN, "block_size", "block_size_max", "stream")]
-    taken += [Numbers(name, null) for name, null in nulls.items()]
-    return tables.numbers("allocations", taken, "id")

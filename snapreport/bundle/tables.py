@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ import apsw
 import numpy as np
 
 from snapreport.bundle.cells import from_cells
-from snapreport.bundle.former import WITH_LONG_ROWS, WITHOUT_DIFFERENCES
 from snapreport.bundle.opening import LONGEST_VALUE
 
 if TYPE_CHECKING:
@@ -42,14 +41,10 @@ LIMITS = {
 }
 """What our own statements and tables need of SQLite is far less."""
 
-_ROOTS = (
-    "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
-    " AND name IN ('allocation_rows', 'allocation_kinds', 'allocation_spans')"
-)
-
 _Definition = tuple[str, str]
 """``table`` or ``view``, and the statement that makes it, in plain form."""
 
+_ROOTS = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
 _SCHEMA = ("sqlite_schema", "sqlite_master")
 
 
@@ -79,11 +74,10 @@ class Tables:
         self._rows_left = size // LEAST_ROW
         self._characters_left = size
         connection.set_authorizer(self._authorize)
-        self._ours: dict[str, _Definition] = {}
-        self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
-        """The first page of each table that allocations are in; older bundles have fewer."""
-        self._ours = _definitions(self.pages)
+        self._ours = _definitions()
         self._check_schema()
+        self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
+        """The first page of each table, by its name."""
 
     def _authorize(
         self, deed: int, what: str | None, _column: str | None, _db: str | None, _by: str | None
@@ -212,28 +206,11 @@ def _select(table: str, columns: Sequence[str]) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608  (our own names)
 
 
-def _definitions(tables: Collection[str]) -> dict[str, _Definition]:
-    """Return the definitions of our tables, and of the view that stands for one, by name.
-
-    Args:
-        tables: those of ``Tables.pages`` that there are, by which older bundles are known.
-    """
-    found = _made_by(Path(__file__).with_name("schema.sql").read_text("utf-8"))
-    del found["allocs"]
-    if "allocation_kinds" not in tables:
-        del found["allocation_kinds"], found["allocation_spans"]
-        found |= _made_by(WITH_LONG_ROWS)
-    if "allocation_rows" not in tables:
-        del found["allocation_rows"]
-        found |= _made_by(WITHOUT_DIFFERENCES)
-        kind, sql = found["blocks"]
-        found["blocks"] = kind, sql.replace("REFERENCES allocation_rows", "REFERENCES allocations")
-    return found
-
-
-def _made_by(script: str) -> dict[str, _Definition]:
-    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", _plain(script))
-    return {name: (kind.lower(), sql) for sql, kind, name in made}
+def _definitions() -> dict[str, _Definition]:
+    """Return the definitions of our tables, and of the view that stands for one, by name."""
+    script = _plain(Path(__file__).with_name("schema.sql").read_text("utf-8"))
+    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", script)
+    return {name: (kind.lower(), sql) for sql, kind, name in made if name != "allocs"}
 
 
 def _plain(sql: str) -> str:
