@@ -74,6 +74,17 @@ QUICK = (
     _shape("devices", 1, devices=8, live=1000),
     _shape("annotations", 1, annotations=5_000),
 )
+SMALL = (
+    _steps(5_000, "5k"),
+    _shape("live-2k", 1, live=2_000),
+    _shape("stacks-2k", 1, stacks=2_000),
+    _shape("deep-4k", 4_000, depth=1000),
+    _shape("deep-stacks-2k", 1, depth=200, stacks=2_000),
+    _shape("devices-10k", 10_000, devices=4, live=200),
+    _shape("annotations-2k", 1, annotations=2_000),
+)
+"""One of every kind, to compare results on."""
+
 FULL = (
     _steps(20_000, "20k"),
     _steps(150_000, "150k"),
@@ -85,8 +96,8 @@ FULL = (
     _shape("devices-500k", 500_000, devices=8, live=1000),
     _shape("annotations-50k", 1, annotations=50_000),
 )
-SETS: dict[str, Sequence[Workload]] = {"quick": QUICK, "full": FULL}
-BY_NAME = {each.name: each for each in (*FULL, *QUICK)}
+SETS: dict[str, Sequence[Workload]] = {"small": SMALL, "quick": QUICK, "full": FULL}
+BY_NAME = {each.name: each for each in (*FULL, *QUICK, *SMALL)}
 
 
 def _version() -> str:

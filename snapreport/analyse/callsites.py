@@ -28,6 +28,7 @@ from snapreport.model.findings import (
 )
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.tree_paths import lowest_on_path
 from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
@@ -91,16 +92,8 @@ def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
 
     A frame's rank along the path decides; the innermost of the best rank wins.
     """
-    best = stacks.node_frame.astype(np.int32)
     rank = classify_frames(stacks.frames)[stacks.node_frame]
-    # One depth after the other: all the parents of a depth are at the one before it.
-    order = np.argsort(stacks.node_depth, kind="stable")
-    for nodes in np.split(order, np.flatnonzero(np.diff(stacks.node_depth[order])) + 1):
-        nodes = nodes[stacks.node_parent[nodes] >= 0]
-        parents = stacks.node_parent[nodes]
-        better = rank[parents] < rank[nodes]
-        nodes, parents = nodes[better], parents[better]
-        best[nodes], rank[nodes] = best[parents], rank[parents]
+    best = stacks.node_frame[lowest_on_path(stacks.node_parent, rank)]
     sites = np.full(len(stacks), -1, np.int32)
     framed = stacks.stack_node >= 0
     sites[framed] = best[stacks.stack_node[framed]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from snapreport.analyse.curves import live_at
@@ -11,9 +9,7 @@ from snapreport.analyse.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.model.findings import MISSING_REASONS, CallTree
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from snapreport.model.tree_paths import add_up_paths, with_ancestors
 
 
 def find_call_tree(
@@ -40,49 +36,38 @@ def find_call_tree(
     first_node = len(MISSING_REASONS)
     node[framed] = stacks.stack_node[rows.stack[live][framed]] + first_node
     node[~framed] = reason[~framed]
-    n_nodes = first_node + len(stacks.node_parent)
-    own_bytes, own_count = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-    np.add.at(own_bytes, node, weight)
-    np.add.at(own_count, node, 1)
-    parent = np.zeros(n_nodes, np.int64)
+    parent = np.zeros(first_node + len(stacks.node_parent), np.int64)
     parent[0] = -1
     of_tree = stacks.node_parent.astype(np.int64)
     parent[first_node:] = np.where(of_tree < 0, 0, of_tree + first_node)
-    depth = np.ones(n_nodes, np.int64)
+    used = with_ancestors(parent, np.append(node, 0))
+    parent = np.searchsorted(used, parent[used])  # places in ``used`` from here on
+    parent[0] = -1
+    node = np.searchsorted(used, node)
+    own_bytes, own_count = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
+    np.add.at(own_bytes, node, weight)
+    np.add.at(own_count, node, 1)
+    total_bytes = add_up_paths(parent, own_bytes)
+    frame, depth = np.full(len(used), -1, np.int32), np.ones(len(used), np.int64)
     depth[0] = 0
-    depth[first_node:] = stacks.node_depth
-    total_bytes, total_count = own_bytes.copy(), own_count.copy()
-    for level in range(int(depth.max()), 0, -1):  # parents after all their children
-        at = np.flatnonzero((depth == level) & (total_count > 0))
-        np.add.at(total_bytes, parent[at], total_bytes[at])
-        np.add.at(total_count, parent[at], total_count[at])
-    kept = _order(parent, depth, total_bytes, total_count)
-    place = np.full(n_nodes, -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    frame = np.full(n_nodes, -1, np.int32)
-    frame[first_node:] = stacks.node_frame
-    labels = {int(place[i]): text for i, text in enumerate(MISSING_REASONS) if i and place[i] >= 0}
+    of_tree = used[used >= first_node] - first_node
+    first_framed = len(used) - len(of_tree)
+    frame[first_framed:], depth[first_framed:] = (
+        stacks.node_frame[of_tree],
+        stacks.node_depth[of_tree],
+    )
+    order = np.lexsort((-total_bytes, parent, depth))  # level by level, siblings largest first
+    place = np.empty(len(used), np.int64)
+    place[order] = np.arange(len(used))
+    labels = {int(place[k]): MISSING_REASONS[used[k]] for k in range(1, first_framed)}
     return CallTree(
         step=step,
         curve=curve,
-        parent=np.where(parent[kept] < 0, -1, place[parent[kept]]).astype(np.int32),
-        frame=frame[kept],
+        parent=np.where(parent[order] < 0, -1, place[parent[order]]).astype(np.int32),
+        frame=frame[order],
         label={0: f"{curve} at step {step}", **labels},
-        bytes=total_bytes[kept],
-        own_bytes=own_bytes[kept],
-        count=total_count[kept],
-        own_count=own_count[kept],
+        bytes=total_bytes[order],
+        own_bytes=own_bytes[order],
+        count=add_up_paths(parent, own_count)[order],
+        own_count=own_count[order],
     )
-
-
-def _order(
-    parent: NDArray[np.int64],
-    depth: NDArray[np.int64],
-    total: NDArray[np.int64],
-    count: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the nodes in use, level by level, siblings largest first; the root always."""
-    used = np.flatnonzero(count > 0)
-    used = used[used != 0]
-    order = used[np.lexsort((used, -total[used], parent[used], depth[used]))]
-    return np.concatenate([[0], order]).astype(np.int64)

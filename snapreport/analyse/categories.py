@@ -17,6 +17,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.rules import Category, Rule
 from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import lowest_on_path
 from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
@@ -147,10 +148,7 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
                 of_frame[i] = k
                 break
     of_node = of_frame[stacks.node_frame]
-    for node in range(len(of_node)):  # parents come first
-        parent = int(stacks.node_parent[node])
-        if parent >= 0 and of_node[parent] < of_node[node]:
-            of_node[node] = of_node[parent]
+    of_node = of_node[lowest_on_path(stacks.node_parent, of_node)]
     found = np.full(len(stacks), len(rules), np.int64)
     framed = stacks.stack_node >= 0
     found[framed] = of_node[stacks.stack_node[framed]]

@@ -15,6 +15,7 @@ from snapreport.model.answers import LineUse
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.tree_paths import lowest_on_path
 from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
@@ -113,16 +114,12 @@ def _line_frames(
     matches = compile_filter(include, exclude)
     by_file = {name: matches(name) for name in set(stacks.frames.filenames)}
     fits = np.array([by_file[name] for name in stacks.frames.filenames], np.bool_)
-    best = np.full(len(stacks.node_parent), _NONE, np.int32)
-    for node in range(len(best)):  # parents come first; a deeper frame is an inner one
-        frame, parent = int(stacks.node_frame[node]), int(stacks.node_parent[node])
-        if fits[frame]:
-            best[node] = frame
-        elif parent >= 0:
-            best[node] = best[parent]
+    rank = np.where(fits, 0, 1)[stacks.node_frame]
+    best = lowest_on_path(stacks.node_parent, rank)  # the innermost that fits
+    line = np.where(rank[best] == 0, stacks.node_frame[best], _NONE)
     found = np.full(len(stacks), _NONE, np.int32)
     framed = stacks.stack_node >= 0
-    found[framed] = best[stacks.stack_node[framed]]
+    found[framed] = line[stacks.stack_node[framed]]
     return found
 
 

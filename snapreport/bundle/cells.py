@@ -32,7 +32,10 @@ def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int | None = 
     Raises:
         TypeError, ValueError, OverflowError: a cell is no integer of that kind.
     """
-    values = [none if cell is None else cell for cell in cells]
-    if not all(type(value) is int for value in values):
+    kinds = set(map(type, cells))
+    if none is not None and type(None) in kinds:
+        cells = [none if cell is None else cell for cell in cells]
+        kinds.discard(type(None))
+    if kinds - {int}:
         raise TypeError("a cell is not an integer")
-    return np.array(values, kind)
+    return np.array(cells, kind)

@@ -10,6 +10,7 @@ import orjson
 
 from snapreport.bundle.allocation_table import NEVER, read_allocations
 from snapreport.bundle.checks import check_history, check_stacks
+from snapreport.bundle.integer_table import read_integers
 from snapreport.bundle.opening import damaged, open_in_memory
 from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
 from snapreport.errors import BundleError
@@ -120,12 +121,14 @@ class _Reader:
         }
         lines = self._numbers("frames", "", {"line": UNKNOWN_LINE})["line"]
         _same_length("frames", names, lines)
-        nodes = self._numbers("call_nodes", "frame depth", {"parent": -1})
+        names_of = ("parent", "frame", "depth")
+        nodes = read_integers(self._tables, self._data, "call_nodes", names_of, names_of[1:])
+        parent, root = nodes["parent"]
         return StackTable(
             FrameTable(names, files, lines, extra),
-            _int32(nodes["parent"]),
-            _int32(nodes["frame"]),
-            _int32(nodes["depth"]),
+            _int32(np.where(root, -1, parent)),
+            _int32(nodes["frame"][0]),
+            _int32(nodes["depth"][0]),
             _int32(self._numbers("stacks", "", {"node": -1})["node"]),
         )
 

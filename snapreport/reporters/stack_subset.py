@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import with_ancestors
 from snapreport.safe_text import shown
 from snapreport.sorting import distinct, unique
 
@@ -44,14 +45,8 @@ class StackSubset:
         self._stacks = stacks
         self.used = used
         """Old ids of the stacks, likewise."""
-        wanted = np.zeros(len(stacks.node_parent), dtype=np.bool_)
         nodes = stacks.stack_node[used]
-        wave = unique(nodes[nodes >= 0])
-        while len(wave):
-            wanted[wave] = True
-            parents = unique(stacks.node_parent[wave])
-            wave = parents[(parents >= 0) & ~wanted[np.maximum(parents, 0)]]
-        self._nodes = np.flatnonzero(wanted)
+        self._nodes = with_ancestors(stacks.node_parent, nodes[nodes >= 0])
         self.frames = unique(stacks.node_frame[self._nodes]).astype(np.int64)
         """Old ids of the frames, ascending: the new id is the place here."""
 
