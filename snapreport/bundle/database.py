@@ -66,9 +66,7 @@ class _Writer:
         left: list[Any] = []
 
         def full() -> Iterator[tuple[Any, ...]]:
-            while (
-                len(taken := tuple(itertools.islice(cells, width * _AT_ONCE))) == width * _AT_ONCE
-            ):
+            while len(taken := tuple(itertools.islice(cells, size))) == size:
                 yield taken
             left.extend(taken)
 

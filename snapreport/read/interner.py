@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ _PLAIN_KEYS = {"name", "filename", "line"}
 _MOST_ALIKE = 64
 _LINE_LIMIT = 2**63
 _FLAT = frozenset((str, int, float, bool, type(None)))
+_UNMET = -1
 
 
 def clean_text(text: object) -> str:
@@ -83,7 +85,9 @@ class StackInterner:
         self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
         self._is_flat = True
-        self._stack_of_frames: dict[tuple[int, ...], int] = {}
+        # By the frame ids as int32: a fourth of what they would take as Python integers.
+        self._stack_of_frames: dict[bytes, int] = {}
+        self._frame_of_place: dict[int, tuple[Sequence[Any], NDArray[np.int32]]] = {}
 
     def intern(self, frames: Any) -> int:
         """Return the stack id of a list of frame dicts, innermost first; NO_STACK for None."""
@@ -92,9 +96,23 @@ class StackInterner:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
 
-    def intern_passing(self, frames: list[dict[str, Any]]) -> int:
-        """Do as ``intern()`` for a list that need not live on; its frames do."""
-        return self._by_frames(frames)
+    def intern_places(self, frames: Sequence[Any], places: NDArray[np.int32]) -> int:
+        """Do as ``intern()`` for frames that are named by their places in a list.
+
+        Args:
+            frames: frame dicts; the list and they live on, and do not change.
+            places: int32, shape (n,), innermost first.
+        """
+        known = self._frame_of_place.get(id(frames))
+        if known is None:
+            known = (frames, np.full(len(frames), _UNMET, np.int32))
+            self._frame_of_place[id(frames)] = known
+        ids = known[1][places]
+        if (ids == _UNMET).any():
+            for place in places[ids == _UNMET].tolist():
+                known[1][place] = self._frame(frames[place])
+            ids = known[1][places]
+        return self._numbered(ids.tobytes())
 
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
@@ -128,9 +146,12 @@ class StackInterner:
 
     def _by_value(self, frames: Any) -> int:
         try:  # nearly always every frame was met before, and this takes a fifth of the time
-            ids = tuple(map(self._frame_of_object.__getitem__, map(id, frames)))
+            ids = array("i", map(self._frame_of_object.__getitem__, map(id, frames)))
         except KeyError:
-            ids = tuple(map(self._frame, frames))
+            ids = array("i", map(self._frame, frames))
+        return self._numbered(ids.tobytes())
+
+    def _numbered(self, ids: bytes) -> int:
         return self._stack_of_frames.setdefault(ids, len(self._stack_of_frames))
 
     def _frame(self, frame: Any) -> int:

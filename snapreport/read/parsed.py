@@ -42,11 +42,10 @@ class ParsedFile:
     stack_frames: NDArray[np.int32]
     """int32: positions in ``frames``, innermost first."""
 
-    def frames_of(self, stack: int) -> list[dict[str, Any]]:
-        """Return the frames of a stack, innermost first."""
+    def places_of(self, stack: int) -> NDArray[np.int32]:
+        """Return the frames of a stack as positions in ``frames``, innermost first."""
         start, end = self.stack_start[stack : stack + 2].tolist()
-        frames = self.frames
-        return [frames[k] for k in self.stack_frames[start:end].tolist()]
+        return self.stack_frames[start:end]
 
 
 @dataclass(frozen=True, eq=False)

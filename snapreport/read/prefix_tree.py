@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
 
 # A level of the tree costs as much as about so many frames one by one.
 _LEVEL = 64
+
+_AHEAD = 64
+_FRAMES_AHEAD = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,30 +31,36 @@ class PrefixTree:
     """int32, shape (n_stacks,): the node of the innermost frame, -1 for the empty stack."""
 
 
-def prefix_tree(stacks: Collection[tuple[int, ...]]) -> PrefixTree:
+def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     """Build the tree.
 
     Args:
-        stacks: frame ids of each, innermost first; all different.
+        stacks: the frame ids of each as int32, innermost first; all different.
     """
-    length = np.fromiter(map(len, stacks), np.int64, len(stacks))
-    deepest = int(length.max(initial=0))
-    if length.sum() < _LEVEL * deepest:
-        return one_by_one(stacks)
-    frames = np.fromiter(chain.from_iterable(stacks), np.int64, int(length.sum()))
-    return level_by_level(frames, length)
+    length = np.fromiter(map(len, stacks), np.int64, len(stacks)) // 4
+    frames = np.frombuffer(b"".join(stacks), np.int32)
+    few = len(frames) < _LEVEL * int(length.max(initial=0))
+    return one_by_one(frames, length) if few else level_by_level(frames, length)
 
 
-def one_by_one(stacks: Collection[tuple[int, ...]]) -> PrefixTree:
-    """Build the tree frame by frame: best for few stacks, however deep."""
+def one_by_one(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTree:
+    """Build the tree frame by frame: best for few stacks, however deep.
+
+    Args:
+        frames: int32, the frame ids of all stacks, innermost first.
+        length: int64, shape (n_stacks,), how many of them are each stack's.
+    """
     parents: list[int] = []
     node_frames: list[int] = []
     depths: list[int] = []
     nodes: dict[tuple[int, int], int] = {}
-    stack_node = np.empty(len(stacks), np.int32)
-    for stack_id, frames in enumerate(stacks):
+    stack_node = np.empty(len(length), np.int32)
+    ids = frames.tolist()
+    end = 0
+    for stack_id, own in enumerate(length.tolist()):
+        begin, end = end, end + own
         node = -1
-        for depth, frame in enumerate(reversed(frames), start=1):
+        for depth, frame in enumerate(reversed(ids[begin:end]), start=1):
             key = (node, frame)
             child = nodes.get(key)
             if child is None:
@@ -65,25 +73,30 @@ def one_by_one(stacks: Collection[tuple[int, ...]]) -> PrefixTree:
     return PrefixTree(*_columns(parents, node_frames, depths, stack_node))
 
 
-def level_by_level(frames: NDArray[np.int64], length: NDArray[np.int64]) -> PrefixTree:
+def level_by_level(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTree:
     """Build the same tree for all stacks at once: best for thousands of them.
 
     A stack adds a node for each frame below what it shares with an earlier stack, one after the
     other. So the tree follows from how much it shares, and with which stack first.
 
     Args:
-        frames: int64, the frame ids of all stacks, innermost first.
-        length: int64, shape (n_stacks,), how many of them are each stack's.
+        frames, length: as for ``one_by_one()``.
     """
     n = len(length)
     end = np.cumsum(length)
     shared = np.zeros(n, np.int64)
     owner = np.zeros(n, np.int64)  # the first stack that has as much of it
     group = np.zeros(n, np.int64)  # stacks with the same outer frames have the same number
+    first_of = np.zeros(n, np.int64)  # the first stack of the group
     among = np.arange(n)  # those that still share something with another
     most = int(frames.max(initial=0)) + 1
     level = 0
     while len(among):
+        ahead = _levels_alike(frames, length, end, among, first_of[among], level)
+        if ahead:
+            level += ahead
+            shared[among[first_of[among] != among]] = level
+            continue
         level += 1
         among = among[length[among] >= level]
         key = group[among] * most + frames[end[among] - level]
@@ -91,7 +104,7 @@ def level_by_level(frames: NDArray[np.int64], length: NDArray[np.int64]) -> Pref
             key, return_index=True, return_inverse=True, return_counts=True
         )
         group[among] = own
-        leader = among[first[own]]
+        leader = first_of[among] = among[first[own]]
         follows = leader != among
         shared[among[follows]] = level
         owner[among[follows]] = leader[follows]
@@ -108,6 +121,27 @@ def level_by_level(frames: NDArray[np.int64], length: NDArray[np.int64]) -> Pref
     innermost = np.where(added > 0, start + added - 1, branch)
     frame = frames[np.repeat(end, added) - depth]
     return PrefixTree(*_columns(parent, frame, depth, innermost))
+
+
+def _levels_alike(
+    frames: NDArray[np.int32],
+    length: NDArray[np.int64],
+    end: NDArray[np.int64],
+    among: NDArray[np.int64],
+    leader: NDArray[np.int64],
+    level: int,
+) -> int:
+    """Return how many levels from here on no stack of ``among`` differs from its group's first.
+
+    In a deep recursion that is most of them. Few are looked at together where stacks are many.
+    """
+    most = min(_AHEAD, max(_FRAMES_AHEAD // len(among), 1), int(length[among].min()) - level)
+    if most <= 0:
+        return 0
+    levels = np.arange(level + 1, level + 1 + most)
+    same = frames[end[among, None] - levels] == frames[end[leader, None] - levels]
+    alike = same.all(axis=0)
+    return most if alike.all() else int(alike.argmin())
 
 
 def _columns(*columns: ArrayLike) -> Iterator[NDArray[np.int32]]:

@@ -153,7 +153,8 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
         stream=events.stream,
         time_us=_times(events.time_us, tables.oddities),
         stack=renumber(
-            events.stack, lambda k: tables.stacks.intern_passing(events.file.frames_of(k))
+            events.stack,
+            lambda k: tables.stacks.intern_places(events.file.frames, events.file.places_of(k)),
         ),
         pool=renumber(events.pool, lambda k: tables.pools.intern(events.file.pairs[k])),
         category=renumber(events.category, lambda k: tables.strings.intern(texts[k])),

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import random
+from array import array
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from snapreport.read.prefix_tree import PrefixTree, level_by_level, one_by_one, prefix_tree
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Stacks = list[tuple[int, ...]]
 
 
-def leveled(stacks: Stacks) -> PrefixTree:
+def columns(stacks: Stacks) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     length = np.array([len(stack) for stack in stacks], np.int64)
-    return level_by_level(np.array([*chain.from_iterable(stacks)], np.int64), length)
+    return np.array([*chain.from_iterable(stacks)], np.int32), length
+
+
+def chosen(stacks: Stacks) -> PrefixTree:
+    return prefix_tree([array("i", stack).tobytes() for stack in stacks])
 
 
 def lists(tree: PrefixTree) -> list[list[int]]:
@@ -24,10 +33,10 @@ def lists(tree: PrefixTree) -> list[list[int]]:
     return [column.tolist() for column in columns]
 
 
-@pytest.mark.parametrize("build", [one_by_one, leveled])
+@pytest.mark.parametrize("build", [one_by_one, level_by_level])
 def test_stacks_with_the_same_outer_frames_share_their_nodes(build: object) -> None:
     assert callable(build)
-    tree = build([(5, 7), (), (6, 7), (7,), (1, 5, 7), (7, 5)])
+    tree = build(*columns([(5, 7), (), (6, 7), (7,), (1, 5, 7), (7, 5)]))
     assert tree.parent.tolist() == [-1, 0, 0, 1, -1, 4]
     assert tree.frame.tolist() == [7, 5, 6, 1, 5, 7]
     assert tree.depth.tolist() == [1, 2, 2, 3, 1, 2]
@@ -43,4 +52,18 @@ def test_both_ways_build_the_same_tree(seed: int) -> None:
         for _ in range(rng.choice([0, 1, 2, 10, 300]))
     ]
     stacks = list(dict.fromkeys(drawn))
-    assert lists(leveled(stacks)) == lists(one_by_one(stacks)) == lists(prefix_tree(stacks))
+    by_level = lists(level_by_level(*columns(stacks)))
+    assert by_level == lists(one_by_one(*columns(stacks))) == lists(chosen(stacks))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stacks_of_a_deep_recursion_are_told_apart_wherever_they_part(seed: int) -> None:
+    rng = random.Random(seed)
+    trunk = [rng.randrange(3) for _ in range(400)]
+    stacks = []
+    for _ in range(rng.choice([2, 30, 90])):
+        outer = trunk[: rng.choice([0, 60, 63, 64, 65, 128, 300, 399, 400])]
+        inner = [rng.randrange(3) for _ in range(rng.choice([0, 0, 1, 5, 130]))]
+        stacks.append(tuple(reversed(outer + inner)))
+    stacks = list(dict.fromkeys(stacks))
+    assert lists(level_by_level(*columns(stacks))) == lists(one_by_one(*columns(stacks)))
