@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from snapreport.analyse.curves import Curves
@@ -11,10 +9,6 @@ from snapreport.model.findings import StageUse
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.stacks import NO_STACK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ...]:
     """Measure every stage of one device, in allocated bytes.
@@ -27,8 +21,12 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
     made_bytes = np.concatenate([[0], np.cumsum(rows.block_size)])  # before each, in birth order
     lost = _may_have_lost_events(history)
     uses = []
-    for i, name in enumerate(stages.name):
-        start, end = int(stages.start_step[i]), int(stages.end_step[i])
+    times = zip(stages.start_time_us.tolist(), stages.end_time_us.tolist(), strict=True)
+    spans = zip(stages.start_step.tolist(), stages.end_step.tolist(), strict=True)
+    places = zip(stages.parent.tolist(), stages.depth.tolist(), strict=True)
+    for name, (start, end), (start_us, end_us), (parent, depth) in zip(
+        stages.name, spans, times, places, strict=True
+    ):
         before = max(start - 1, START)  # the step whose amounts it began with
         # Index s + 1 holds step s: from the state before the first step to that after the last.
         inside = curves.allocated[before + 1 : max(end, before + 1) + 1]
@@ -38,20 +36,19 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
         start_bytes, end_bytes = int(inside[0]), int(inside[-1])
         # At step 0 it begins at the time of the first event, and so may others before that one.
         cut = start <= 0
-        unknown = cut and (lost or int(stages.start_time_us[i]) == NO_TIME)
+        unknown = cut and (lost or start_us == NO_TIME)
         gone = end == START or not history.events  # over before the first event
         unstarted = unknown or gone
-        parent = int(stages.parent[i])
         uses.append(
             StageUse(
                 name=name,
                 parent=None if parent < 0 else parent,
-                depth=int(stages.depth[i]),
+                depth=depth,
                 start_step=start,
                 end_step=end,
-                start_time_us=_time(stages.start_time_us, i),
-                end_time_us=_time(stages.end_time_us, i),
-                cut=_cut(cut, int(stages.end_time_us[i]) == NO_TIME),
+                start_time_us=_time(start_us),
+                end_time_us=_time(end_us),
+                cut=_cut(cut, end_us == NO_TIME),
                 start_bytes=None if unstarted else start_bytes,
                 end_bytes=None if gone else end_bytes,
                 peak_bytes=None if gone else int(inside[peak]),
@@ -75,8 +72,8 @@ def _may_have_lost_events(history: DeviceHistory) -> bool:
     return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_step < history.events))).any())
 
 
-def _time(times: NDArray[np.int64], index: int) -> int | None:
-    return None if times[index] == NO_TIME else int(times[index])
+def _time(time_us: int) -> int | None:
+    return None if time_us == NO_TIME else time_us
 
 
 def _cut(start: bool, end: bool) -> str:

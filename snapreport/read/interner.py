@@ -96,23 +96,30 @@ class StackInterner:
             known = self._stack_of_object[id(frames)] = self._by_frames(frames)
         return known
 
-    def intern_places(self, frames: Sequence[Any], places: NDArray[np.int32]) -> int:
-        """Do as ``intern()`` for frames that are named by their places in a list.
+    def intern_places(
+        self, frames: Sequence[Any], places: NDArray[np.int32], length: NDArray[np.int64]
+    ) -> list[int]:
+        """Do as ``intern()`` for many stacks whose frames are named by their places in a list.
 
         Args:
             frames: frame dicts; the list and they live on, and do not change.
-            places: int32, shape (n,), innermost first.
+            places: int32, those of all stacks one after the other, each innermost first.
+            length: int64, shape (n_stacks,), how many of them are each stack's.
         """
         known = self._frame_of_place.get(id(frames))
         if known is None:
             known = (frames, np.full(len(frames), _UNMET, np.int32))
             self._frame_of_place[id(frames)] = known
         ids = known[1][places]
-        if (ids == _UNMET).any():
-            for place in places[ids == _UNMET].tolist():
+        unmet = places[ids == _UNMET].tolist()
+        if unmet:
+            for place in dict.fromkeys(unmet):
                 known[1][place] = self._frame(frames[place])
             ids = known[1][places]
-        return self._numbered(ids.tobytes())
+        joined, end = ids.tobytes(), np.cumsum(length) * ids.itemsize
+        begin = end - length * ids.itemsize
+        stacks = zip(begin.tolist(), end.tolist(), strict=True)
+        return [self._numbered(joined[low:high]) for low, high in stacks]
 
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""

@@ -42,10 +42,20 @@ class ParsedFile:
     stack_frames: NDArray[np.int32]
     """int32: positions in ``frames``, innermost first."""
 
-    def places_of(self, stack: int) -> NDArray[np.int32]:
-        """Return the frames of a stack as positions in ``frames``, innermost first."""
-        start, end = self.stack_start[stack : stack + 2].tolist()
-        return self.stack_frames[start:end]
+    def places_of(self, stacks: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the frames of some stacks, one after the other, and how many each has.
+
+        Args:
+            stacks: int32, shape (n,).
+
+        Returns:
+            int32, positions in ``frames``, each stack innermost first; and int64, shape (n,).
+        """
+        begin = self.stack_start[stacks]
+        length = self.stack_start[stacks + 1] - begin
+        first = np.cumsum(length) - length
+        total = int(length.sum())
+        return self.stack_frames[np.arange(total) + np.repeat(begin - first, length)], length
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
+from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import (
     LATEST_US,
     check_bytes,
@@ -53,6 +54,9 @@ _MOVES = frozenset(
     ]
 )
 
+
+_STACKS_AT_ONCE = 1024
+"""Stacks whose frames are in memory twice for a moment: they may have thousands."""
 
 _TEXT_TYPES = {str, type(None)}
 
@@ -152,15 +156,22 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
         size=events.size,
         stream=events.stream,
         time_us=_times(events.time_us, tables.oddities),
-        stack=renumber(
-            events.stack,
-            lambda k: tables.stacks.intern_places(events.file.frames, events.file.places_of(k)),
-        ),
+        stack=_stacks(events, tables.stacks),
         pool=renumber(events.pool, lambda k: tables.pools.intern(events.file.pairs[k])),
         category=renumber(events.category, lambda k: tables.strings.intern(texts[k])),
         compile_context=renumber(events.compile_context, lambda k: tables.strings.intern(texts[k])),
         metadata=renumber(events.metadata, lambda k: tables.strings.intern(texts[k])),
     )
+
+
+def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
+    """Return the ids of the stacks of events; they are numbered as they are first met."""
+    file, (distinct, position) = events.file, compress(events.stack)
+    numbers: list[int] = []
+    for low in range(0, len(distinct), _STACKS_AT_ONCE):
+        places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
+        numbers += interner.intern_places(file.frames, *places)
+    return np.array([*numbers, NO_STACK], np.int32)[position]  # the last is that of -1
 
 
 def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, ...], Any]:

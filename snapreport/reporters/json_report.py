@@ -101,7 +101,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
             {key: value for key, value in asdict(site).items() if key != "frame"}
             for site in device.sites
         ],
-        "stages": [asdict(stage) for stage in device.stages],
+        "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat
         "ooms": [
             {key: value for key, value in asdict(oom).items() if key != "stack"}
             for oom in device.ooms

@@ -9,6 +9,7 @@ the higher bytes are alike, so that gzip makes little of them.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from typing import Any
 
@@ -113,11 +114,18 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
 
 def _shown(value: Any) -> Any:
     """Return plain data whose texts turn no line of the page round: they are a stranger's."""
+    if value is None or isinstance(value, (int, float)):  # most are, and they may be a million
+        return value
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
-        return {_shown(key): _shown(item) for key, item in value.items()}
+        return {_shown_key(key): _shown(item) for key, item in value.items()}
     return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@functools.lru_cache(1024)  # the same few again and again
+def _shown_key(key: str) -> str:
+    return shown(key)
 
 
 def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
