@@ -36,8 +36,12 @@ def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Measure convert and render.")
     parser.add_argument("files", nargs="*", type=Path, metavar="SNAPSHOT")
-    parser.add_argument("--workloads", help="quick, full, or names separated by commas")
-    parser.add_argument("--snapshot", type=Path, help="what the series repeats: a real recording")
+    parser.add_argument(
+        "--workloads", help="small, quick, full, huge, or names separated by commas"
+    )
+    parser.add_argument(
+        "--snapshot", type=Path, help="what the training steps repeat: a real recording"
+    )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the workloads")
     parser.add_argument("--json", type=Path, help="where to keep every run's figures")

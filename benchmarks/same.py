@@ -2,7 +2,7 @@
 
 For whoever makes something faster and means to change no result. Each snapshot is converted, and
 its bundle rendered in every format, by both checkouts; every file must be the same. Without
-snapshots, small versions of all workloads are taken.
+snapshots, the small workloads are taken.
 
     python -m benchmarks.same ../before
     python -m benchmarks.same ../before snapshots/*.pickle

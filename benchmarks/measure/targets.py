@@ -100,9 +100,18 @@ def _page(result: Result) -> tuple[str, bool]:
 
 
 def _growth(report: Report) -> Figure:
-    series = [each for each in report.results if each.series]
-    found = growth((each.events, each.median(CONVERT).cpu) for each in series)
-    return None if found is None else (f"exponent {found:.2f}", found <= 1.1)
+    """The largest exponent of any series."""
+    found = [
+        exponent
+        for series in {each.series for each in report.results if each.series}
+        if (exponent := growth(_sizes_and_times(report, series))) is not None
+    ]
+    return (f"exponent {max(found):.2f}", max(found) <= 1.1) if found else None
+
+
+def _sizes_and_times(report: Report, series: str) -> list[tuple[float, float]]:
+    own = [each for each in report.results if each.series == series]
+    return [(each.events, each.median(CONVERT).cpu) for each in own]
 
 
 def _peer(report: Report, pick: Callable[[Result, str], float], limit: float) -> Figure:

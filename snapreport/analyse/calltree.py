@@ -52,10 +52,8 @@ def find_call_tree(
     depth[0] = 0
     of_tree = used[used >= first_node] - first_node
     first_framed = len(used) - len(of_tree)
-    frame[first_framed:], depth[first_framed:] = (
-        stacks.node_frame[of_tree],
-        stacks.node_depth[of_tree],
-    )
+    frame[first_framed:] = stacks.node_frame[of_tree]
+    depth[first_framed:] = stacks.node_depth[of_tree]
     order = np.lexsort((-total_bytes, parent, depth))  # level by level, siblings largest first
     place = np.empty(len(used), np.int64)
     place[order] = np.arange(len(used))

@@ -10,6 +10,7 @@ from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.stacks import NO_STACK
 
+
 def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ...]:
     """Measure every stage of one device, in allocated bytes.
 

@@ -62,6 +62,7 @@ class _Writer:
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
         size = len(columns) * _AT_ONCE
         width, one = len(columns), f"({', '.join('?' * len(columns))})"
+        size = width * _AT_ONCE
         cells = itertools.chain.from_iterable(zip(*columns, strict=True))
         left: list[Any] = []
 

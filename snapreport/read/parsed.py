@@ -135,6 +135,8 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         library.snapreport_events_free(ctypes.byref(parsed))
         return None
     try:
+        # The copies below take the place of what the library has, which is let go after that.
+        require_memory(PARSED_EVENT * parsed.n_rows)
         rest = ctypes.string_at(parsed.rest, parsed.n_rest)
         integers = [_copy(each, parsed.n_rows, np.dtype(np.int64)) for each in parsed.integers]
         ids = [_copy(each, parsed.n_rows, np.dtype(np.int32)) for each in parsed.ids]
@@ -144,7 +146,7 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         stack_frames = _copy(parsed.stack_frames, parsed.n_stack_frames, np.dtype(np.int32))
     finally:
         library.snapreport_events_free(ctypes.byref(parsed))
-    require_memory(PARSED_EVENT * len(integers[0]) + REST * len(rest))
+    require_memory(REST * len(rest))
     top, frames, texts, pairs = load(rest)
     del rest
     start = np.append(stacks["start"], len(stack_frames)).astype(np.int64)

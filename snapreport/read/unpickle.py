@@ -7,11 +7,9 @@ import mmap
 import pickle
 from typing import Any, NoReturn
 
-import numpy as np
-
 from snapreport.errors import NotASnapshotError, UnsafePickleError
 from snapreport.read import compiled
-from snapreport.read.memory import DICT, LIST, OBJECTS, PARSED, require_memory
+from snapreport.read.memory import parsed_memory, require_memory, unpickled_memory
 from snapreport.read.opcodes import check_opcodes
 from snapreport.read.parsed import parse
 
@@ -43,15 +41,8 @@ def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
         NotEnoughMemoryError: it is too large for this machine.
     """
     check_opcodes(data)
-    require_memory(max(OBJECTS * len(data), _containers(data)))
+    require_memory(unpickled_memory(data))
     return _load(data)
-
-
-def _containers(data: bytes | mmap.mmap) -> int:
-    """Return what the lists and dicts of a pickle take at most; a little more than there are."""
-    view = np.frombuffer(data, np.uint8)
-    lists, dicts = (int(np.count_nonzero(view == ord(opcode))) for opcode in "]}")
-    return LIST * lists + DICT * dicts
 
 
 def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
@@ -65,7 +56,7 @@ def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
         UnsafePickleError, NotASnapshotError, NotEnoughMemoryError: as ``load_plain_pickle()``.
     """
     if compiled.events() is not None:
-        require_memory(PARSED * len(data))
+        require_memory(parsed_memory(data))
     top = parse(data, _load)
     return load_plain_pickle(data) if top is None else top
 

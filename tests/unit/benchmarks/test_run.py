@@ -207,5 +207,5 @@ def test_workloads_have_names() -> None:
     assert {"steps-20k", "deep", "steps-1.2M"} <= set(names)
     assert len(names) == len(set(names))
     assert workloads_of(arguments_of([str(SAMPLE)])) == []
-    with pytest.raises(SystemExit, match="there is no workload 'nothing'; there are quick, full"):
+    with pytest.raises(SystemExit, match="no workload 'nothing'; there are small, quick"):
         main(["--workloads", "nothing"])

@@ -14,9 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.make_workload import make
+from benchmarks.workloads.named import FULL, SMALL, STEPS, Workload
 from benchmarks.workloads.programs import Shape, play
 from benchmarks.workloads.recording import Recording, WorkloadError
 from simulator import AllocatorSettings, Config, layouts, simulate
@@ -290,3 +292,44 @@ def test_a_snapshot_without_a_trace_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == "the snapshot has no trace to repeat.\n"
     assert not (tmp_path / "out.pickle").exists()
+
+
+def asked(workload: Workload) -> dict[str, int]:
+    """Return the shape that a workload asks for, by name."""
+    words = workload.arguments
+    return {
+        key.removeprefix("--"): int(value)
+        for key, value in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+def test_the_full_set_has_every_shape_at_full_size_and_a_smaller_one_to_tell_growth_by() -> None:
+    most: Counter[str] = Counter()
+    for workload in FULL:
+        for key, value in asked(workload).items():
+            most[key] = max(most[key], value)
+    assert most["live"] == most["stacks"] == 100_000
+    assert most["depth"] >= 1000
+    assert most["devices"] >= 8
+    assert most["annotations"] >= 50_000
+    assert max(each.events for each in FULL if each.series == STEPS) >= 10_000_000
+    sizes = Counter(each.series for each in FULL)
+    assert "" not in sizes
+    assert min(sizes.values()) >= 2
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda each: each.name)
+def test_a_workload_is_as_hard_as_its_name_says(workload: Workload, tmp_path: Path) -> None:
+    file = history_of(pickle.loads(workload.make(tmp_path).read_bytes()))
+    wanted = asked(workload)
+    assert len(file.devices) == wanted.get("devices", 1)
+    assert sum(device.events for device in file.devices) >= workload.events
+    assert len(file.stacks) >= wanted.get("stacks", 0)
+    # Not all are equally deep.
+    assert int(file.stacks.node_depth.max()) >= wanted.get("depth", 0) - 7
+    for device in file.devices:
+        rows = device.allocations
+        born = np.bincount(np.maximum(rows.alloc_step, 0), minlength=device.events + 1)
+        freed = np.bincount(rows.free_step, minlength=device.events + 1)
+        assert np.cumsum(born - freed).max() >= wanted.get("live", 0)
+        assert len(device.stages) >= wanted.get("annotations", 0) * 0.99

@@ -12,7 +12,7 @@ import zstandard
 import snapreport
 from snapreport.allowed import NO_MEMORY_CHECK
 from snapreport.errors import NotASnapshotError, NotEnoughMemoryError
-from snapreport.read import compiled, memory
+from snapreport.read import compiled, memory, unpickle
 from tests.builders import trace
 
 GIB = 1 << 30
@@ -151,10 +151,42 @@ def test_memory_is_checked_again_when_the_events_are_counted(
     data = pickle.dumps(builder.snapshot(), 4)
     monkeypatch.setattr(memory, "_ALWAYS_TRIED", 0)
     monkeypatch.setattr(memory, "available_memory", lambda _root: len(data) + 1)
+    monkeypatch.setattr(memory, "count_dicts", lambda _data: 0)  # as where the parts have none
     path = tmp_path / "large.pickle"
     path.write_bytes(data)
     with pytest.raises(NotEnoughMemoryError):
         snapreport.load(path)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("n", [10, 300_000])
+def test_dicts_are_counted_whatever_the_protocol(protocol: int, n: int) -> None:
+    events = [{"action": "alloc", "addr": 1 << 40, "size": i % 999, "stream": 0} for i in range(n)]
+    data = pickle.dumps({"segments": [], "device_traces": [events]}, protocol)
+    assert memory.count_dicts(data) == pytest.approx(n + 1, rel=0.02)
+
+
+@pytest.mark.parametrize("form", ["columns", "objects"])
+def test_tiny_events_are_known_to_take_more_than_their_bytes(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """They have 26 bytes each in the file, and 174 as columns or 319 as objects in memory."""
+    if form == "objects":
+        monkeypatch.setattr(compiled, "events", lambda: None)
+    elif compiled.events() is None:
+        pytest.skip("events.c was not compiled")
+    n, each = 5_000, 174 if form == "columns" else 319
+    events = [{"action": "alloc", "addr": 1 << 40, "size": i, "stream": 0} for i in range(n)]
+    data = pickle.dumps({"segments": [], "device_traces": [events]}, 4)
+    assert len(data) < 30 * n
+    monkeypatch.setattr(memory, "_ALWAYS_TRIED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda _root: each * n)
+    monkeypatch.setattr(unpickle, "parse", lambda *_: pytest.fail("it began to read"))
+    if form == "objects":
+        monkeypatch.setattr(unpickle, "parse", lambda *_: None)
+        monkeypatch.setattr(unpickle, "_load", lambda *_: pytest.fail("it began to load"))
+    with pytest.raises(NotEnoughMemoryError):
+        unpickle.load_snapshot_pickle(data)
 
 
 @pytest.mark.usefixtures("nearly_none")
