@@ -112,14 +112,19 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
+_NUMBERS = frozenset([int, float, bool, type(None)])
+
+
 def _shown(value: Any) -> Any:
     """Return plain data whose texts turn no line of the page round: they are a stranger's."""
-    if value is None or isinstance(value, (int, float)):  # most are, and they may be a million
-        return value
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
-        return {_shown_key(key): _shown(item) for key, item in value.items()}
+        return {
+            # Most are numbers, and there may be a million.
+            _shown_key(key): item if type(item) in _NUMBERS else _shown(item)
+            for key, item in value.items()
+        }
     return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
