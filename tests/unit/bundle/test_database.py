@@ -81,8 +81,8 @@ def test_nodes_read_from_pages_are_those_that_sql_gives(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("UPDATE call_nodes SET parent = 3 WHERE id = 1", "before its parent"),
-        ("UPDATE call_nodes SET frame = 3", "a frame is out of range"),
+        ("UPDATE call_nodes SET parent = 3 WHERE id = 1", "table of call nodes is out of range"),
+        ("UPDATE call_nodes SET frame = 3", "table of call nodes is out of range"),
         ("UPDATE call_nodes SET frame = 1 << 40", "out of range"),
         ("UPDATE call_nodes SET depth = 1.5 WHERE id = 1", "no integer|not an integer"),
         ("UPDATE call_nodes SET depth = 'deep' WHERE id = 1", "no integer|not an integer"),
