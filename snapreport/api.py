@@ -11,6 +11,7 @@ from snapreport.analyse import shorten
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError, DeviceError, QueryError
+from snapreport.files import stem_of
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
 from snapreport.safe_text import visible
@@ -172,6 +173,35 @@ def load(
 
         return Snapshot(redact_names(history, functions=redact_functions, salt=salt))
     return Snapshot(history if keep_paths else shorten(history))
+
+
+def redacted_output(source: Path, output: Path | None, ending: str, salt: str | None) -> Path:
+    """Say where to write what is made of a file without names: its name may be one, too.
+
+    Args:
+        source: the input file.
+        output: the file to write, which stays; or a folder to write into, or None.
+        ending: of the name, with its dot.
+        salt: as in ``load()``.
+    """
+    if output is not None and not output.is_dir():
+        return output
+    if output is not None and ending == ".snapviewer":
+        return output
+    return (output or Path()) / (redacted_names([stem_of(source.name)], salt)[0] + ending)
+
+
+def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
+    """Return stand-ins for the names of files, numbers and words such as ``rank`` kept.
+
+    Args:
+        names: without their endings.
+        salt: as in ``load()``.
+    """
+    from snapreport.analyse.redact import StandIns, redact_name
+
+    stand_ins = StandIns(salt)
+    return [redact_name(name, stand_ins) for name in names]
 
 
 def open_database(

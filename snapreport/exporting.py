@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from snapreport.api import PathLike, Snapshot, load
+from snapreport.api import PathLike, Snapshot, load, redacted_output
 from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.collector import collector_off
 from snapreport.errors import ExportError, OutputError
@@ -44,6 +45,9 @@ def export(
     alloc: tuple[int, int | None] | int | None = None,
     free: tuple[int, int | None] | int | None = None,
     keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -54,21 +58,24 @@ def export(
         format: ``speedscope``, ``collapsed`` and ``pprof`` are call stacks at a moment;
             ``perfetto`` is a timeline of all devices; ``csv`` and ``parquet`` are tables of all
             allocations, or of those live at a moment if one is named; ``json`` and ``pickle`` are
-            the raw snapshot, rebuilt if it is a bundle; ``snapviewer`` is a folder of two files.
-        output: the file (or folder) to write; by default named after the input.
+            the raw snapshot, rebuilt if it is a bundle or redacted; ``snapviewer`` is a folder of
+            two files.
+        output: the file (or folder) to write; by default named after the input, or by stand-ins
+            for its name where that is redacted.
         device: this one alone; by default the one that a report opens with, or all in a table.
         curve: what bytes count: ``allocated`` and ``active`` are block bytes until a free is
             requested or completed, ``requested`` are those asked for.
         step, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
             the curve's peak.
-        keep_paths: as in ``load()``; ``json`` and ``pickle`` of a snapshot are as it is.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``;
+            ``json`` and ``pickle`` of a snapshot are as it is unless redacted.
         force: replace existing files.
         progress: called with what is being done.
 
     Raises:
         SnapreportError: as ``load()``, and DeviceError, MomentError, ExportError,
             OutputExistsError or OutputError.
-        ValueError: there is no such format or curve.
+        ValueError: there is no such format or curve, or paths cannot be kept in what is redacted.
     """
     if format not in EXPORTS:
         raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
@@ -83,15 +90,27 @@ def export(
         raise ExportError(f"{format} is the whole snapshot; no device can be chosen for it.")
     source = Path(path)
     wanted = None if output is None else Path(output)
+    redact = redact or redact_functions
+    if redact:
+        wanted = redacted_output(source, wanted, EXPORTS[format], salt)
+    read = partial(
+        load,
+        source,
+        keep_paths=keep_paths,
+        redact=redact,
+        redact_functions=redact_functions,
+        salt=salt,
+        progress=progress,
+    )
     if format == "snapviewer":
-        return _export_folder(source, wanted, device, keep_paths, force, progress)
+        return _export_folder(source, wanted, device, read, force, progress)
     target = output_path(source, wanted, EXPORTS[format])
     check_output(target, force)
     if format in ("json", "pickle"):
-        _export_raw(source, format, target, force, progress)
+        _export_raw(source, format, target, read if redact else None, force, progress)
         return target
     writer = _exporter(format)
-    loaded = load(source, keep_paths=keep_paths, progress=progress)
+    loaded = read()
     subject = _export_subject(loaded, format, device, curve, moment, at_moment)
     progress("Exporting", None)
     with write_atomically(target, force) as out, collector_off():
@@ -148,13 +167,24 @@ def _export_subject(
     return Export(loaded.findings(), curve, tuple(chosen), at_moment)
 
 
-def _export_raw(source: Path, kind: str, target: Path, force: bool, progress: Progress) -> None:
+def _export_raw(
+    source: Path,
+    kind: str,
+    target: Path,
+    redacted: Callable[[], Snapshot] | None,
+    force: bool,
+    progress: Progress,
+) -> None:
     from snapreport.exporters.raw import write_json, write_pickle
     from snapreport.exporters.rebuild import rebuild
 
-    whole = (
-        rebuild(read_bundle(source, progress)) if is_zip(source) else read_objects(source, progress)
-    )
+    if redacted is not None:
+        # Rebuilt from what is understood: a key that nobody knows could hold anything.
+        whole = rebuild(redacted().history)
+    elif is_zip(source):
+        whole = rebuild(read_bundle(source, progress))
+    else:
+        whole = read_objects(source, progress)
     progress("Exporting", None)
     with write_atomically(target, force) as out, collector_off():
         (write_json if kind == "json" else write_pickle)(whole, out)
@@ -164,7 +194,7 @@ def _export_folder(
     source: Path,
     wanted: Path | None,
     device: str | int | None,
-    keep_paths: bool,
+    read: Callable[[], Snapshot],
     force: bool,
     progress: Progress,
 ) -> Path:
@@ -176,7 +206,7 @@ def _export_folder(
     for name in ("elements.db", "allocations.json"):
         if folder.is_dir():
             check_output(folder / name, force)
-    loaded = load(source, keep_paths=keep_paths, progress=progress)
+    loaded = read()
     history = loaded.history
     if device is not None:
         names = [str(each.device) for each in history.devices]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from snapreport.analyse import find_warnings
 from snapreport.api import PathLike, Snapshot, load
+from snapreport.api import redacted_names as redacted_names  # for several files at once
+from snapreport.api import redacted_output as redacted_output
 from snapreport.bundle import is_zip, write_bundle
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError
@@ -41,7 +43,8 @@ def convert(
 
     Args:
         path: the snapshot.
-        output: the bundle to write; by default named after the snapshot, in the current folder.
+        output: the bundle to write; by default named after the snapshot, in the current folder,
+            or by stand-ins for its name where that is redacted.
         from_: the first step that ``allocations.json`` draws, and later a page of the bundle: a
             number, or a time after the first event such as ``"1.5s"``. ``elements.db`` is whole
             in any case, and so is every figure.
@@ -59,7 +62,9 @@ def convert(
     """
     source = Path(path)
     cut = make_cut(from_, to, min_size)
-    target = output_path(source, None if output is None else Path(output), ".zip")
+    target = _target(
+        source, None if output is None else Path(output), ".zip", redact or redact_functions, salt
+    )
     check_output(target, force)
     if is_zip(source):
         raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
@@ -124,7 +129,8 @@ def render(
 
     Args:
         path: a snapshot or a bundle.
-        output: the file to write; by default named after the input, in the current folder.
+        output: the file to write; by default named after the input, in the current folder, or
+            by stand-ins for its name where that is redacted.
         format: ``html`` or ``md``; by default told by the ending of ``output``, else ``html``.
         device: report on this one alone.
         title: of the report; by default the source's name.
@@ -154,7 +160,7 @@ def render(
     source = Path(path)
     wanted = None if output is None else Path(output)
     kind = format or report_format(wanted)
-    target = output_path(source, wanted, f".{kind}")
+    target = _target(source, wanted, f".{kind}", redact or redact_functions, salt)
     check_output(target, force)
     _reporter(kind)  # fails before any work is done
     cut, most = make_cut(from_, to, min_size), None if fit is None else parse_size(fit)
@@ -224,6 +230,12 @@ def _render_cut(
     out.write(
         render_to_fit(reporter, fit, levels, draw, lambda level, n: replace(level, allocations=n))
     )
+
+
+def _target(source: Path, output: Path | None, ending: str, redact: bool, salt: str | None) -> Path:
+    if redact:
+        output = redacted_output(source, output, ending, salt)
+    return output_path(source, output, ending)
 
 
 def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:

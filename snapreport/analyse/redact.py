@@ -29,7 +29,7 @@ from snapreport.analyse.public_names import (
     is_public_text,
 )
 from snapreport.model.history import History
-from snapreport.model.libraries import LIBRARIES
+from snapreport.model.libraries import LIBRARIES, words
 from snapreport.model.paths import REDACTED, NamesDone
 from snapreport.model.recorder import RecorderInfo
 from snapreport.model.stacks import FrameTable
@@ -43,6 +43,12 @@ _SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)
 _SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd))+)$", re.IGNORECASE)
 _NOTEBOOK = re.compile(r"ipykernel_\d+/")
 _NUMBERS = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_]+")
+_FILE_WORDS = words(
+    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
+    " recording run snap snapshot step torch train worker"
+)
+"""What stays in the names of files, where it says nothing of whose they are."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
 _COUNTER = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*$")
@@ -84,17 +90,16 @@ def redact(history: History, *, functions: bool = False, salt: str | None = None
     """
     history = shorten(history)
     done = history.names
-    if done.done == REDACTED:
+    if done.done == REDACTED and (done.functions or not functions):
         return history
     names = StandIns(salt)
     frames = history.stacks.frames
+    if done.done == REDACTED:
+        return _functions_too(history, names)
     files = _files(frames, done, names)
 
     def function(name: str, file: str) -> str:
-        own = files[file] != file or (is_native_file(file) and not is_public_native_function(name))
-        if not functions or not own or is_public_function(name):
-            return name
-        return f"function_{names.of('function', name)}"
+        return _function(name, file, files[file] != file, names) if functions else name
 
     def text(value: str) -> str:
         return value if is_public_text(value) else f"text-{names.of('text', value)}"
@@ -129,6 +134,35 @@ def redact(history: History, *, functions: bool = False, salt: str | None = None
     )
     known = tuple(package for package in done.packages if package in LIBRARIES)
     return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))
+
+
+def _functions_too(history: History, names: StandIns) -> History:
+    """Redact the functions of a history whose other names are redacted already."""
+    frames, done = history.stacks.frames, history.names
+    own = {file: name != file for file, name in _files(frames, done, names).items()}
+    changed = [
+        _function(name, file, own[file], names)
+        for name, file in zip(frames.names, frames.filenames, strict=True)
+    ]
+    stacks = replace(history.stacks, frames=replace(frames, names=changed))
+    return replace(history, stacks=stacks, names=replace(done, functions=True))
+
+
+def _function(name: str, file: str, own: bool, names: StandIns) -> str:
+    own = own or (is_native_file(file) and not is_public_native_function(name))
+    if not own or is_public_function(name):
+        return name
+    return f"function_{names.of('function', name)}"
+
+
+def redact_name(name: str, names: StandIns) -> str:
+    """Return a stand-in for the name of a file that is written: what tells ranks apart stays."""
+    return _WORD.sub(
+        lambda found: (
+            found[0] if found[0].lower() in _FILE_WORDS else names.letters("output", found[0])
+        ),
+        name,
+    )
 
 
 def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,10 @@ class Doing:
 ManyProgress: TypeAlias = Callable[[Doing], None]
 
 _OUTPUTS = {".zip", ".html", ".htm", ".md", ".markdown", ".pickle", ".pkl", ".json"}
+
+
+_UNTOLD = "no report could be made of it."
+"""Where names are redacted, for a line that names the file; who ran it was told."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def convert_many(
     _check_options(convert, options)
     folder = _folder(output)
     inputs = find_inputs(_paths(paths), bundles=False)
-    named = name_outputs(inputs.files, folder, ".zip")
+    named = name_outputs(inputs.files, folder, ".zip", stand_ins=_stand_ins(options))
     outcomes = _run("convert", named, folder, jobs, options | {"force": force}, progress)
     return Batch(tuple(outcomes), inputs.skipped)
 
@@ -132,7 +136,8 @@ def render_many(
         force: replace existing files.
         progress: called with what is being done.
         options: as ``render()`` has them (``device``, ``notes``, ``rules``, ``ignore`` and so on),
-            the same for every file.
+            the same for every file. Redacted, the reports have stand-ins for the names of
+            their files and folders, too.
 
     Returns:
         an outcome for each file: what fails for one stops no other, and is in the index.
@@ -152,16 +157,21 @@ def render_many(
     folder = _folder(output)
     inputs = find_inputs(_paths(paths), bundles=True)
     index = folder / f"index.{format}"
-    named = name_outputs(inputs.files, folder, f".{format}", reserved=index.name)
+    stand_ins = _stand_ins(options)
+    named = name_outputs(inputs.files, folder, f".{format}", index.name, stand_ins)
     if folder.is_dir():
         check_output(index, force)
     options = options | {"format": format, "force": force}
-    titles = None if title is None else [f"{title}: {each.label}" for each in named]
+    titles = None
+    if title is not None:
+        titles = [f"{title}: {each.label}" for each in named]
+    elif stand_ins is not None:  # the name that the index has for it
+        titles = [each.label for each in named]
     outcomes = _run("render", named, folder, jobs, options, progress, titles)
     batch = Batch(tuple(outcomes), inputs.skipped)
     if not batch.paths:
         return batch
-    _write_index(index, format, title, named, outcomes, force)
+    _write_index(index, format, title, named, outcomes, force, stand_ins is not None)
     return Batch(batch.outcomes, batch.skipped, index)
 
 
@@ -215,6 +225,7 @@ def _write_index(
     named: Sequence[Named],
     outcomes: Sequence[Outcome],
     force: bool,
+    redacted: bool,
 ) -> None:
     from snapreport.model.ranks import Rank, Run
 
@@ -223,7 +234,7 @@ def _write_index(
             each.label,
             link_to(outcome.path) if outcome.path is not None else "",
             outcome.devices,
-            outcome.error,
+            _UNTOLD if outcome.error and redacted else outcome.error,
         )
         for each, outcome in zip(named, outcomes, strict=True)
     )
@@ -237,6 +248,15 @@ def _write_index(
             from snapreport.reporters.ranks_markdown import RanksMarkdownReporter
 
             RanksMarkdownReporter().render(run, out)
+
+
+def _stand_ins(options: Mapping[str, Any]) -> Callable[[list[str]], list[str]] | None:
+    """Return what names outputs where names are redacted."""
+    if not (options.get("redact") or options.get("redact_functions")):
+        return None
+    from snapreport.making import redacted_names
+
+    return lambda names: redacted_names(names, options.get("salt"))
 
 
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:

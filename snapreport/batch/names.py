@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,11 @@ class Named:
 
 
 def name_outputs(
-    sources: Sequence[Path], folder: Path, ending: str, reserved: str | None = None
+    sources: Sequence[Path],
+    folder: Path,
+    ending: str,
+    reserved: str | None = None,
+    stand_ins: Callable[[list[str]], list[str]] | None = None,
 ) -> list[Named]:
     """Name an output for each input, after the input and, where that is not enough, its folders.
 
@@ -34,17 +38,23 @@ def name_outputs(
         folder: to write into.
         ending: of the outputs, with its dot.
         reserved: a name in that folder that none may have.
+        stand_ins: gives what to write for the names of files and folders; None for the names.
 
     Raises:
         OutputError: two would still have one name, which is also so where capitals alone differ.
     """
     places = _places(sources)
-    named = []
+    labels = []
     for source, place in zip(sources, places, strict=True):
-        stem = "-".join([*place, stem_of(source.name)])
-        named.append(
-            Named(source, "/".join([*place, stem_of(source.name)]), folder / (stem + ending))
-        )
+        parts = [*place, stem_of(source.name)]
+        labels.append(parts)
+    if stand_ins is not None:
+        flat = iter(stand_ins([part for parts in labels for part in parts]))
+        labels = [[next(flat) for _ in parts] for parts in labels]
+    named = [
+        Named(source, "/".join(parts), folder / ("-".join(parts) + ending))
+        for source, parts in zip(sources, labels, strict=True)
+    ]
     seen: dict[str, Path] = {}
     for each in named:
         name = each.target.name

@@ -13,7 +13,6 @@ from snapreport.commands.cut_options import cut_options
 from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
 from snapreport.commands.naming import names_options
 from snapreport.commands.options import force_option, output_option, quiet_option
-from snapreport.files import output_path
 from snapreport.units import format_bytes
 
 
@@ -66,8 +65,7 @@ def convert(
     source = sources[0]
     warnings: list[str] = []
     with progress_bar(quiet) as progress:
-        target = output_path(source, output, ".zip")
-        path = snapreport.convert(source, target, progress=progress, see=warnings.extend, **options)
+        path = snapreport.convert(source, output, progress=progress, see=warnings.extend, **options)
     if path.is_file() and not quiet:  # not so where it was written to a pipe
         _say_size(source, path)
         say_warnings(warnings)

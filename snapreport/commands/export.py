@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import snapreport
 from snapreport.commands.console import print_path, progress_bar, say
 from snapreport.commands.moments import MomentChoice, moment_options
-from snapreport.commands.naming import keep_paths_option, paths_kept
+from snapreport.commands.naming import names_options
 from snapreport.commands.options import (
     device_option,
     force_option,
@@ -31,7 +32,7 @@ FORMATS = (
 @device_option("Of this device")
 @moment_options
 @force_option
-@keep_paths_option
+@names_options
 @quiet_option
 def export(
     format_: str,
@@ -41,6 +42,7 @@ def export(
     choice: MomentChoice,
     force: bool,
     quiet: bool,
+    names: dict[str, Any],
 ) -> None:
     """Write a SNAPSHOT or BUNDLE in the FORMAT that another tool reads. Its path is printed.
 
@@ -57,8 +59,8 @@ def export(
 
     \b
     Bytes are those of blocks, or with --curve requested those asked for. A moment is
-    the peak of the curve unless named. From a BUNDLE, json and pickle are rebuilt:
-    with all that is counted, without keys that snapreport does not know.
+    the peak of the curve unless named. From a BUNDLE, or with --redact, json and pickle
+    are rebuilt: with all that is counted, without keys that snapreport does not know.
 
     \b
     Example:
@@ -71,12 +73,15 @@ def export(
             output,
             device=device,
             force=force,
-            keep_paths=paths_kept(),
             progress=progress,
+            **names,
             **choice.arguments,
         )
     if format_ in ("json", "pickle") and not quiet:
-        with source.open("rb") as file:
-            if file.read(2) == b"PK":
-                say("Rebuilt from a bundle: without keys that snapreport does not know.")
+        if names["redact"]:
+            say("Rebuilt from what is redacted: without keys that snapreport does not know.")
+        else:
+            with source.open("rb") as file:
+                if file.read(2) == b"PK":
+                    say("Rebuilt from a bundle: without keys that snapreport does not know.")
     print_path(path)

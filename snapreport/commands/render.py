@@ -91,7 +91,14 @@ def render(
     """
     many = is_many(sources)
     format_ = format_ or ("html" if many else _format_by_ending(output))
-    target = None if many else output_path(sources[0], output, f".{format_}")
+    target = None
+    if not many:
+        wanted = output
+        if names["redact"]:
+            from snapreport.making import redacted_output
+
+            wanted = redacted_output(sources[0], output, f".{format_}", names["salt"])
+        target = output_path(sources[0], wanted, f".{format_}")
     if target is not None and notes is not None and _is_same(target, notes):
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
     chosen = None if rules is None else snapreport.load_rules(rules)

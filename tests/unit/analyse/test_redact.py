@@ -165,6 +165,17 @@ def test_a_redacted_bundle_is_redacted_once(secret: Path, tmp_path: Path) -> Non
     assert once.names.done == "redacted"
 
 
+def test_functions_can_be_redacted_later(secret: Path, tmp_path: Path) -> None:
+    salted = {"redact": True, "salt": "pepper"}
+    bundle = snapreport.convert(secret, tmp_path / "r.zip", **salted)  # type: ignore[arg-type]
+    later = snapreport.load(bundle, redact_functions=True, salt="pepper").history
+    at_once = snapreport.load(secret, redact_functions=True, salt="pepper").history
+    assert "tapir" not in later.stacks.frames.names
+    assert later.stacks.frames.names == at_once.stacks.frames.names
+    assert later.stacks.frames.filenames == at_once.stacks.frames.filenames
+    assert later.names == at_once.names
+
+
 def test_paths_cannot_be_kept_and_redacted(secret: Path) -> None:
     with pytest.raises(ValueError, match="contradict"):
         snapreport.load(secret, keep_paths=True, redact=True)
