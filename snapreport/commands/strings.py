@@ -1,4 +1,4 @@
-"""``snapreport strings``: what a report, bundle or snapshot gives away."""
+"""``snapreport strings``: what a report, bundle, export or snapshot gives away."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ _WIDEST_KIND = 40
 @json_option
 @quiet_option
 def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
-    """List every distinct string of a report (.html, .md), bundle or snapshot.
+    """List every distinct string of a report, bundle, export or snapshot.
 
     One on a line, with its kind and how often it is there: whoever has FILE has these. Of very
-    long ones --json has all. What is packed in a page is looked into. --check looks for homes,
-    user and host names (yours, and those in homes that are named), e-mail addresses, URLs, and
-    what looks like a key.
+    long ones --json has all. What is packed in a page is looked into. Pages, text, SVG, CSV,
+    pprof's profiles and Perfetto's traces are told by the ending of FILE. --check looks for
+    homes, user and host names (yours, and those in homes that are named), e-mail addresses,
+    URLs, and what looks like a key.
 
     \b
     Example:

@@ -55,6 +55,20 @@ def bundle_strings(path: Path, tally: Tally) -> None:
         ) from error
 
 
+def elements_strings(data: bytes, tally: Tally, path: Path) -> None:
+    """Count every string of an ``elements.db`` that lies beside its ``allocations.json``.
+
+    Raises:
+        BundleError: it is damaged.
+    """
+    try:
+        _database(data, tally, path)
+    except BundleError as error:
+        message = str(error)
+        named = message if message.startswith(str(path)) else f"{path} {message}"
+        raise BundleError(named) from error
+
+
 def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
     """Count what stands in quotes; strips have numbers only, and keys of ours."""
     found: set[bytes] = set()

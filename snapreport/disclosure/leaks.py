@@ -40,6 +40,8 @@ _PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
 _COMPILED = re.compile(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
 # What we write ourselves: in a page's policy, and behind the source's name.
 _OURS = re.compile(r"'sha256-[A-Za-z0-9+/=]{44}'|SHA-256 `?[0-9a-f]{64}")
+# Which speedscope tells its files by; nothing asks for it.
+_FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _LEAST_ENTROPY = 3.8
 """Bits for each character; words and their abbreviations have less, at this length."""
@@ -76,7 +78,7 @@ def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:
         given: as from ``list_strings()``.
         known: names to look for; those of users whose homes are found come on top.
     """
-    rows = list(given)
+    rows = [row for row in given if (row.kind, row.text) not in _FORMATS]
     plain = [(row, _plain(row)) for row in rows]
     users = known.users | find_users(text for _, text in plain)
     hashes = {row.text for row in rows if row.kind == "hash"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
+from collections.abc import Collection
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,7 +19,10 @@ from snapreport.reporters.templates import built, built_packed, style_beside, te
 
 _MOST_UNPACKED = 1 << 30
 _TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4", "f64": "f8"}
-_SILENT = {"class", "id", "for", "style", "d", "points", "transform", "type", "name", "role"}
+_SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
+_SILENT_IN_A_PICTURE = {"d", "points", "transform"}
+_NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # which nothing asks for
+_HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = {
     "frame_name": "function",
     "frame_file": "file",
@@ -33,15 +38,28 @@ def page_strings(text: str, tally: Tally) -> None:
     Raises:
         InputError: what is packed in it cannot be unpacked.
     """
-    parser = _Page(tally)
+    parser = _Page(tally, _SILENT)
+    parser.feed(text)
+    parser.close()
+
+
+def picture_strings(text: str, tally: Tally) -> None:
+    """Count every string of an SVG, such as a page saves.
+
+    Raises:
+        InputError: what is packed in it cannot be unpacked.
+    """
+    parser = _Page(tally, _SILENT_IN_A_PICTURE)
     parser.feed(text)
     parser.close()
 
 
 class _Page(HTMLParser):
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, silent: Collection[str]) -> None:
         super().__init__(convert_charrefs=True)
         self._tally = tally
+        self._silent = silent
+        self._hash = False
         self._inside: dict[str, str | None] | None = None
         self._tag = ""
         self._data: list[str] = []
@@ -53,8 +71,11 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("script", "style"):
             self._tag, self._inside, self._data = tag, dict(attrs), []
+        self._hash = tag == "code" and ("title", "SHA-256") in attrs
         for name, value in attrs:
-            if name not in _SILENT and value and not _is_number(value):
+            if (name, value) == _NAMESPACE:
+                continue
+            if name not in self._silent and value and not _is_number(value):
                 self._add("attribute", value)
 
     def handle_endtag(self, tag: str) -> None:
@@ -65,11 +86,30 @@ class _Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside is not None:
             self._data.append(data)
+        elif self._hash and _HASH.fullmatch(data):
+            self._tally.add("hash", data)
         else:
             self._add("page text", data)
 
     def handle_comment(self, data: str) -> None:
         self._add("comment", data)
+
+    def handle_decl(self, decl: str) -> None:
+        if decl.lower() != "doctype html":
+            self._add("comment", decl)
+
+    def handle_pi(self, data: str) -> None:
+        self._add("comment", data)
+
+    def unknown_decl(self, data: str) -> None:
+        self._add("comment", data)
+
+    def close(self) -> None:
+        super().close()
+        if self._inside is not None:  # an element that was never closed, of which some
+            # versions of Python do not give the rest
+            self._lines(self._tag, "".join(self._data) + self.rawdata)
+            self._inside = None
 
     def _add(self, kind: str, text: str) -> None:
         text = " ".join(text.split())
@@ -86,7 +126,11 @@ class _Page(HTMLParser):
             if data != built_packed("app.js"):
                 self._lines("script", _unpack(data).decode("utf-8", "replace"))
         elif self._tag == "style":
-            if data not in (built("style.css"), style_beside("diff.css")):
+            if data not in (
+                built("style.css"),
+                style_beside("diff.css"),
+                style_beside("ranks.css"),
+            ):
                 self._lines("style", data)
         else:
             from snapreport.reporters.html import LOADER
@@ -108,9 +152,9 @@ def _unpack(data: str) -> bytes:
         unpacker = zlib.decompressobj(31)
         unpacked = unpacker.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
         if unpacker.unconsumed_tail:
-            raise InputError("The page unpacks to more than 1 GiB; no report of ours does.")
+            raise InputError("unpacks to more than 1 GiB, as no page of ours does.")
     except (binascii.Error, zlib.error) as error:
-        raise InputError(f"What is packed in the page is damaged ({error}).") from error
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
     return unpacked
 
 
@@ -118,7 +162,7 @@ def _json(data: str | bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"What is packed in the page is damaged ({error}).") from error
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
 
 
 def _payload(data: str, tally: Tally) -> None:
@@ -127,13 +171,13 @@ def _payload(data: str, tally: Tally) -> None:
     length = int.from_bytes(body[:4], "little")
     header = _json(body[4 : 4 + length])
     if not isinstance(header, dict):
-        raise InputError("What is packed in the page is none of ours.")
+        raise InputError("has data packed in it that are none of ours.")
     columns = body[(4 + length + 7) & ~7 :]
     strings = header.pop("strings", [])
     try:
         used = _used(header, columns)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"What is packed in the page is damaged ({error}).") from error
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
     for i, text in enumerate(strings):
         for kind, ids in used.items():
             if i in ids:
