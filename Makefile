@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest golden bench bench-check hostile kills fuzz verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -42,6 +42,21 @@ front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is 
 
 pytest: $(VENV)/.dev browser ## all Python tests, those in the browser included
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# With the oldest Python there is, as its users have the oldest of all else. Some tests of each room.
+LOWEST := out/lowest
+LOWEST_PYTHON ?= $(shell for python in python3.10 python3.11 python3.12 $(PYTHON); do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$python && break; done)
+LOWEST_TESTS := $(addprefix tests/unit/, read bundle analyse reporters exporters disclosure test_api.py) \
+	$(addprefix tests/commands/test_, convert.py render.py export.py query.py redaction.py strings_kinds.py)
+test-lowest: $(VENV)/.dev ## test the lowest versions that pyproject.toml allows, in an environment of their own
+	rm -rf $(LOWEST)
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(BIN)/python -m tests.lowest > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(LOWEST)/constraints.txt \
+		--editable '.[parquet]' hypothesis jsonschema packaging perfetto protobuf \
+		pytest pytest-timeout pytest-xdist
+	$(LOWEST)/bin/python -m pytest -n auto -p no:cacheprovider $(LOWEST_TESTS)
 
 golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
 	$(BIN)/python -m pytest tests/golden --rewrite-golden

@@ -1,8 +1,10 @@
-// Builds app/ and style.css into built/, minified; with --check only says whether built/ is stale.
+// Builds app/ and style.css into built/, minified; with --check only says whether built/ is stale, and with
+// --metafile=FILE writes where each byte comes from.
 import { build } from "esbuild"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { checkInlined } from "./inlined.mjs"
 
 const here = dirname(fileURLToPath(import.meta.url))
 const result = await build({
@@ -11,12 +13,21 @@ const result = await build({
   bundle: true,
   minify: true,
   write: false,
+  metafile: true,
   outdir: "built",
   format: "iife",
   target: ["chrome110", "firefox115", "safari16.4"],
   charset: "ascii", // the page is UTF-8, but the worker's Blob and odd mail gateways need not be
   legalComments: "none",
 })
+
+const wrong = await checkInlined(result.metafile, here)
+if (wrong.length) {
+  for (const line of wrong) console.error(line)
+  process.exit(1)
+}
+const metafile = process.argv.find((each) => each.startsWith("--metafile="))
+if (metafile) await writeFile(metafile.slice("--metafile=".length), JSON.stringify(result.metafile))
 
 let stale = false
 await mkdir(join(here, "built"), { recursive: true })

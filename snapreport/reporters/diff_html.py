@@ -9,6 +9,7 @@ from typing import BinaryIO
 from markupsafe import Markup
 
 from snapreport.model.diff import Change, Diff
+from snapreport.reporters.about import about_page
 from snapreport.reporters.diff_figures import (
     GROUP_WORDS,
     figure_row,
@@ -63,6 +64,7 @@ class DiffHtmlReporter:
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
                 styles=[Markup(style) for style in styles],  # noqa: S704
                 csp=_content_security_policy(styles),
+                about=about_page({"built/style.css": styles[0], "diff.css": styles[1]}),
                 pictures=draw_diff(diff),
                 tables=tables,
                 figures=[

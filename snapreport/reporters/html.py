@@ -11,12 +11,13 @@ import orjson
 from markupsafe import Markup
 
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
+from snapreport.reporters.about import about_page
 from snapreport.reporters.composition import Part, reserved_parts
 from snapreport.reporters.cut_words import CutText, cut_texts
 from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
 from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.payload import pack
+from snapreport.reporters.payload import FORMAT, pack
 from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.templates import built, built_packed, environment, hash_source
@@ -102,6 +103,11 @@ class HtmlReporter:
                 notes=_render_notes(findings.notes),
                 settings=[*recording_rows(findings), *_settings(findings)],
                 csp=_content_security_policy((LOADER, built("app.js")), style),
+                about=about_page(
+                    {"built/style.css": style},
+                    {"unpacks the next": LOADER, "built/app.js": built("app.js")},
+                    FORMAT,
+                ),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
                 loader=Markup(LOADER),  # noqa: S704
                 app=Markup(built_packed("app.js")),  # noqa: S704

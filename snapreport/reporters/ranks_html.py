@@ -7,6 +7,7 @@ from typing import BinaryIO
 from markupsafe import Markup
 
 from snapreport.model.ranks import RankDevice, Run
+from snapreport.reporters.about import about_page
 from snapreport.reporters.ranks_words import (
     ODD,
     conclusion,
@@ -48,6 +49,7 @@ class RanksHtmlReporter:
                 facts=facts(run),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
                 styles=[Markup(style) for style in styles],  # noqa: S704
+                about=about_page({"built/style.css": styles[0], "ranks.css": styles[1]}),
                 csp=f"default-src 'none'; style-src {hashes}; base-uri 'none'; form-action 'none'",
                 conclusion=conclusion(run),
                 compared=any(len(run.of(kind)) > 1 for kind in kinds),

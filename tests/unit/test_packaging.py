@@ -39,9 +39,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("dist"))
 
 
-def build(folder: Path, **environment: str) -> Path:
+def build(folder: Path, source: Path = REPOSITORY, **environment: str) -> Path:
     subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, REPOSITORY],
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source],
         check=True,
         capture_output=True,
         env=os.environ | environment,
@@ -53,6 +53,8 @@ def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
+        "snapreport/_templates/about.html.j2",
+        "snapreport/_templates/inlined.json",
         "snapreport/_templates/report.html.j2",
         "snapreport/_templates/diff.html.j2",
         "snapreport/_templates/diff.css",
@@ -96,6 +98,46 @@ def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
     assert needed | {"hatch_build.py", "snapreport/read/opcodes.c"} <= names
     assert not LIBRARIES & names
     assert not [name for name in names if "node_modules" in name or ".venv" in name]
+
+
+@pytest.fixture(scope="module")
+def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, unpacked elsewhere by somebody with another umask."""
+    (archive,) = built.glob("*.tar.gz")
+    elsewhere = tmp_path_factory.mktemp("a longer name than before")
+    before = os.umask(0o077)
+    try:
+        shutil.unpack_archive(archive, elsewhere)
+    finally:
+        os.umask(before)
+    (folder,) = elsewhere.iterdir()
+    return folder
+
+
+def test_both_archives_are_the_same_wherever_and_whenever_they_are_built(
+    built: Path, unpacked: Path, tmp_path: Path
+) -> None:
+    for path in unpacked.rglob("*"):
+        if path.is_file():
+            os.utime(path, (1_200_000_000, 1_200_000_000))
+    build(tmp_path, unpacked, TZ="Pacific/Kiritimati", LC_ALL="C", PYTHONHASHSEED="7")
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in built.iterdir()}
+    for path in built.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (REPOSITORY / "templates/node_modules/esbuild").exists(),
+    reason="no node, or no npm ci in templates/: the page was NOT built from the archive",
+)
+def test_the_page_in_the_source_archive_is_what_its_sources_give(unpacked: Path) -> None:
+    templates = unpacked / "templates"
+    packages = (REPOSITORY / "templates" / "node_modules").resolve()
+    (templates / "node_modules").symlink_to(packages)
+    command = ["node", str(templates / "build.mjs"), "--check"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    (templates / "node_modules").unlink()
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_installed_wheel_renders_the_same_page_as_the_checkout(

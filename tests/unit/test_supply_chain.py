@@ -1,0 +1,217 @@
+"""Where everything comes from: locked packages, a page that can be built again, its licences."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from packaging.requirements import Requirement
+
+import snapreport
+from snapreport.model.ranks import Run
+from snapreport.reporters import about
+from snapreport.reporters.html import HtmlReporter
+from snapreport.reporters.ranks_html import RanksHtmlReporter
+from snapreport.reporters.templates import environment
+from snapreport.version import __version__
+from tests.conftest import REPOSITORY
+from tests.lowest import lowest
+
+TEMPLATES = REPOSITORY / "templates"
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None or not (TEMPLATES / "node_modules" / "esbuild").exists(),
+    reason="no node, or no npm ci in templates/: the page was NOT built again",
+)
+
+
+def read_json(name: str) -> Any:
+    return orjson.loads((TEMPLATES / name).read_bytes())
+
+
+def copied(folder: Path) -> Path:
+    """Copy what the page is built from, and nothing that was built."""
+    ignored = shutil.ignore_patterns("node_modules", "built")
+    shutil.copytree(TEMPLATES, folder, ignore=ignored)
+    (folder / "node_modules").symlink_to((TEMPLATES / "node_modules").resolve())
+    return folder
+
+
+def build(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["node", str(folder / "build.mjs"), *options],
+        cwd=folder.parent,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_package_of_the_page_s_build_is_locked_with_its_hash() -> None:
+    wanted, lock = read_json("package.json"), read_json("package-lock.json")
+    top = lock["packages"].pop("")
+    assert lock["lockfileVersion"] == 3
+    assert top["devDependencies"] == wanted["devDependencies"]
+    assert "dependencies" not in wanted
+    for name, version in wanted["devDependencies"].items():
+        assert lock["packages"][f"node_modules/{name}"]["version"] == version  # to the digit
+    for name, package in lock["packages"].items():
+        assert re.fullmatch(r"sha512-[A-Za-z0-9+/]{86}==", package["integrity"]), name
+        assert "resolved" not in package or package["resolved"].startswith(
+            "https://registry.npmjs."
+        )
+
+
+def test_packages_are_installed_as_they_are_locked_everywhere() -> None:
+    files = [REPOSITORY / "Makefile", REPOSITORY / ".ci" / "run", REPOSITORY / "README.md"]
+    files += [*(REPOSITORY / "docs").glob("*.md"), *TEMPLATES.glob("*.mjs")]
+    text = "\n".join(path.read_text("utf-8") for path in files if path.exists())
+    assert "npm ci" in text
+    assert re.findall(r"npm (?:install|i|add|update)\b.*|\b(?:npx|yarn|pnpm) .*", text) == []
+    pips = re.findall(r"(?:\$\(PIP\)|-m pip)[^\n]* install[^\n]*", text.replace("\\\n", " "))
+    assert [line for line in pips if "--constraint" not in line] == ["$(PIP) install uv"]
+
+
+def test_the_lowest_versions_are_those_of_the_project() -> None:
+    project = {
+        "dependencies": ["Some_thing>=2.1,<3", "other>=1; python_version < '3.11'"],
+        "optional-dependencies": {"parquet": ["pyarrow>=14"]},
+    }
+    locked = ["# by hand", "some-thing==2.9", "only-for-tests==4 ; python_version > '3'"]
+    assert lowest(project, locked) == [
+        "Some_thing==2.1", 'other==1; python_version < "3.11"', "pyarrow==14", locked[2],
+    ]  # fmt: skip
+    assert all(Requirement(line) for line in lowest(project, locked))
+    with pytest.raises(ValueError, match="lowest"):
+        lowest(project | {"dependencies": ["free"]}, [])
+
+
+@needs_node
+def test_the_page_is_built_to_the_same_bytes_anywhere(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        one = copied(tmp_path / "one")
+        for path in sorted(one.rglob("*.ts"), reverse=True):  # another order on the disk, and time
+            content = path.read_bytes()
+            path.unlink()
+            path.write_bytes(content)
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        done = build(one, TZ="Pacific/Kiritimati", LC_ALL="C", NODE_ENV="production")
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stderr
+    two = copied(tmp_path / "a longer name, with ünusual letters")
+    done = build(two, TZ="America/New_York", LC_ALL="tr_TR.UTF-8", NODE_ENV="development")
+    assert done.returncode == 0, done.stderr
+    built = {path.name for path in (TEMPLATES / "built").iterdir()}
+    for folder in (one, two):
+        assert {path.name for path in (folder / "built").iterdir()} == built
+        for name in built:
+            ours = (TEMPLATES / "built" / name).read_bytes()
+            assert (folder / "built" / name).read_bytes() == ours, f"{name}; run: make front"
+
+
+@needs_node
+def test_every_byte_of_the_built_page_is_ours_or_listed(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "page")
+    assert build(folder, f"--metafile={tmp_path / 'meta.json'}").returncode == 0
+    found = orjson.loads((tmp_path / "meta.json").read_bytes())
+    inputs = {
+        path
+        for output in found["outputs"].values()
+        for path, part in output["inputs"].items()
+        if part["bytesInOutput"]
+    }
+    assert "app/main.ts" in inputs
+    assert "styles/base.css" in inputs
+    others = {path for path in inputs if not re.match(r"app/|styles/|style\.css$", path)}
+    packages = {re.sub(r".*node_modules/((@[^/]+/)?[^/]+)/.*", r"\1", path) for path in others}
+    for output in found["outputs"].values():
+        from_files = sum(part["bytesInOutput"] for part in output["inputs"].values())
+        if output["bytes"] - from_files > 64:
+            packages.add("esbuild")  # helpers of its own
+    assert packages == {each.name for each in about.inlined()}
+
+
+@needs_node
+def test_a_build_with_somebody_else_s_code_needs_its_licence(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "page")
+    main = folder / "app" / "main.ts"
+    code = main.read_text("utf-8")
+    main.write_text('import lazy from "define-lazy-prop"\nconsole.log(lazy)\n' + code)
+    failed = build(folder)
+    assert failed.returncode == 1
+    assert "define-lazy-prop is inlined, and inlined.json has no entry of it." in failed.stderr
+    assert not (folder / "built").exists()
+    version = read_json("node_modules/define-lazy-prop/package.json")["version"]
+    entry = {"name": "define-lazy-prop", "version": version, "licence": "MIT", "text": " "}
+    (folder / "inlined.json").write_bytes(orjson.dumps([entry]))
+    assert "its text for define-lazy-prop" in build(folder).stderr
+    (folder / "inlined.json").write_bytes(orjson.dumps([entry | {"text": "MIT License ..."}]))
+    assert build(folder).returncode == 0
+    # What is no module yet needs code of esbuild's around it, which has authors as well.
+    main.write_text('console.log(require("./old.cjs"))\n' + code)
+    (folder / "app" / "old.cjs").write_text("exports.x = 1")
+    (folder / "inlined.json").write_bytes(b"[]")
+    assert "esbuild is inlined" in build(folder).stderr
+
+
+@needs_node
+def test_a_list_with_more_than_is_inlined_fails_the_build(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "page")
+    (folder / "inlined.json").write_bytes(orjson.dumps([{"name": "d3-scale"}]))
+    failed = build(folder)
+    assert failed.returncode == 1
+    assert "lists d3-scale, which is not inlined" in failed.stderr
+
+
+def page_of(samples: Path) -> str:
+    out = BytesIO()
+    findings = snapreport.load(samples / "state_only.pickle").findings()
+    HtmlReporter().render(findings, out)
+    return out.getvalue().decode()
+
+
+def test_a_page_says_who_made_it_and_which_code_it_may_run(samples: Path) -> None:
+    page = page_of(samples)
+    policy = page.partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    allowed = set(re.findall(r"sha256-[A-Za-z0-9+/=]+", policy))
+    colophon = page.partition('<details class="colophon">')[2].partition("</footer>")[0]
+    assert f"snapreport {__version__}" in colophon
+    assert "MIT" in colophon
+    assert set(re.findall(r"sha256-[A-Za-z0-9+/=]{44}", colophon)) == allowed
+    for name in ("built/app.js", "built/style.css"):  # as openssl has it
+        digest = hashlib.sha256((TEMPLATES / name).read_bytes()).digest()
+        assert f"{name}</dt>" in colophon
+        assert f"sha256-{base64.b64encode(digest).decode()}" in allowed
+    assert "no library, font or picture" in colophon
+
+
+def test_pages_without_scripts_say_so() -> None:
+    out = BytesIO()
+    RanksHtmlReporter().render(Run("", ()), out)
+    page = out.getvalue().decode()
+    policy = page.partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    colophon = page.partition('<details class="colophon">')[2]
+    hashes = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
+    assert set(hashes.findall(colophon)) == set(hashes.findall(policy))
+    assert "no script, and no style but" in colophon
+
+
+def test_somebody_else_s_code_is_named_with_its_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = about.Inlined("d3-scale", "4.0.2", "ISC", "Permission <b>to use</b> ...")
+    monkeypatch.setattr(about, "inlined", lambda: (other,))
+    macro = environment().get_template("about.html.j2").module.about  # type: ignore[attr-defined]
+    text = str(macro(about.about_page({"a.css": "a"}), "It is small."))
+    assert "<summary>d3-scale 4.0.2, ISC</summary>" in text
+    assert "Permission &lt;b&gt;to use&lt;/b&gt;" in text
+    assert "no library" not in text
