@@ -13,18 +13,20 @@ import argparse
 import base64
 import gzip
 import json
+import math
 import os
 import re
 import shutil
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, Playwright, sync_playwright
 
 import snapreport
 from snapreport.units import format_bytes
@@ -53,19 +55,29 @@ class Run:
     """Milliseconds from frame to frame, by what was done meanwhile."""
 
 
-def drag(page: Page, x: float, y: float) -> None:
-    """Hold the plot and swing it to and fro."""
+def launch(playwright: Playwright) -> Browser:
+    """Open the browser that is installed, with software graphics."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    return playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+
+
+def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:
+    """Hold the plot and swing it to and fro, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
     page.mouse.down()
     for k in range(120):
+        if time.monotonic() > until:
+            break
         page.mouse.move(x + 260 * _swing(k / 60), y + 40 * _swing(k / 40))
     page.mouse.up()
 
 
-def wheel(page: Page, x: float, y: float) -> None:
-    """Zoom in at the pointer and out again, twice."""
+def wheel(page: Page, x: float, y: float, until: float = math.inf) -> None:
+    """Zoom in at the pointer and out again, twice, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
     for k in range(120):
+        if time.monotonic() > until:
+            break
         page.mouse.wheel(0, -100 if k % 60 < 30 else 100)
 
 
@@ -207,9 +219,8 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="PAGE_OR_SNAPSHOT")
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = launch(playwright)
         for file in arguments.files:
             path = file
             if file.suffix != ".html":

@@ -15,6 +15,7 @@ Pickles are loaded by Python's own unpickler: give this program only files that 
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
 from benchmarks.workloads.named import BY_NAME, SETS, Workload
 
 FOLDER = REPOSITORY / "out" / "bench"
+PEER_SECONDS = 600.0
 
 
 def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -54,7 +56,13 @@ def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     peers.add_argument("--peer-torch", action="store_true", help="trace_plot of the installed one")
     peers.add_argument("--peer-viewer", type=Path, metavar="DIR", help="MemoryViz.js and its d3")
     peers.add_argument("--peer-python", default=sys.executable, help="the Python that runs them")
-    peers.add_argument("--peer-seconds", type=float, default=600, help="the most for one run")
+    peers.add_argument(
+        "--peer-seconds",
+        type=float,
+        default=PEER_SECONDS,
+        metavar="SECONDS",
+        help="the most for one run of them; one that needs more is stopped, and told of as such",
+    )
     return parser.parse_args(argv)
 
 
@@ -84,7 +92,7 @@ def run(arguments: argparse.Namespace) -> Report:
     """
     programs = peers_of(arguments)
     if arguments.peer_viewer is not None:
-        from benchmarks.measure.browser import check_viewer
+        from benchmarks.measure.viewer import check_viewer
 
         check_viewer(arguments.peer_viewer)
         others.memory_viz_script()
@@ -134,7 +142,8 @@ def browse(
     # Only now: the rest needs no browser.
     from benchmarks.measure.browser import measure_pages
 
-    pages = []
+    seconds = arguments.peer_seconds
+    pages, without = [], []
     for name, _, path in workloads:
         say(f"pages of {name}")
         ours = folder / f"{name}.html"
@@ -144,9 +153,15 @@ def browse(
         if arguments.peer_viewer is not None:
             theirs = folder / f"{name}.trace_plot.html"
             peer = others.torch_plot(arguments.peer_python)
-            run_once(peer.command(path, theirs), output=theirs, folder=folder)
-            pages.append((name, VIEWER, theirs))
-    return measure_pages(pages, arguments.runs, arguments.peer_viewer)
+            try:
+                run_once(peer.command(path, theirs), output=theirs, folder=folder, seconds=seconds)
+            except CommandError as error:
+                failed = f"trace_plot: {error.reason}"
+                nan = math.nan
+                without.append(PageResult(name, VIEWER, 0, nan, 0, nan, failed))
+            else:
+                pages.append((name, VIEWER, theirs))
+    return measure_pages(pages, arguments.runs, arguments.peer_viewer, seconds) + without
 
 
 def told(arguments: argparse.Namespace) -> list[str]:
@@ -163,6 +178,8 @@ def told(arguments: argparse.Namespace) -> list[str]:
     for name in ("peer_snapviewer", "peer_mosaic", "peer_viewer"):
         if getattr(arguments, name) is not None:
             words += [f"--{name.replace('_', '-')}", getattr(arguments, name).name]
+    if arguments.peer_seconds != PEER_SECONDS:
+        words += ["--peer-seconds", f"{arguments.peer_seconds:g}"]
     return [*words, *(path.name for path in arguments.files)]
 
 

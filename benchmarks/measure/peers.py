@@ -23,7 +23,7 @@ class Peer:
     Attributes:
         name: as in the tables.
         command: the command for a snapshot and the file to write.
-        output: name of the file that it writes; None if it only prints.
+        output: name of the file or folder that it writes; None if it only prints.
         environment: what it needs in its environment.
     """
 
@@ -34,12 +34,15 @@ class Peer:
 
 
 def snapviewer(folder: Path, python: str = sys.executable) -> Peer:
-    """SnapViewer's ``convert_snap.py``, of a checkout."""
+    """SnapViewer's ``convert_snap.py``, of a checkout.
+
+    Its versions write a zip file, or (since it has a window of its own) a folder of two files.
+    """
     script = _needed(folder, "convert_snap.py")
     return Peer(
         "SnapViewer convert_snap.py",
         lambda snapshot, out: [python, str(script), "-i", str(snapshot), "-o", str(out)],
-        "snapviewer.zip",
+        "snapviewer",
         {},
     )
 

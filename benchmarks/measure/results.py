@@ -35,6 +35,7 @@ class Result:
         costs: what was run, by name: every run.
         stages: the stages inside, by name: every run.
         failed: what did not end well, and why.
+        at_least: what those of them had taken that were stopped for being slow.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Result:
     costs: dict[str, list[Cost]] = field(default_factory=dict)
     stages: dict[str, list[Cost]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    at_least: dict[str, Cost] = field(default_factory=dict)
 
     def median(self, name: str, *, stage: bool = False) -> Cost:
         """Return the medians over the runs.
@@ -107,10 +109,15 @@ class PageResult:
     tool: str
     bytes: int
     first_ms: float
+    """Until the first picture; nan if there was none."""
     heap: int
-    """Bytes of JavaScript memory."""
+    """Bytes of JavaScript memory; 0 if there was no picture."""
     p95_ms: float
     """From frame to frame while the timeline is dragged and zoomed; nan if it was not."""
+    failed: str = ""
+    """Why it has no picture, or no frames."""
+    waited_ms: float = 0.0
+    """How long was waited for its picture in vain; 0 if it came, or never would have."""
 
 
 @dataclass
@@ -136,14 +143,24 @@ class Report:
 
         kept = orjson.loads(path.read_bytes())
         results = [
-            Result(**{**each, "costs": costs(each["costs"]), "stages": costs(each["stages"])})
+            Result(
+                **{
+                    **each,
+                    "costs": costs(each["costs"]),
+                    "stages": costs(each["stages"]),
+                    "at_least": {
+                        name: Cost(**cost) for name, cost in each.get("at_least", {}).items()
+                    },
+                }
+            )
             for each in kept["results"]
         ]
         nan = float("nan")  # JSON has null for it
-        pages = [
-            PageResult(**{**each, "p95_ms": nan if each["p95_ms"] is None else each["p95_ms"]})
+        shown: list[dict[str, Any]] = [
+            {name: nan if value is None else value for name, value in each.items()}
             for each in kept["pages"]
         ]
+        pages = [PageResult(**each) for each in shown]
         return cls(**{**kept, "results": results, "pages": pages})
 
 

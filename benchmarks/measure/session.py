@@ -11,7 +11,13 @@ from pathlib import Path
 import orjson
 
 from benchmarks.measure.peers import Peer
-from benchmarks.measure.processes import CommandError, Cost, run_once
+from benchmarks.measure.processes import (
+    CommandError,
+    Cost,
+    TookTooLongError,
+    remove,
+    run_once,
+)
 from benchmarks.measure.results import CONVERT, FLOOR, HELP, READ, RENDER, SUMMARY, Result
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -73,7 +79,8 @@ def measure(
         runs: how many rounds.
         folder: for what is written.
         peers: other programs to run too.
-        seconds: the most that one of them may take; then it is not tried again.
+        seconds: the most that one of them may take by the clock; then it is stopped, what it has
+            taken until then is kept, and it is not tried again.
         say: called with what begins.
 
     Raises:
@@ -91,17 +98,22 @@ def measure(
                     cost = run_once(
                         task.command,
                         output=task.output,
-                        environment=dict(task.environment),
+                        # What a stopped one leaves in its temporary folder goes with ours.
+                        environment={**dict(task.environment), "TMPDIR": str(folder)},
                         folder=folder if task.name in others else REPOSITORY,
                         seconds=seconds if task.name in others else None,
                     )
                 except CommandError as error:
                     if task.name not in others:
                         raise
-                    result.failed[task.name] = str(error)
+                    result.failed[task.name] = error.reason
                     result.costs.pop(task.name, None)
+                    if isinstance(error, TookTooLongError):
+                        result.at_least[task.name] = error.cost
                 else:
                     result.costs.setdefault(task.name, []).append(cost)
+                if task.name in others and task.output is not None:
+                    remove(task.output)  # gigabytes, at a million events
             if not result.events:
                 result.events = events_of(folder / "bundle.zip")
             for stage, cost in run_stages(path, folder).items():

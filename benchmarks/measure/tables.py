@@ -51,7 +51,7 @@ def results_table(results: Sequence[Result]) -> str:
         title = f"**{result.name}**: {result.events:,} events, {size(result.size)}"
         rows.append([title, "", "", "", "", ""])
         rows += [_row(name, result.median(name), floor, result.size) for name in result.costs]
-        rows += [[name, "failed", "", "", "", ""] for name in result.failed]
+        rows += [_failed(result, name, floor) for name in result.failed]
         stages = [(name, result.median(name, stage=True)) for name in result.stages]
         rows += [_row(f"· {name}", cost, floor, result.size) for name, cost in stages]
     header = ["", "seconds", "of `pickle.load`", "peak memory", "of `pickle.load`", "bytes"]
@@ -67,6 +67,22 @@ def _row(name: str, cost: Cost, floor: Cost, snapshot: int) -> list[str]:
         size(cost.peak),
         ratio(cost.peak, floor.peak),
         written,
+    ]
+
+
+def _failed(result: Result, name: str, base: Cost) -> list[str]:
+    """A program that did not end well: what it had taken, if it was stopped, or why not."""
+    why = result.failed[name].replace("|", "/")
+    least = result.at_least.get(name)
+    if least is None or not least.cpu:
+        return [name, why, "", "", "", ""]
+    return [
+        f"{name}: {why}",
+        f"more than {least.cpu:.3g}",
+        f"more than {ratio(least.cpu, base.cpu)}",
+        f"more than {size(least.peak)}",
+        f"more than {ratio(least.peak, base.peak)}",
+        "",
     ]
 
 
@@ -125,10 +141,9 @@ def peers_table(results: Sequence[Result]) -> str:
                     f"{size(cost.bytes)}, {ratio(cost.bytes, ours.bytes)}" if cost.bytes else "",
                 ]
             )
-        rows += [
-            [f"{result.name}: {name}", why.replace("|", "/"), "", "", "", ""]
-            for name, why in result.failed.items()
-        ]
+        for name in result.failed:
+            label, *cells = _failed(result, name, ours)
+            rows.append([f"{result.name}: {label}", *cells])
     if not rows:
         return "No other program was given."
     header = [
@@ -148,8 +163,8 @@ def pages_table(pages: Sequence[PageResult]) -> str:
         [
             f"{page.workload}: {page.tool}",
             size(page.bytes),
-            f"{page.first_ms:.0f} ms",
-            size(page.heap),
+            _first_picture(page),
+            size(page.heap) if page.heap else "-",
             "-" if math.isnan(page.p95_ms) else f"{page.p95_ms:.1f} ms",
         ]
         for page in pages
@@ -157,6 +172,15 @@ def pages_table(pages: Sequence[PageResult]) -> str:
     if not rows:
         return "The browser was not measured."
     return table(["", "file", "first picture", "JavaScript heap", "frames, p95"], rows)
+
+
+def _first_picture(page: PageResult) -> str:
+    if page.waited_ms:
+        return f"none after {page.waited_ms / 1000:.0f} s"
+    failed = page.failed.replace("|", "/")
+    if math.isnan(page.first_ms):
+        return f"none: {failed}"
+    return f"{page.first_ms:.0f} ms" + (f"; then {failed}" if failed else "")
 
 
 def fill(document: str, name: str, text: str) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from benchmarks.measure.browser import check_viewer, file_for, measure_pages
+from benchmarks.measure.browser import measure_pages
 from benchmarks.measure.peers import PeerError
 from benchmarks.measure.targets import OUR_PAGE, VIEWER
+from benchmarks.measure.viewer import check_viewer, file_for
 from tests.unit.benchmarks.fake_peers import PAGE, viewer_files
 
 REPOSITORY = Path(__file__).resolve().parents[2]
