@@ -165,7 +165,7 @@ def _sooner(report: Report) -> Figure:
         for theirs in [tools[VIEWER]]
     ]
     least, known = min(factors)
-    return (f"{least:.3g} x", least >= 3) if known else _at_least(least, 3)
+    return (f"{least:.1f} x", least >= 3) if known else _at_least(least, 3)
 
 
 TARGETS = (

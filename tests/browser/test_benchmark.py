@@ -7,13 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import BrowserContext, sync_playwright
 
 import snapreport
+from benchmarks.measure import viewer
 from benchmarks.measure.browser import measure_pages
 from benchmarks.measure.peers import PeerError
 from benchmarks.measure.targets import OUR_PAGE, VIEWER
 from benchmarks.measure.viewer import check_viewer, file_for
-from tests.unit.benchmarks.fake_peers import PAGE, viewer_files
+from benchmarks.page import Run, launch
+from tests.unit.benchmarks.fake_peers import MOVED, PAGE, SLOW_VIEWER, viewer_files
+from tests.unit.benchmarks.fake_peers import VIEWER as SCRIPT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE = REPOSITORY / "sample_snapshots" / "two_streams.pickle"
@@ -35,6 +39,66 @@ def test_a_missing_file_of_the_viewer_is_named(tmp_path: Path) -> None:
         check_viewer(folder)
 
 
+def test_files_beside_the_script_are_needed_too(tmp_path: Path) -> None:
+    folder = viewer_files(tmp_path / "viewer", SLOW_VIEWER)
+    with pytest.raises(PeerError, match=r"holds no process_alloc_data\.js"):
+        check_viewer(folder)
+    (folder / "process_alloc_data.js").write_text(MOVED)
+    check_viewer(folder)
+
+
+@pytest.mark.browser
+def test_a_slow_page_is_not_dragged_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = viewer_files(tmp_path / "viewer", SLOW_VIEWER)
+    counted = MOVED.replace("{", "{\n  console.log('moved');", 1)
+    (folder / "process_alloc_data.js").write_text(counted)
+    page = tmp_path / "theirs.html"
+    page.write_text(PAGE)
+    monkeypatch.setattr(viewer, "PLAY_SECONDS", 0.5)
+    moves: list[str] = []
+    noted: list[Run] = []
+
+    def listen(context: BrowserContext) -> None:
+        context.on("console", lambda message: moves.append(message.text))
+
+    def play() -> Run:
+        with sync_playwright() as playwright:
+            browser = launch(playwright)
+            browser.on("context", listen)
+            return viewer.measure_viewer(browser, page, folder, lambda run: noted.append(run))
+
+    with ThreadPoolExecutor(1) as thread:
+        run = thread.submit(play).result()
+    assert set(run.frames) == {"pan", "zoom"}
+    assert all(run.frames.values())
+    assert len(moves) < 120  # a drag alone has 120 moves
+    assert noted[-1] == run
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("broken", "seconds", "why"),
+    [
+        ("throw new Error('too | large')", 100, "too | large"),
+        ("while (true) continue", 8, "not done after 8 s"),
+    ],
+)
+def test_a_page_without_a_picture_spoils_nothing_else(
+    tmp_path: Path, broken: str, seconds: float, why: str
+) -> None:
+    script = SCRIPT.replace("document.body", f"{broken};\n  document.body")
+    folder = viewer_files(tmp_path / "viewer", script)
+    theirs = tmp_path / "theirs.html"
+    theirs.write_text(PAGE)
+    (found,) = measure_pages([("sample", VIEWER, theirs)], 2, folder, seconds)
+    assert found.failed == why
+    assert math.isnan(found.first_ms)
+    assert found.waited_ms == (8000 if "not done" in why else 0)
+    assert found.bytes == theirs.stat().st_size
+
+
 @pytest.mark.browser
 def test_both_pages_are_measured_without_a_network(tmp_path: Path) -> None:
     ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
@@ -43,8 +107,8 @@ def test_both_pages_are_measured_without_a_network(tmp_path: Path) -> None:
     pages = [("sample", OUR_PAGE, ours), ("sample", VIEWER, theirs)]
     # It starts a browser of its own, which no thread can that has one already.
     with ThreadPoolExecutor(1) as thread:
-        viewer = viewer_files(tmp_path / "viewer")
-        found = thread.submit(measure_pages, pages, 1, viewer).result()
+        folder = viewer_files(tmp_path / "viewer")
+        found = thread.submit(measure_pages, pages, 1, folder).result()
     assert [each.tool for each in found] == [OUR_PAGE, VIEWER]
     for each in found:
         assert each.first_ms > 0

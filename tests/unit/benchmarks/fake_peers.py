@@ -13,6 +13,27 @@ with zipfile.ZipFile(options.o, "w") as out:
     out.writestr("allocations.json", "[]" * sum(map(len, loaded["device_traces"])))
 """
 
+# As its newer versions: a folder of two files, by way of a temporary file.
+SNAPVIEWER_FOLDER = """
+import argparse, os, pathlib, shutil, tempfile
+parser = argparse.ArgumentParser()
+parser.add_argument("-i"); parser.add_argument("-o"); options = parser.parse_args()
+os.makedirs(options.o, exist_ok=True)
+temporary = tempfile.NamedTemporaryFile(delete=False, suffix=".db")
+temporary.write(b"x" * 1000); temporary.close()
+shutil.move(temporary.name, os.path.join(options.o, "elements.db"))
+pathlib.Path(options.o, "allocations.json").write_text("[]" * 117)
+"""
+
+# It leaves a temporary file, and has a child of its own.
+SLOW = """
+import subprocess, sys, tempfile, time
+tempfile.NamedTemporaryFile(delete=False, suffix=".slow").close()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+block = bytearray(50 << 20)
+while True: pass
+"""
+
 MOSAIC = """
 import sys
 assert sys.argv[1] == "--snapshot"
@@ -24,6 +45,21 @@ VIEWER = """
 import * as d3 from "https://cdn.skypack.dev/d3@5";
 export function add_local_files(files, kind) {
   document.body.insertAdjacentHTML("beforeend", d3.picture(files.length, kind));
+}
+"""
+# One whose every move takes long to draw.
+SLOW_VIEWER = """
+import * as d3 from "https://cdn.skypack.dev/d3@5";
+import {moved} from "./process_alloc_data.js";
+export function add_local_files(files, kind) {
+  document.body.insertAdjacentHTML("beforeend", d3.picture(files.length, kind));
+  document.addEventListener("mousemove", moved);
+}
+"""
+MOVED = """
+export function moved() {
+  const begin = performance.now();
+  while (performance.now() < begin + 100) continue;
 }
 """
 D3 = """
@@ -49,8 +85,8 @@ def mosaic_checkout(folder: Path) -> Path:
     return folder
 
 
-def viewer_files(folder: Path) -> Path:
+def viewer_files(folder: Path, script: str = VIEWER) -> Path:
     folder.mkdir()
-    (folder / "MemoryViz.js").write_text(VIEWER)
+    (folder / "MemoryViz.js").write_text(script)
     (folder / "d3.js").write_text(D3)
     return folder

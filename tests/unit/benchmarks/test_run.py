@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import peers, tables
-from benchmarks.measure.processes import CommandError, Cost, run_once
+from benchmarks.measure.processes import CommandError, Cost, TookTooLongError, run_once
 from benchmarks.measure.results import (
     CONVERT,
     FLOOR,
@@ -26,9 +26,16 @@ from benchmarks.measure.session import measure
 from benchmarks.measure.stages import STAGES
 from benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
 from benchmarks.run import arguments_of, filled, main, workloads_of
-from tests.unit.benchmarks.fake_peers import mosaic_checkout, snapviewer_checkout
+from tests.unit.benchmarks.fake_peers import (
+    SLOW,
+    SNAPVIEWER_FOLDER,
+    mosaic_checkout,
+    snapviewer_checkout,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+OPEN = "open: the other was stopped before"
+SNAPVIEWER = "SnapViewer convert_snap.py"
 SAMPLE = REPOSITORY / "sample_snapshots" / "two_streams.pickle"
 
 
@@ -76,6 +83,29 @@ def test_a_command_that_fails_says_why_in_a_line(tmp_path: Path) -> None:
         run_once([sys.executable, "-c", "import time; time.sleep(60)"], seconds=0.5)
 
 
+def test_what_a_stopped_command_had_taken_is_known(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    note = f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))"
+    script.write_text(SLOW.replace("while", f"{note}\nwhile"))
+    with pytest.raises(TookTooLongError, match="not done after 3 s") as caught:
+        run_once([sys.executable, str(script)], seconds=3, environment={"TMPDIR": str(tmp_path)})
+    assert caught.value.reason == "not done after 3 s"
+    assert 0 < caught.value.cost.cpu <= caught.value.cost.wall * 1.1
+    assert caught.value.cost.peak > 50 << 20
+    child = Path("/proc") / (tmp_path / "child").read_text() / "cmdline"
+    assert not child.exists() or not child.read_bytes()  # gone, or waiting to be fetched
+
+
+def test_a_folder_counts_with_all_its_files_and_is_removed_first(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = (
+        "import os, sys; os.makedirs(sys.argv[1]); open(sys.argv[1] + '/a', 'w').write('12345')"
+    )
+    for _ in range(2):
+        command = [sys.executable, "-c", program, str(out / "deep")]
+        assert run_once(command, output=out).bytes == 5
+
+
 def test_time_and_memory_are_the_commands_own() -> None:
     busy = "a = bytearray(200 << 20); t = __import__('time').process_time\nwhile t() < 0.3: pass"
     taken = run_once([sys.executable, "-c", busy])
@@ -93,17 +123,42 @@ def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
     ]
     (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path, others)
     assert found.failed == {}
-    assert found.median("SnapViewer convert_snap.py").bytes > 0
+    assert found.median(SNAPVIEWER).bytes > 0
     assert found.median("Mosaic peak").bytes == 0
     table = tables.peers_table([found])
     assert "sample: SnapViewer convert_snap.py" in table
     assert "sample: Mosaic peak" in table
 
 
+def test_a_peer_may_write_a_folder(tmp_path: Path) -> None:
+    checkout = snapviewer_checkout(tmp_path / "viewer", SNAPVIEWER_FOLDER)
+    work = tmp_path / "work"
+    work.mkdir()
+    (found,) = measure([("sample", "", SAMPLE)], 2, work, [peers.snapviewer(checkout)])
+    assert found.failed == {}
+    assert [each.bytes for each in found.costs[SNAPVIEWER]] == [1234, 1234]
+    assert not (work / "snapviewer").exists()
+
+
+def test_a_slow_peer_is_stopped_and_has_a_lower_bound(tmp_path: Path) -> None:
+    checkout = snapviewer_checkout(tmp_path / "viewer", SLOW)
+    work = tmp_path / "work"
+    work.mkdir()
+    (found,) = measure([("sample", "", SAMPLE)], 2, work, [peers.snapviewer(checkout)], seconds=2)
+    assert found.failed == {SNAPVIEWER: "not done after 2 s"}
+    assert SNAPVIEWER not in found.costs
+    assert found.at_least[SNAPVIEWER].cpu > 0
+    assert len(list(work.glob("*.slow"))) == 1  # tried once, and what it left is in our folder
+    for table in (tables.peers_table([found]), tables.results_table([found])):
+        (row,) = (line for line in table.splitlines() if SNAPVIEWER in line)
+        assert "not done after 2 s" in row
+        assert row.count("more than") == 4
+
+
 def test_a_peer_that_fails_spoils_nothing_else(tmp_path: Path) -> None:
     broken = snapviewer_checkout(tmp_path / "viewer", "raise SystemExit('no memory | left')")
     (found,) = measure([("sample", "", SAMPLE)], 2, tmp_path, [peers.snapviewer(broken)])
-    assert list(found.failed) == ["SnapViewer convert_snap.py"]
+    assert list(found.failed) == [SNAPVIEWER]
     assert len(found.costs[CONVERT]) == 2
     assert "no memory / left" in tables.peers_table([found])
     assert all(line.count("|") == 7 for line in tables.peers_table([found]).splitlines())
@@ -141,16 +196,21 @@ def test_growth_is_the_exponent() -> None:
     assert "| convert | 1.50 | 0.00 | 0.00 |" in table
 
 
+def verdicts(report: Report) -> dict[str, list[str]]:
+    """What was measured of each target, and the verdict."""
+    rows = targets_table(report).splitlines()
+    return {row.split(" | ")[0].strip("| "): row.rstrip(" |").rsplit(" | ", 2)[1:] for row in rows}
+
+
 def test_targets_say_what_was_met_missed_and_not_measured() -> None:
     large = result("large", 1_200_000, 2.4)
-    large.costs["SnapViewer convert_snap.py"] = [cost(60.0, 100, 4000)]
+    large.costs[SNAPVIEWER] = [cost(60.0, 100, 4000)]
     large.costs[HELP] = [cost(0.4)]
     pages = [
         PageResult("large", OUR_PAGE, 10, 900.0, 10, 70.0),
         PageResult("large", VIEWER, 10, 4500.0, 10, math.nan),
     ]
-    rows = targets_table(Report("m", "c", 1, [large], pages)).splitlines()
-    found = {row.split(" | ")[0].strip("| "): row.rstrip(" |").rsplit(" | ", 2)[1:] for row in rows}
+    found = verdicts(Report("m", "c", 1, [large], pages))
     assert found["convert, 1.2 M events: time"] == ["2.00 x", "met"]
     assert found["bundle"] == ["8.0%", "met"]
     assert found["bundle against its file: bytes"] == ["50 x", "**not met**"]
@@ -161,6 +221,43 @@ def test_targets_say_what_was_met_missed_and_not_measured() -> None:
     assert found["growth of convert with the events"] == ["-", "not measured in this run"]
     empty = targets_table(Report("m", "c", 1, [result("small", 10, 1.0)]))
     assert "met |" not in empty.replace("not met |", "")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "verdict"),
+    [(240.0, ["more than 100 x", "met"]), (24.0, ["more than 10 x", OPEN])],
+)
+def test_a_lower_bound_meets_a_target_or_leaves_it_open(cpu: float, verdict: list[str]) -> None:
+    large = result("large", 1_200_000, 2.4)
+    large.failed[SNAPVIEWER] = "not done after 600 s"
+    large.at_least[SNAPVIEWER] = cost(cpu)
+    rows = verdicts(Report("m", "c", 1, [large]))
+    assert rows["convert against `convert_snap.py`: time"] == verdict
+    assert rows["bundle against its file: bytes"] == ["-", "not measured in this run"]
+
+
+@pytest.mark.parametrize(
+    ("waited", "verdict"),
+    [
+        (60_000.0, ["more than 60 x", "met"]),
+        (2000.0, ["more than 2 x", OPEN]),
+        (0.0, ["4.5 x", "met"]),  # it crashed: nothing is said of that workload
+    ],
+)
+def test_a_page_that_never_comes_is_judged_by_what_was_waited(
+    waited: float, verdict: list[str]
+) -> None:
+    pages = [
+        PageResult("small", OUR_PAGE, 10, 900.0, 10, 20.0),
+        PageResult("small", VIEWER, 10, 81_000.0 if waited else 4050.0, 10, 500.0),
+        PageResult("large", OUR_PAGE, 10, 1000.0, 10, 20.0),
+        PageResult("large", VIEWER, 10, math.nan, 0, math.nan, "no | luck", waited),
+    ]
+    rows = verdicts(Report("m", "c", 1, [result("large", 1_200_000, 2.4)], pages))
+    assert rows["first picture against PyTorch's page"] == verdict
+    table = tables.pages_table(pages)
+    shown = f"none after {waited / 1000:.0f} s" if waited else "none: no / luck"
+    assert f"| large: PyTorch's page | 10 B | {shown} | - | - |" in table
 
 
 def test_a_document_gets_its_tables_and_keeps_its_words() -> None:
@@ -182,9 +279,17 @@ def test_the_document_has_a_place_for_every_table() -> None:
 
 def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
     page = PageResult("a", OUR_PAGE, 1, 2.0, 3, 4.0)
-    report = Report("m", "c", 3, [result("a", 10, 1.0)], [page])
+    slow = result("a", 10, 1.0)
+    slow.failed[SNAPVIEWER], slow.at_least[SNAPVIEWER] = "not done after 9 s", cost(8.5)
+    report = Report("m", "c", 3, [slow], [page])
     report.save(tmp_path / "figures.json")
     assert Report.read(tmp_path / "figures.json") == report
+    report.pages = [PageResult("a", VIEWER, 1, math.nan, 0, math.nan, "it crashed")]
+    report.save(tmp_path / "figures.json")
+    (kept,) = Report.read(tmp_path / "figures.json").pages
+    assert math.isnan(kept.first_ms)
+    assert math.isnan(kept.p95_ms)
+    assert kept.failed == "it crashed"
 
 
 def test_kept_figures_fill_a_document_again(
