@@ -55,10 +55,16 @@ def frames(page: Page) -> None:
     page.evaluate("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
 
 
+def address(page: Page) -> str:
+    """The page's address as it is now: Playwright's ``page.url`` may be one change behind."""
+    found: str = page.evaluate("location.href")
+    return found
+
+
 def fragment(page: Page, part: str) -> None:
     """Wait until the page's address holds a part of a view."""
     for _ in range(100):
         if part in page.evaluate("decodeURIComponent(location.hash)"):
             return
         page.wait_for_timeout(25)
-    raise AssertionError(f"{part} is not in {page.url}")
+    raise AssertionError(f"{part} is not in {address(page)}")

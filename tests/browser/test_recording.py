@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 import snapreport
 from snapreport.model.findings import Findings
 from tests.browser.conftest import Opener
+from tests.browser.listing import address
 
 pytestmark = pytest.mark.browser
 
@@ -100,7 +101,7 @@ def test_nothing_sticks_out_of_the_page(open_page: Opener, width: int) -> None:
 def test_a_link_to_the_panel_opens_it_where_there_is_no_timeline(open_page: Opener) -> None:
     found = snapreport.load(_SAMPLES / "state_only.pickle").findings()
     page = open_page(found).page
-    page.goto(page.url + "#tab=recording")
+    page.goto(address(page) + "#tab=recording")
     page.reload()
     page.wait_for_selector("html[data-complete]")
     expect(page.locator(".recording-panel .verdict")).to_contain_text("no history was recorded")

@@ -15,6 +15,7 @@ from snapreport.reporters.json_report import findings_as_json
 from snapreport.units import format_bytes
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
+from tests.browser.listing import address
 from tests.browser.test_page import HOSTILE, settle, until
 
 pytestmark = pytest.mark.browser
@@ -35,9 +36,9 @@ def test_the_view_lives_in_the_address_and_comes_back(open_page: Opener) -> None
     page.keyboard.press("Enter")
     until(page, "location.hash.includes('step=30')")
     window = page.evaluate("window.snapreport.window()")
-    address = page.url
-    assert address.endswith(page.evaluate("window.snapreport.link()"))
-    again = reopen(opened, address)
+    link = address(page)
+    assert link.endswith(page.evaluate("window.snapreport.link()"))
+    again = reopen(opened, link)
     expect(again.get_by_role("tab", name="Recording")).to_have_attribute("aria-selected", "true")
     expect(again.locator(".moment h2")).to_contain_text("step 30")
     restored = again.evaluate("window.snapreport.window()")
@@ -49,7 +50,7 @@ def test_a_link_survives_a_new_report_of_the_same_file(open_page: Opener) -> Non
     first.page.mouse.click(*first.strip_point(30, (64 + 3 * 32 + 16) * MIB))
     expect(first.page.locator(".details")).to_have_attribute("data-allocation", "4")
     until(first.page, "location.hash.includes('allocation=4')")
-    fragment = first.page.url.split("#")[1]
+    fragment = address(first.page).split("#")[1]
     second = open_page(findings(training(), title="two"))
     page = reopen(second, f"{second.path.as_uri()}#{fragment}")
     expect(page.locator(".details")).to_have_attribute("data-allocation", "4")
@@ -257,10 +258,10 @@ def violations(page: Page, part: str = "html") -> list[str]:
     ]
 
 
-def reopen(opened: OpenPage, address: str) -> Page:
+def reopen(opened: OpenPage, link: str) -> Page:
     """Open an address in a tab of its own: a change of the fragment alone loads nothing."""
     page = opened.page.context.new_page()
     page.on("pageerror", lambda error: opened.errors.append(str(error)))
-    page.goto(address)
+    page.goto(link)
     page.wait_for_selector("html[data-complete]")
     return page

@@ -16,7 +16,7 @@ from snapreport.model.stacks import short_name
 from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
-from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
+from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
 from tests.browser.test_sharing import violations
 
 pytestmark = pytest.mark.browser
@@ -276,7 +276,7 @@ def test_what_is_selected_goes_into_the_link_and_comes_back(open_page: Opener) -
 def open_linked(open_page: Opener, opened: OpenPage) -> Page:
     """The same file again, by the address that the first view wrote."""
     other = open_page(opened.path)
-    other.page.goto(opened.page.url)
+    other.page.goto(address(opened.page))
     other.page.reload()
     other.page.wait_for_selector("html[data-complete]")
     return other.page
@@ -332,7 +332,7 @@ def until_gone(page: Page, part: str) -> None:
         if part not in page.evaluate("location.hash"):
             return
         page.wait_for_timeout(25)
-    raise AssertionError(f"{part} is still in {page.url}")
+    raise AssertionError(f"{part} is still in {address(page)}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

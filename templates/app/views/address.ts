@@ -113,6 +113,8 @@ export class Address {
   }
 
   private write(): void {
+    // Somebody has just followed another link, of which we have yet to hear: it is not ours to overwrite.
+    if (location.hash !== this.written) return
     const { fragment } = this
     if (`#${fragment}` === location.hash || (!fragment && !location.hash)) return
     const url = fragment ? `#${fragment}` : location.pathname + location.search

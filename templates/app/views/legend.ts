@@ -22,7 +22,12 @@ export class Legend {
   private colours: Uint8Array = new Uint8Array(0)
   private all = false
 
-  constructor(private readonly store: Store) {}
+  constructor(private readonly store: Store) {
+    // Heard here, not by the rows: those are made anew at every change, and one that is gone is never told that the
+    // pointer left it.
+    this.element.addEventListener("pointerover", (event) => this.hover(event.target as Element))
+    this.element.addEventListener("pointerleave", () => this.hover(null))
+  }
 
   /** Shows the groups of the present colouring, step and curve. */
   update(grouping: Grouping, colours: Uint8Array): void {
@@ -63,6 +68,13 @@ export class Legend {
     return parts
   }
 
+  /** Brings out the group whose button the pointer is over, and no other. */
+  private hover(over: Element | null): void {
+    const row = over?.closest(".group")?.closest<HTMLElement>("[data-group]")?.dataset.group
+    const hoveredGroup = row === undefined ? -1 : Number(row)
+    if (hoveredGroup !== this.store.state.hoveredGroup) this.store.set({ hoveredGroup })
+  }
+
   private row(group: Group, row: number, bytes: number, count: number, total: number): HTMLElement {
     const { store } = this
     const { filtered, chosenGroup } = store.state
@@ -75,8 +87,6 @@ export class Legend {
       h("button", {
         type: "button", class: "group", "data-key": `group-${row}`, "aria-pressed": String(chosenGroup === row),
         title: `${group.full}\n${formatExact(bytes)} in ${plural(count, "allocation")}`,
-        pointerenter: () => store.set({ hoveredGroup: row }),
-        pointerleave: () => store.set({ hoveredGroup: -1 }),
         click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
       },
         swatch(cssColour(this.colours, row)),
