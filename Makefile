@@ -23,7 +23,11 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 	@$(BIN)/snapreport render out/training_step.zip -o out/training_step.html --force
 	@echo "Open this page in a browser: file://$(CURDIR)/out/training_step.html"
 
-test: lint types front-check pytest ## set up what the tests need, then run every check
+# What is set up and checked before the tests keeps one core busy each, so two go side by side; what
+# each says comes out in one piece, where this make can do that.
+test: ## set up what the tests need, then run every check
+	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser
+	@$(MAKE) pytest
 
 lint: $(VENV)/.dev ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -41,7 +45,7 @@ front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is 
 	cd templates && npm run --silent build:check
 
 pytest: $(VENV)/.dev browser ## all Python tests, those in the browser included
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # With the oldest Python there is, as its users have the oldest of all else. Some tests of each room.
 LOWEST := out/lowest
@@ -128,9 +132,10 @@ $(VENV)/.installed: $(BUILD) $(LOCK) | $(BIN)/python
 TORCH ?= torch==2.13.0
 WITH_TORCH = '.[dev,lightning,huggingface]' $(TORCH) ipython
 DEV := $(if $(TORCH),$(WITH_TORCH),'.[dev]')
+# Not compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
 
 $(VENV)/.dev: $(BUILD) $(LOCK) | $(BIN)/python
-	$(PIP) install --constraint $(LOCK) --editable $(DEV)
+	$(PIP) install --no-compile --constraint $(LOCK) --editable $(DEV)
 	@touch $@ $(VENV)/.installed
 
 # Node builds and checks the page. Rendering needs none of it: templates/built is committed.
@@ -139,16 +144,19 @@ $(PAGE): templates/package.json templates/package-lock.json | node
 	cd templates && npm ci --silent --no-audit --no-fund
 	@touch $@
 
+# One at a time: a second apt-get would give up.
+APT := flock Makefile bash -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$$@" >/dev/null' apt
+
 node:
 	@if command -v npm >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing nodejs and npm with apt-get"; \
-		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y nodejs npm >/dev/null; \
+		$(APT) nodejs npm; \
 	else echo "The page's checks need Node 18 or newer with npm; install them first." >&2; exit 1; fi
 
 browser: $(VENV)/.dev
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing chromium with apt-get"; \
-		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; \
+		$(APT) chromium; \
 	else $(BIN)/playwright install chromium; fi
