@@ -4,7 +4,7 @@ import { totals } from "./curves"
 import type { Device } from "./device"
 import { originsOf, sumLive } from "./live"
 import { groupBySite } from "./sites"
-import { deviceOf, random, randomStrips, REASONS, stacksOf } from "./testing"
+import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf } from "./testing"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
 
 const STACKS = stacksOf([
@@ -112,10 +112,10 @@ test("a million allocations take a moment, not a second", () => {
   const device = deviceOf(strips, Array.from({ length: n }, (_, i) => i % 3))
   const origins = originsOf(device, STACKS)
   const tree = new CallTree(device, STACKS, origins, "down", true)
-  const began = performance.now()
+  const began = cpuMs()
   const now = tree.at(sumLive(device, origins, "allocated", n - 60_000))
   assert.equal(now.total, 512 * 50_000)
-  assert.ok(performance.now() - began < 500)
+  assert.ok(cpuMs() - began < 500)
 })
 
 test("call sites sum to the curve at the peak, largest first", () => {
