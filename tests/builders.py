@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from snapreport import read
 from snapreport.analyse import build_history
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.snapshot import RawSnapshot
@@ -204,8 +205,8 @@ def read_object(snapshot: object, protocol: int = 4) -> RawSnapshot:
 
 
 def history_of(snapshot: object) -> History:
-    """Read and analyse a snapshot, by way of a pickle of it."""
-    return build_history(read_object(snapshot))
+    """Read and analyse a snapshot, by way of a pickle of it, but of no file: that took a third."""
+    return build_history(read.read_bytes(pickle.dumps(snapshot, 4), "snap.pickle"))
 
 
 def assert_same_history(actual: History, expected: History) -> None:
