@@ -58,6 +58,7 @@ _QUERY = """async sql => {
 
 def open_trace(browser: Browser, address: str, trace: Path) -> Page:
     page = browser.new_page()
+    page.set_default_timeout(120_000)  # a whole program of another's, on a machine that may be busy
     page.goto(address)
     page.wait_for_function("window.app !== undefined")
     page.evaluate(_OPEN, base64.b64encode(trace.read_bytes()).decode())
