@@ -90,7 +90,7 @@ gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's coun
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0
 fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz FUZZ_SECONDS=600
-	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install $(ATHERIS)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --constraint $(LOCK) $(ATHERIS)
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again

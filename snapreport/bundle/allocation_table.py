@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 NEVER = int(np.iinfo(np.int64).min)
 """The step of what does not happen, whatever the device; it stands for NULL."""
 
-_PLAIN = ("device", "addr", "version", "size")
 _OF_KINDS = (
     "device",
     "size",
@@ -52,7 +51,17 @@ _OF_ROWS = (
 )
 """The columns of the tables, in order, without the id."""
 
-_NEVER_NULL = {*_PLAIN, "slack", "block_range", "stream", "kind", *_OF_SPANS}
+_NEVER_NULL = {
+    "device",
+    "addr",
+    "version",
+    "size",
+    "slack",
+    "block_range",
+    "stream",
+    "kind",
+    *_OF_SPANS,
+}
 _IDS = dict.fromkeys(("pool", "category", "compile_context", "metadata"), NO_ID) | dict.fromkeys(
     ("stack", "free_stack"), NO_STACK
 )
@@ -83,27 +92,56 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
     """
-    return _restored(_joined(tables, data))
-
-
-def _joined(tables: Tables, data: bytes) -> dict[str, Cells]:
-    """Put the three tables together, as the view does."""
     rows = _read(tables, data, "allocation_rows", _OF_ROWS)
-    kinds = _read(tables, data, "allocation_kinds", _OF_KINDS)
-    spans = _read(tables, data, "allocation_spans", _OF_SPANS)
-    kind, _ = rows.pop("kind")
-    count, n_kinds = len(kind), len(kinds["device"][0])
-    if count and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
+    kind, _ = rows["kind"]
+    columns = _of_kinds(_read(tables, data, "allocation_kinds", _OF_KINDS))
+    n_kinds = len(columns["device"])
+    if len(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
         raise IndexError("an allocation is of no kind")
-    if len(spans["step"][0]) != -(-count // SPAN):
+    spans = _read(tables, data, "allocation_spans", _OF_SPANS)
+    if len(spans["step"][0]) != -(-len(kind) // SPAN):
         raise ValueError("the table allocation_spans has another length")
-    span = np.arange(count) // SPAN
-    joined = {name: (values[kind], missing[kind]) for name, (values, missing) in kinds.items()}
-    births = {"alloc_step": ("step", "alloc_after"), "alloc_time_us": ("time_us", "alloc_after_us")}
-    for name, (base, after) in births.items():
-        values, missing = rows.pop(after)
-        joined[name] = values + spans[base][0][span], missing
-    return joined | rows
+    return (
+        {name: rows[name][0] for name in ("addr", "version")}
+        | {name: values[kind] for name, values in columns.items()}
+        | _added_up(rows, spans)
+    )
+
+
+def _of_kinds(kinds: dict[str, Cells]) -> Columns:
+    """Return what the allocations of each kind have in common."""
+    columns = {name: values for name, (values, _) in kinds.items()}
+    for name, none in _IDS.items():
+        columns[name] = np.where(kinds[name][1], none, columns[name])
+    slack, block_range = columns.pop("slack"), columns.pop("block_range")
+    columns["block_size"] = columns["size"] + slack
+    columns["block_size_max"] = columns["block_size"] + block_range
+    return columns
+
+
+def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
+    """Return the steps and times that the differences come to."""
+    span = np.arange(len(rows["kind"][0])) // SPAN
+
+    def born(after: str, base: str, none: int) -> NDArray[np.int64]:
+        values, missing = rows[after]
+        return np.where(missing, none, values + spans[base][0][span])
+
+    def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
+        return add_up(begin, *rows[name], none)
+
+    alloc_step = born("alloc_after", "step", START)
+    requested_step = after(alloc_step, "requested_after", NEVER)
+    alloc_time = born("alloc_after_us", "time_us", NO_TIME)
+    requested_time = after(alloc_time, "requested_after_us", NO_TIME)
+    return {
+        "alloc_step": alloc_step,
+        "free_requested_step": requested_step,
+        "free_step": after(requested_step, "free_after", NEVER),
+        "alloc_time_us": alloc_time,
+        "free_requested_time_us": requested_time,
+        "free_time_us": after(requested_time, "free_after_us", NO_TIME),
+    }
 
 
 def _read(tables: Tables, data: bytes, table: str, names: Sequence[str]) -> dict[str, Cells]:
@@ -117,32 +155,3 @@ def _read(tables: Tables, data: bytes, table: str, names: Sequence[str]) -> dict
 
 def _range(values: NDArray[np.int64]) -> int:
     return max(-int(values.min()), int(values.max())) + 1
-
-
-def _restored(cells: dict[str, Cells]) -> Columns:
-    """Add up the differences."""
-    values = {name: column for name, (column, _) in cells.items()}
-    missing = {name: null for name, (_, null) in cells.items()}
-
-    def known(name: str, none: int) -> NDArray[np.int64]:
-        return np.where(missing[name], none, values[name])
-
-    def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
-        return add_up(begin, values[name], missing[name], none)
-
-    alloc_step, alloc_time = known("alloc_step", START), known("alloc_time_us", NO_TIME)
-    requested_step = after(alloc_step, "requested_after", NEVER)
-    requested_time = after(alloc_time, "requested_after_us", NO_TIME)
-    block_size = values["size"] + values["slack"]
-    return {
-        **{name: values[name] for name in (*_PLAIN, "stream")},
-        **{name: known(name, none) for name, none in _IDS.items()},
-        "block_size": block_size,
-        "block_size_max": block_size + values["block_range"],
-        "alloc_step": alloc_step,
-        "free_requested_step": requested_step,
-        "free_step": after(requested_step, "free_after", NEVER),
-        "alloc_time_us": alloc_time,
-        "free_requested_time_us": requested_time,
-        "free_time_us": after(requested_time, "free_after_us", NO_TIME),
-    }

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.libraries import open_library
+from snapreport.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +131,7 @@ class _File:
         for _ in range(_DEEPEST):
             if len(level) > self.pages or int(level.min()) < 2 or int(level.max()) > self.pages:
                 raise _Unusual
-            if len(np.unique(level)) != len(level):
+            if len(unique(level)) != len(level):
                 raise _Unusual
             place = (level - 1) * self.page_size
             kinds = self.u8[place]
