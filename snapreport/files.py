@@ -85,14 +85,14 @@ def check_output(path: Path, force: bool) -> None:
     if stat.S_ISDIR(mode):
         raise OutputError(f"{path} is a folder; name a file in it.")
     if stat.S_ISREG(mode) and not force:
-        raise OutputExistsError(f"{path} already exists; pass --force to replace it.")
+        raise _exists(path)
 
 
 @contextmanager
 def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
-    The bytes go to a hidden file beside the target, which is renamed at the end and removed
+    The bytes go to a hidden file beside the target, which gets its name at the end and is removed
     on any exception, Ctrl-C included. Devices and pipes (``/dev/stdout``) are written directly.
 
     Raises:
@@ -121,14 +121,33 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
             ours = False
             yield out
         ours = True
-        check_output(path, force)
-        os.replace(beside, target)
+        if force or not _named(path, beside, target):
+            check_output(path, force)
+            os.replace(beside, target)
     except BaseException as error:
         with suppress(OSError):  # its folder may be gone
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
+
+
+def _named(path: Path, beside: Path, target: Path) -> bool:
+    """Give a complete file its name, which nobody else may have; False where links cannot be made.
+
+    Unlike a look and then a rename, of two that do this at one time the second is told.
+
+    Raises:
+        OutputExistsError: somebody else made the target meanwhile.
+    """
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise _exists(path) from None
+    except (OSError, AttributeError):  # some file systems and systems have no links
+        return False
+    beside.unlink()
+    return True
 
 
 def remove_unfinished(path: Path, process: int) -> None:
@@ -150,6 +169,10 @@ def _unfinished(target: Path, process: int) -> str:
     """Return how the name of a process's unfinished file begins: no longer than names may be."""
     name = os.fsdecode(os.fsencode(target.name)[:200])
     return f".{name}.{process}-"
+
+
+def _exists(path: Path) -> OutputExistsError:
+    return OutputExistsError(f"{path} already exists; pass --force to replace it.")
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,38 @@ def test_a_file_made_by_somebody_else_meanwhile_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OutputExistsError), write_atomically(target, force=False):
         target.write_bytes(b"theirs")
     assert target.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["out.zip"]
+
+
+def test_a_file_made_by_somebody_else_after_the_last_look_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out.zip"
+    for name in ("link", "replace"):
+        step = getattr(os, name)
+
+        def after_somebody_else(beside: Path, named: Path, step: Callable[..., None] = step) -> None:
+            target.write_bytes(b"theirs")
+            step(beside, named)
+
+        monkeypatch.setattr(os, name, after_somebody_else)
+    with pytest.raises(OutputExistsError), write_atomically(target, force=False) as out:
+        out.write(b"ours")
+    assert target.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["out.zip"]
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_is_written_where_there_are_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    def refuse(*_: Path) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with write_atomically(tmp_path / "out.zip", force=False) as out:
+        out.write(b"new")
+    assert (tmp_path / "out.zip").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["out.zip"]
 
 
@@ -187,7 +220,7 @@ def test_an_error_when_the_file_is_renamed_is_an_expected_one(
     monkeypatch.setattr(os, "replace", refuse)
     with (
         pytest.raises(OutputError, match=r"out.zip cannot be written: Operation not permitted"),
-        write_atomically(tmp_path / "out.zip", force=False),
+        write_atomically(tmp_path / "out.zip", force=True),
     ):
         pass
     assert os.listdir(tmp_path) == []
