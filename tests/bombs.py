@@ -161,6 +161,8 @@ def pickles(scale: int = 1) -> Iterator[tuple[str, bytes]]:
         pools.alloc(f"a{i}", 512, pool_id=(i, i))
     yield "memory pools", pickle.dumps(pools.snapshot(), 4)
     yield "sizes whose sum has over 64 bits", pickle.dumps(largest(), 4)
+    yield "segments that every event covers", pickle.dumps(covered(2000 * scale), 4)
+    yield "segments that lie in one another", pickle.dumps(in_one_another(2000 * scale), 4)
 
 
 class Calls:
@@ -264,6 +266,26 @@ def largest() -> dict[str, Any]:
     builder = trace()
     for i in range(40_000):
         builder.event("alloc", addr=i << 40, size=2**48)
+    return builder.snapshot()
+
+
+def covered(length: int) -> dict[str, Any]:
+    """Return a snapshot in which all memory is mapped again and again, segments and all."""
+    builder = trace()
+    for i in range(length):
+        builder.event("segment_map", addr=0, size=2**44)
+        builder.segment(2 * MIB * (i + 1), MIB)
+    return builder.snapshot()
+
+
+def in_one_another(length: int) -> dict[str, Any]:
+    """Return a snapshot whose segments share their ends, of which each event cuts a bit off."""
+    builder = trace()
+    for i in reversed(range(length)):
+        builder.event("segment_map", addr=length + i, size=2)
+    builder.event("segment_map", addr=0, size=length + 1)
+    for i in range(length):
+        builder.segment(i + 1, 2**44, is_expandable=True)
     return builder.snapshot()
 
 

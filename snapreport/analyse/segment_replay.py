@@ -85,78 +85,104 @@ class _Span:
     expandable: bool = False
 
 
+class _Spans:
+    """Ranges in address order, no two of which overlap."""
+
+    def __init__(self, spans: list[_Span]) -> None:
+        self.all = spans
+        self._starts = [span.low for span in spans]
+
+    def overlapping(self, span: _Span) -> tuple[int, int]:
+        """Return the first place that a range overlaps, and the one behind the last."""
+        first = bisect_right(self._starts, span.low)
+        if first and self.all[first - 1].high > span.low:
+            first -= 1
+        return first, max(first, bisect_left(self._starts, span.high))
+
+    def starting_at(self, low: int) -> tuple[int, int]:
+        """Return the place of the range that starts there, and the next; the same for none."""
+        place = bisect_left(self._starts, low)
+        return place, place + (self._starts[place : place + 1] == [low])
+
+    def replace(self, first: int, last: int, spans: list[_Span]) -> list[_Span]:
+        """Put others in some places, and return what was there."""
+        gone = self.all[first:last]
+        self.all[first:last] = spans
+        self._starts[first:last] = [span.low for span in spans]
+        return gone
+
+
 class _Replay:
-    """The segments that are there, in address order, while the events are undone."""
+    """The segments that are there while the events are undone.
+
+    Those that were allocated whole and those that were mapped lie apart, so that each event looks
+    only at what it takes away: else a stranger's file could let every one look at all of them.
+    """
 
     def __init__(self, segments: Segments, events: int) -> None:
-        order = np.argsort(segments.address, kind="stable").tolist()
-        self._there = [
-            _Span(
-                int(segments.address[row]),
-                int(segments.address[row] + segments.size[row]),
-                events,
-                int(segments.stream[row]),
-                row,
-                row,
-                bool(segments.expandable[row]),
-            )
-            for row in order
-        ]
-        self._starts = [span.low for span in self._there]
+        fixed: list[_Span] = []
+        mapped: list[_Span] = []
+        before: _Span | None = None
+        for row in np.lexsort((segments.size, segments.address)).tolist():
+            low, size = int(segments.address[row]), int(segments.size[row])
+            expandable = bool(segments.expandable[row])
+            span = _Span(low, low + size, events, int(segments.stream[row]), row, row, expandable)
+            if before is not None:  # two that overlap: memory is in one of them
+                before.high = min(before.high, low)
+            before = span
+            (mapped if expandable else fixed).append(span)
+        self._fixed, self._mapped = _Spans(fixed), _Spans(mapped)
         self._families = len(segments)
         self._rows: list[tuple[int, ...]] = []
         self.misfits = 0
 
     def undo_alloc(self, made: _Span) -> None:
-        place = bisect_left(self._starts, made.low)
-        found = self._there[place : place + 1]
-        if not found or found[0].low != made.low or found[0].expandable:
+        first, last = self._fixed.starting_at(made.low)
+        if first == last:
             self.misfits += 1
             return
-        self.misfits += found[0].high != made.high
-        self._replace(place, place + 1, made.end, [])
+        self.misfits += self._fixed.all[first].high != made.high
+        self._replace(self._fixed, first, last, made.end, [])
 
     def undo_free(self, gone: _Span) -> None:
-        first, last = self._overlapping(gone)
         # What is there now has to have come after; the event that made it is missing.
-        self.misfits += last - first
         gone.family = self._new_family()
-        self._replace(first, last, gone.end, [gone])
+        self._clear(self._mapped, gone)
+        self._replace(self._fixed, *self._clear(self._fixed, gone), gone.end, [gone])
 
     def undo_map(self, mapped: _Span) -> None:
-        first, last = self._overlapping(mapped)
+        first, last = self._mapped.overlapping(mapped)
         covered, rest = 0, []
-        for span in self._there[first:last]:
-            if not span.expandable:
-                rest.append(span)
-                continue
+        for span in self._mapped.all[first:last]:
             covered += min(span.high, mapped.high) - max(span.low, mapped.low)
             if span.low < mapped.low:
                 rest.append(replace(span, high=mapped.low, end=mapped.end, final=NO_ID))
             if span.high > mapped.high:
                 rest.append(replace(span, low=mapped.high, end=mapped.end, final=NO_ID))
         self.misfits += covered != mapped.high - mapped.low
-        self._replace(first, last, mapped.end, rest)
+        self._replace(self._mapped, first, last, mapped.end, rest)
 
     def undo_unmap(self, gone: _Span) -> None:
-        first, last = self._overlapping(gone)
-        self.misfits += last - first
         gone.expandable = True
-        if first and self._joins(self._there[first - 1], gone):
+        self._clear(self._fixed, gone)
+        there = self._mapped.all
+        first, last = self._mapped.overlapping(gone)
+        self.misfits += last - first
+        if first and self._joins(there[first - 1], gone):
             first -= 1
-        if last < len(self._there) and self._joins(self._there[last], gone):
+        if last < len(there) and self._joins(there[last], gone):
             last += 1
-        for span in self._there[first:last]:
-            if span.expandable:
-                gone.low, gone.high = min(gone.low, span.low), max(gone.high, span.high)
-                gone.family = span.family if gone.family == NO_ID else gone.family
+        for span in there[first:last]:
+            gone.low, gone.high = min(gone.low, span.low), max(gone.high, span.high)
+            gone.family = span.family if gone.family == NO_ID else gone.family
         if gone.family == NO_ID:
             gone.family = self._new_family()
-        self._replace(first, last, gone.end, [gone])
+        self._replace(self._mapped, first, last, gone.end, [gone])
 
     def lives(self, segments: Segments) -> SegmentLives:
         """Close what is left, from before the recording, and lay all out as columns."""
-        self._replace(0, len(self._there), START, [])
+        for spans in (self._fixed, self._mapped):
+            self._replace(spans, 0, len(spans.all), START, [])
         table = np.array(self._rows, np.int64).reshape(-1, 8).T
         table = table[:, np.lexsort((table[0], table[2]))]
         family = table[5].astype(np.int32)
@@ -181,23 +207,24 @@ class _Replay:
         self._families += 1
         return self._families - 1
 
-    def _overlapping(self, span: _Span) -> tuple[int, int]:
-        first = bisect_right(self._starts, span.low)
-        if first and self._there[first - 1].high > span.low:
-            first -= 1
-        return first, max(first, bisect_left(self._starts, span.high))
-
     @staticmethod
     def _joins(span: _Span, gone: _Span) -> bool:
         """Whether a run of mapped memory next to this range is of the same segment."""
         touches = span.high == gone.low or span.low == gone.high
-        return touches and span.expandable and span.stream == gone.stream
+        return touches and span.stream == gone.stream
 
-    def _replace(self, first: int, last: int, start: int, spans: list[_Span]) -> None:
+    def _clear(self, spans: _Spans, gone: _Span) -> tuple[int, int]:
+        """Take away what is where something else was until now, and return the place of that."""
+        first, last = spans.overlapping(gone)
+        self.misfits += last - first
+        self._replace(spans, first, last, gone.end, [])
+        return first, first
+
+    def _replace(
+        self, there: _Spans, first: int, last: int, start: int, spans: list[_Span]
+    ) -> None:
         """Let what stands there begin at a step, and others stand there before it."""
-        for old in self._there[first:last]:
-            if old not in spans and old.end > start:
+        for old in there.replace(first, last, spans):
+            if old.end > start:
                 row = (old.low, old.high, start, old.end, old.stream, old.family, old.final)
                 self._rows.append((*row, old.expandable))
-        self._there[first:last] = spans
-        self._starts[first:last] = [span.low for span in spans]

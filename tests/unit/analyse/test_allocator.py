@@ -50,6 +50,30 @@ def test_a_run_of_mapped_memory_begins_anew_when_it_grows_or_falls_apart() -> No
     ]  # fmt: skip
 
 
+def test_final_segments_that_overlap_are_cut_where_the_next_begins() -> None:
+    builder = (
+        trace()
+        .event("segment_alloc", addr=BASE + 2 * MIB, size=4 * MIB)
+        .event("segment_map", addr=BASE + 4 * MIB, size=4 * MIB)
+        .segment(BASE, 4 * MIB)
+        .segment(BASE + 2 * MIB, 4 * MIB)
+        .segment(BASE + 4 * MIB, 4 * MIB, is_expandable=True)
+    )
+    assert lives(use_of(builder)) == [(0, 2, -1, 2), (2, 2, 0, 2), (4, 4, 1, 2)]
+
+
+def test_what_is_mapped_leaves_other_segments_there() -> None:
+    builder = (
+        trace()
+        .event("snapshot")
+        .event("segment_map", addr=BASE, size=20 * MIB)
+        .segment(BASE + 2 * MIB, 2 * MIB)
+        .segment(BASE + 4 * MIB, 4 * MIB, is_expandable=True)
+        .segment(BASE + 18 * MIB, 4 * MIB, is_expandable=True)
+    )
+    assert lives(use_of(builder)) == [(2, 2, -1, 2), (20, 2, -1, 1), (4, 4, 1, 2), (18, 4, 1, 2)]
+
+
 def test_runs_of_different_streams_stay_apart() -> None:
     builder = (
         trace()
