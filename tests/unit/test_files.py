@@ -99,9 +99,9 @@ def test_a_file_made_by_somebody_else_after_the_last_look_is_kept(
     for name in ("link", "replace"):
         step = getattr(os, name)
 
-        def after_somebody_else(beside: Path, named: Path, step: Callable[..., None] = step) -> None:
+        def after_somebody_else(one: Path, other: Path, step: Callable[..., None] = step) -> None:
             target.write_bytes(b"theirs")
-            step(beside, named)
+            step(one, other)
 
         monkeypatch.setattr(os, name, after_somebody_else)
     with pytest.raises(OutputExistsError), write_atomically(target, force=False) as out:
