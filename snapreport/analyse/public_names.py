@@ -13,8 +13,9 @@ from snapreport.model.libraries import LIBRARIES, words
 
 _GENERATED = re.compile(
     r"<(string|stdin|unknown|__array_function__ internals|eval_with_key>\.\d+"
-    r"|ipython-input-\d+-[0-9a-f]+|frozen [\w.]+)>?$"
+    r"|ipython-input-\d+-[0-9a-f]+)>?$"
 )
+_FROZEN = re.compile(r"<frozen ([\w.]+)>$")
 _SCRIPTS = words(
     "accelerate accelerate-launch colossalai composer deepspeed ipython ipykernel jupyter"
     " jupyter-lab jupyter-notebook lm_eval pytest python python3 ray torchrun vllm"
@@ -31,7 +32,8 @@ _PUBLIC_C = re.compile(
     r"|_{0,2}(libc_|clone3?$|start|xmknodat)|main$|pthread|execute_native_thread)"
 )
 _BUILT_BY_OTHERS = re.compile(
-    r"^(/usr/local/src/conda/|/croot/|/build/|/opt/conda/conda-bld/|/usr/src/|/pytorch/|\./csu/)"
+    r"^(/usr/local/src/conda/|/croot/|/opt/conda/conda-bld/|/pytorch/|\./csu/"
+    r"|/(build|usr/src)/(debug/)?(gcc|glibc|python)[\d.]*[-/])"
 )
 _OPTIMIZERS = words(
     "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam Optimizer RAdam RMSprop"
@@ -91,6 +93,9 @@ def is_public_file(name: str, packages: Collection[str]) -> bool:
         packages: the folders that names of packages begin with.
     """
     if name.startswith("<"):
+        frozen = _FROZEN.match(name)
+        if frozen is not None:
+            return _module(frozen[1]) in sys.stdlib_module_names
         return _GENERATED.match(name) is not None
     first, folder, rest = name.partition("/")
     if not folder:

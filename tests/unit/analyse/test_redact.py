@@ -179,3 +179,27 @@ def test_functions_can_be_redacted_later(secret: Path, tmp_path: Path) -> None:
 def test_paths_cannot_be_kept_and_redacted(secret: Path) -> None:
     with pytest.raises(ValueError, match="contradict"):
         snapreport.load(secret, keep_paths=True, redact=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "public"),
+    [
+        ("<frozen importlib._bootstrap_external>", "_call_with_frames_removed", True),
+        ("<frozen zebra.core>", "forward", False),
+        ("/build/glibc-B3wQXB/glibc-2.31/nptl/pthread_create.c", "start_thread", True),
+        ("/usr/src/python/Python/ceval.c", "main", True),
+        ("/usr/local/src/conda/python-3.12.3/Objects/call.c", "_PyObject_MakeTpCall", True),
+        ("/build/zebra/kernels.c", "main", False),
+        ("/usr/src/zebra/kernels.cpp", "run_zebra", False),
+    ],
+)
+def test_what_others_built_is_told_from_what_is_only_built_in_such_a_folder(
+    tmp_path: Path, file: str, function: str, public: bool
+) -> None:
+    path = tmp_path / "snap.pickle"
+    path.write_bytes(
+        pickle.dumps(trace().alloc("a", MIB, frames=[frame(function, file)]).snapshot())
+    )
+    frames = snapreport.load(path, redact=True, redact_functions=True).history.stacks.frames
+    assert (file in frames.filenames) == public
+    assert (function in frames.names) == public or function in ("forward", "main")
