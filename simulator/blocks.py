@@ -123,11 +123,6 @@ class Block:
         self.life: Life | None = None
 
     @property
-    def is_pending(self) -> bool:
-        """Whether it was freed while another stream may still use it."""
-        return not self.allocated and bool(self.awaited_events or self.stream_uses)
-
-    @property
     def is_inactive(self) -> bool:
         """Whether nobody uses it."""
         return not (self.allocated or self.awaited_events or self.stream_uses)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 BASE_ADDRESS = 0x7F20_0000_0000
-ALIGNMENT = 2 << 20
 
 
 class AddressSpace:

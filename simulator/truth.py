@@ -39,8 +39,6 @@ class Life:
         "stream",
     )
 
-    UNRECORDED = -1
-
     def __init__(
         self,
         address: int,

@@ -100,20 +100,14 @@ def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
     return shared(sites)
 
 
-def find_site_keys(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int64]:
-    """Return a number for the call site of each allocation; int64, shape (n_allocations,).
-
-    It is a frame id; behind those come the sites without frames, one for each reason.
-    """
-    keys, number = _number_sites(history, stacks)
-    return keys[number]
-
-
 @once_for_both
 def _number_sites(
     history: DeviceHistory, stacks: StackTable
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct keys of call sites, ascending, and each allocation's place in them."""
+    """Return the distinct keys of call sites, ascending, and each allocation's place in them.
+
+    A key is a frame id; behind those come the sites without frames, one for each reason.
+    """
     reason = missing_reason(history, stacks)
     # Behind the sites one for no stack, which -1 finds.
     of_stack = np.append(find_site_frames(stacks), -1).astype(np.int64)

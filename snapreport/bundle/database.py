@@ -60,7 +60,6 @@ class _Writer:
         self._base = [0, 0]  # step and time of the last span
 
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
-        size = len(columns) * _AT_ONCE
         width, one = len(columns), f"({', '.join('?' * len(columns))})"
         size = width * _AT_ONCE
         cells = itertools.chain.from_iterable(zip(*columns, strict=True))

@@ -45,7 +45,6 @@ _FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _LEAST_ENTROPY = 3.8
 """Bits for each character; words and their abbreviations have less, at this length."""
-_SHORTEST_NAME = 3
 _SHOWN = 6
 
 
