@@ -247,6 +247,7 @@ class Device:
             rules: for ``category``, instead of our own.
 
         Raises:
+            NotEnoughMemoryError: by stage, and there are far too many around each other.
             ValueError: there is no such grouping or curve.
         """
         members = find_members(self.file, self.history, by, rules)
@@ -268,6 +269,7 @@ class Device:
             rules: likewise.
 
         Raises:
+            NotEnoughMemoryError: likewise.
             PatternError: a pattern is none, or fits nothing.
             ValueError: there is no such grouping or curve.
         """

@@ -16,7 +16,7 @@ class NotASnapshotError(SnapreportError):
 
 
 class NotEnoughMemoryError(SnapreportError):
-    """Reading the file would need more memory than there is or is allowed; it says how much."""
+    """Reading or answering would need more memory than there is or is allowed; it says how much."""
 
 
 class UnsafePickleError(SnapreportError):

@@ -12,15 +12,21 @@ from snapreport.analyse.curves import live_at, sum_live
 from snapreport.analyse.grouping import BEFORE_RECORDING, OUTSIDE_STAGES, label_allocations
 from snapreport.analyse.patterns import compile_pattern
 from snapreport.analyse.peaks_without import peaks_without
-from snapreport.errors import PatternError
+from snapreport.errors import NotEnoughMemoryError, PatternError
 from snapreport.model.answers import Group
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
 from snapreport.sorting import unique
+from snapreport.units import format_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_MOST_AROUND = 64
+"""Stages around an allocation, on average, that a what-if of stages takes in."""
+_ALWAYS_AROUND = 2**22
+"""Pairs of an allocation and a stage that it takes in, however few allocations there are."""
 
 Members = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
 """Rows of allocations, the group that each is in, and the groups' names. A row may be in several
@@ -39,6 +45,7 @@ def find_members(
         rules: for ``category``, instead of our own.
 
     Raises:
+        NotEnoughMemoryError: by stage, and far more stages are around each other than programs have.
         ValueError: ``by`` is none of them.
     """
     if by not in WHAT_IF_GROUPINGS:
@@ -205,11 +212,18 @@ def _in_stages(history: DeviceHistory) -> Members:
         covered[low] += 1
         covered[high] -= 1
         by_name.setdefault(name, []).append((low, high))
+    joined = {name: _joined(ranges) for name, ranges in by_name.items()}
+    pairs = sum(high - low for ranges in joined.values() for low, high in ranges)
+    if pairs > max(_MOST_AROUND * len(steps), _ALWAYS_AROUND):
+        raise NotEnoughMemoryError(
+            f"{history.device} has {format_count(pairs // len(steps))} stages around each allocation,"
+            " which take too much memory to be taken away in turn; ask by another grouping."
+        )
     rows: list[NDArray[np.int64]] = []
     numbers: list[NDArray[np.int64]] = []
     names: list[str] = []
-    for name, ranges in by_name.items():
-        inside = np.concatenate([np.arange(low, high) for low, high in _joined(ranges)])
+    for name, ranges in joined.items():
+        inside = np.concatenate([np.arange(low, high) for low, high in ranges])
         rows.append(in_order[inside])
         numbers.append(np.full(len(inside), len(names), np.int64))
         names.append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,12 +93,12 @@ def stages(
 
 def stage_labels(stages: tuple[StageUse, ...]) -> list[str]:
     """Number stages that share a name: ``forward[1]``, ``forward[2]``; a lone one has no number."""
-    names = [stage.name for stage in stages]
+    alike = Counter(stage.name for stage in stages)
     counts: dict[str, int] = {}
     labels = []
-    for name in names:
+    for name in (stage.name for stage in stages):
         counts[name] = counts.get(name, 0) + 1
-        labels.append(f"{name}[{counts[name]}]" if names.count(name) > 1 else name)
+        labels.append(f"{name}[{counts[name]}]" if alike[name] > 1 else name)
     return labels
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import orjson
 import pytest
 
+from snapreport.commands.stages import stage_labels
 from tests.builders import frame, trace
 from tests.commands.conftest import MIB, Run
+
+if TYPE_CHECKING:
+    from snapreport.model.findings import StageUse
 
 SECOND = 0x7F0000000000 + MIB
 
@@ -202,3 +208,21 @@ def test_options_that_contradict_each_other_are_wrong_usage(
 ) -> None:
     command, *options = arguments
     assert run(command, snapshot, *options).exit_code == 2
+
+
+def test_stages_are_numbered_without_comparing_each_with_all() -> None:
+    compared = 0
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    stages = tuple(SimpleNamespace(name=Name(f"step {i % 150}")) for i in range(200))
+    labels = stage_labels(cast("tuple[StageUse, ...]", stages))
+    assert labels[49:51] == ["step 49[1]", "step 50"]
+    assert labels[150] == "step 0[2]"
+    assert compared < 5 * len(stages)

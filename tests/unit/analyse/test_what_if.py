@@ -8,7 +8,7 @@ import pytest
 from snapreport.analyse.curves import find_curves
 from snapreport.analyse.range_maxima import range_maxima
 from snapreport.analyse.what_if import find_held, find_members, find_what_if, find_without
-from snapreport.errors import PatternError
+from snapreport.errors import NotEnoughMemoryError, PatternError
 from snapreport.model.what_if import WhatIf
 from tests.builders import MIB, TraceBuilder, frame, trace
 
@@ -117,3 +117,14 @@ def test_the_most_of_every_span_is_found_at_its_first_place() -> None:
     most, place = range_maxima(values, low, high)
     for (a, b), value, at in zip(spans, most.tolist(), place.tolist(), strict=True):
         assert (value, at) == (int(values[a:b].max()), a + int(values[a:b].argmax()))
+
+
+def test_stages_without_end_around_each_other_are_refused_before_memory_is() -> None:
+    made, count = trace(), 3000
+    for i in range(count):
+        made.start(f"stage {i}", i).alloc(f"a{i}", MIB)
+    for i in reversed(range(count)):
+        made.end(f"stage {i}", 100 * count - i)
+    with pytest.raises(NotEnoughMemoryError, match=r"cuda:0 has 2,\d+ stages around each"):
+        what_if(made, "stage")
+    assert len(what_if(made)) == 1
