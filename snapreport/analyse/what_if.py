@@ -45,7 +45,7 @@ def find_members(
         rules: for ``category``, instead of our own.
 
     Raises:
-        NotEnoughMemoryError: by stage, and far more stages are around each other than programs have.
+        NotEnoughMemoryError: by stage, and far too many are around each other.
         ValueError: ``by`` is none of them.
     """
     if by not in WHAT_IF_GROUPINGS:
@@ -216,8 +216,9 @@ def _in_stages(history: DeviceHistory) -> Members:
     pairs = sum(high - low for ranges in joined.values() for low, high in ranges)
     if pairs > max(_MOST_AROUND * len(steps), _ALWAYS_AROUND):
         raise NotEnoughMemoryError(
-            f"{history.device} has {format_count(pairs // len(steps))} stages around each allocation,"
-            " which take too much memory to be taken away in turn; ask by another grouping."
+            f"{history.device} has {format_count(pairs // len(steps))} stages around each"
+            " allocation, which take too much memory to be taken away in turn; ask by another"
+            " grouping."
         )
     rows: list[NDArray[np.int64]] = []
     numbers: list[NDArray[np.int64]] = []
