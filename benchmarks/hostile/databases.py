@@ -305,6 +305,9 @@ REFUSED: dict[str, Change] = {
     "no settings": _sql("DELETE FROM meta WHERE key = 'settings'"),
     "settings are no JSON": _sql("UPDATE meta SET value = '{' WHERE key = 'settings'"),
     "settings are a list": _sql("UPDATE meta SET value = '[]' WHERE key = 'settings'"),
+    "settings in more levels than JSON is written in": _sql(
+        f"""UPDATE meta SET value = '{'{"a":' * 300}1{"}" * 300}' WHERE key = 'settings'"""
+    ),
     "deep settings": _sql(
         f"UPDATE meta SET value = '{'[' * 50_000}{']' * 50_000}' WHERE key = 'settings'"
     ),

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import BundleError
-from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.history import (
+    DEEPEST_SETTINGS,
+    START,
+    Allocations,
+    DeviceHistory,
+    Events,
+    History,
+    Stages,
+)
 from snapreport.model.snapshot import NO_ID, NO_TIME
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
@@ -94,6 +102,7 @@ def check_history(history: History) -> None:
     _texts("string", history.strings)
     if not isinstance(history.settings, dict):
         raise ValueError("the settings are no mapping")
+    _depth("settings", history.settings, DEEPEST_SETTINGS)
     _counts("oddities", history.oddities)
     for device in history.devices:
         if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
@@ -191,6 +200,16 @@ def _memory(what: str, address: NDArray[Any], *sizes: NDArray[Any]) -> None:
 def _times(what: str, *columns: NDArray[Any]) -> None:
     for column in columns:
         _within(what, column, NO_TIME, LATEST_US + 1)
+
+
+def _depth(what: str, value: Any, most: int) -> None:
+    level = [value]
+    for _ in range(most + 1):
+        inside = [each for each in level if isinstance(each, (dict, list))]
+        if not inside:
+            return
+        level = [v for each in inside for v in (each.values() if isinstance(each, dict) else each)]
+    raise ValueError(f"the {what} are nested too deeply")
 
 
 def _texts(what: str, *columns: Iterable[Any]) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 START = -1
 """The step before the first event."""
+DEEPEST_SETTINGS = 16
+"""Levels of mappings and lists in the allocator's settings; PyTorch's have two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,7 @@ class History:
     default_device: int
     """Position in ``devices`` of the one that a report opens with."""
     settings: dict[str, Any]
+    """The allocator's, in at most ``DEEPEST_SETTINGS`` levels."""
     oddities: dict[str, int]
     recorder: RecorderInfo | None = None
     """What snapreport noted if it made the recording."""

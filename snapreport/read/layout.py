@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snapreport.errors import NotASnapshotError
+from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
 from snapreport.read.interner import clean_text
@@ -188,21 +189,29 @@ def _settings(top: dict[str, Any]) -> dict[str, Any]:
         if key in top:
             settings.setdefault(key, top[key])
     budget = [_MOST_SETTINGS]
-    return {clean_text(key): _plain(value, budget) for key, value in settings.items()}
+    return {
+        clean_text(key): _plain(value, budget, DEEPEST_SETTINGS - 1)
+        for key, value in settings.items()
+    }
 
 
-def _plain(value: Any, budget: list[int]) -> Any:
+def _plain(value: Any, budget: list[int], depth: int) -> Any:
     """Return a setting as a bundle can store it, so that both give the same report.
 
-    Shared or circular objects would grow without end when written out: the budget ends it.
+    Shared or circular objects would grow without end when written out: the budget ends it, and
+    so does the depth, as not even JSON may be nested without end.
     """
     budget[0] -= 1
     if budget[0] < 0:
         raise NotASnapshotError(f"is damaged: over {_MOST_SETTINGS:,} allocator settings.")
+    if isinstance(value, (dict, list, tuple)) and not depth:
+        raise NotASnapshotError(
+            f"is damaged: its allocator settings are nested over {DEEPEST_SETTINGS} deep."
+        )
     if isinstance(value, dict):
-        return {clean_text(key): _plain(item, budget) for key, item in value.items()}
+        return {clean_text(key): _plain(item, budget, depth - 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, budget) for item in value]
+        return [_plain(item, budget, depth - 1) for item in value]
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**64:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import gzip
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 
+import snapreport
 from snapreport import allowed
 from snapreport.errors import (
     BudgetError,
     InputError,
+    NotASnapshotError,
     NotEnoughMemoryError,
     PatternError,
     SnapreportError,
 )
+from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.read import limits, read_budget, read_snapshot
 from snapreport.read.budgets import has_budget
 from snapreport.read.rules import read_rules
 from tests import bombs
+from tests.builders import trace
 
 
 def test_packed_bombs_end_in_one_line(tmp_path: Path) -> None:
@@ -116,3 +121,23 @@ def test_the_limits_are_as_documented() -> None:
     }.items():
         assert any(name in line and what in line for line in text.splitlines()), what
     assert limits.UNPACKED_ALWAYS == 64 << 20
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_settings_of_many_levels_are_refused_before_they_cannot_be_written(
+    tmp_path: Path, kind: type
+) -> None:
+    def nested(levels: int) -> Path:
+        value: Any = 1
+        for _ in range(levels - 1):
+            value = [value] if kind is list else {"a": value}
+        path = tmp_path / f"{levels}.pickle"
+        path.write_bytes(pickle.dumps(trace().settings(odd=value).snapshot()))
+        return path
+
+    settings = snapreport.load(nested(DEEPEST_SETTINGS)).history.settings
+    bundle = snapreport.convert(nested(DEEPEST_SETTINGS), tmp_path / "b.zip")
+    assert snapreport.load(bundle).history.settings == settings
+    for levels in (DEEPEST_SETTINGS + 1, 300):
+        with pytest.raises(NotASnapshotError, match="settings are nested over 16 deep"):
+            snapreport.convert(nested(levels), tmp_path / "b.zip", force=True)
