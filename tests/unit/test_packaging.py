@@ -94,7 +94,13 @@ def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-    needed = {"Makefile", "LICENSE", "templates/package-lock.json", "tests/conftest.py"}
+    needed = {
+        "Makefile",
+        "LICENSE",
+        "SECURITY.md",
+        "templates/package-lock.json",
+        "tests/conftest.py",
+    }
     assert needed | {"hatch_build.py", "snapreport/read/opcodes.c"} <= names
     assert not LIBRARIES & names
     assert not [name for name in names if "node_modules" in name or ".venv" in name]
