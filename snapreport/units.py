@@ -45,6 +45,11 @@ def format_count(count: int) -> str:
     return f"{int(count):,}"
 
 
+def format_share(part: int, whole: int) -> str:
+    """Write a part of a whole in percent: ``12.3%``, or ``-`` where there is no whole."""
+    return f"{part / whole:.1%}" if whole else "-"
+
+
 def parse_bytes(text: str) -> int:
     """Read a size: ``40GiB``, ``40 GB``, ``1.5G`` or bytes, ``42949672960``.
 

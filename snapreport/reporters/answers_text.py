@@ -12,7 +12,7 @@ from snapreport.model.history import Allocations
 from snapreport.reporters.figures import amount, plural, step_name, step_range
 from snapreport.reporters.plain_text import cut, one_line
 from snapreport.reporters.tables import Page
-from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 
 FIGURES_WIDTH = 40
 """Columns that the figures of a table take before its text."""
@@ -72,7 +72,7 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
         [
             (
                 format_bytes(group.bytes),
-                _share(group.bytes, total),
+                format_share(group.bytes, total),
                 format_count(group.count),
                 format_bytes(group.requested),
                 _cut(by, group.name, room),
@@ -176,10 +176,6 @@ def stages(
             page.say()
             page.say(f"{one_line(label)}, at its peak (step {step_name(stage.peak_step or 0)})")
             groups(page, "stack", top, stage.peak_bytes or 0, None)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "-"
 
 
 def _cut(by: str, name: str, room: int) -> str:

@@ -25,7 +25,7 @@ from snapreport.reporters.markdown_parts import LIMIT, first_that_fits, folded, 
 from snapreport.reporters.plain_text import closed, code_span, cut, escaped, location, without_html
 from snapreport.reporters.recording_words import recording_rows
 from snapreport.reporters.tree_text import tree_lines
-from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.version import __version__
 
 _PLACE = 90
@@ -162,7 +162,7 @@ def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
         rows.append(
             (
                 format_bytes(site.bytes),
-                f"{site.bytes / total:.1%}" if total else "-",
+                format_share(site.bytes, total),
                 format_count(site.count),
                 name,
                 code_span(place) if place else "",
@@ -171,7 +171,7 @@ def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
     rest = device.sites[most:]
     if rest:
         size = sum(site.bytes for site in rest)
-        share = f"{size / total:.1%}" if total else "-"
+        share = format_share(size, total)
         count = sum(site.count for site in rest)
         more = f"{format_count(len(rest))} more call sites"
         rows.append((format_bytes(size), share, format_count(count), more, ""))

@@ -11,7 +11,7 @@ from snapreport.reporters.figures import step_name
 from snapreport.reporters.plain_text import cut
 from snapreport.reporters.tables import Page
 from snapreport.safe_text import csv_cell
-from snapreport.units import format_bytes, format_count
+from snapreport.units import format_bytes, format_count, format_share
 
 
 def write_profile(page: Page, profile: Profile, by: str) -> None:
@@ -26,7 +26,7 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
         [
             (
                 format_bytes(group.at_peak),
-                f"{group.at_peak / whole:.1%}" if whole else "-",
+                format_share(group.at_peak, whole),
                 format_bytes(group.peak_bytes),
                 step_name(group.peak_step),
                 format_count(group.count),

@@ -24,7 +24,7 @@ from snapreport.reporters.figures import (
     width_text,
 )
 from snapreport.reporters.plain_text import cut, location, one_line
-from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 
 _SITES, _STAGES = 10, 15
 _STAGE_FIGURES = 66
@@ -99,7 +99,7 @@ class TextReporter:
         for site in device.sites[:_SITES]:
             name = cut(site.name, room)
             place = location(site.filename, site.line, max(room - len(name) - 2, 16))
-            share = f"{site.bytes / device.peak.allocated:.1%}" if device.peak.allocated else "-"
+            share = format_share(site.bytes, device.peak.allocated)
             table.add_row(
                 format_bytes(site.bytes),
                 share,

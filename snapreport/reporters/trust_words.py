@@ -7,7 +7,7 @@ from typing import Any
 
 from snapreport.model.recording import CurvePeak
 from snapreport.model.trust import ReservedParts, Trust
-from snapreport.units import format_bytes
+from snapreport.units import format_bytes, format_share
 
 PARTS = (
     ("requested", "requested"),
@@ -22,10 +22,7 @@ PARTS = (
 def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
     """Return bytes and share of each of ``PARTS``, as texts."""
     sizes = [getattr(parts, name) for name, _ in PARTS]
-    return [
-        (format_bytes(size), f"{size / parts.reserved:.1%}" if parts.reserved else "-")
-        for size in sizes
-    ]
+    return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
 
 
 def exactness(peak: CurvePeak) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,9 @@ def test_a_change_always_shows_its_sign() -> None:
 def test_counts_have_thousands_separators() -> None:
     assert format_count(22332) == "22,332"
     assert format_count(-1000) == "-1,000"
+
+
+def test_a_share_is_in_percent_and_nothing_where_there_is_no_whole() -> None:
+    assert [format_share(*each) for each in ((1, 3), (0, 3), (3, 3), (0, 0))] == [
+        "33.3%", "0.0%", "100.0%", "-",
+    ]  # fmt: skip
