@@ -33,7 +33,13 @@ def most_unpacked(packed: int, always: int) -> int:
     said = os.environ.get(MAX_UNPACKED)
     if not said:
         return max(always, packed * RATIO)
-    parts = _SIZE.fullmatch(said)
-    if parts is None:
+    most = parse_size(said)
+    if most is None:
         raise InputError(f"cannot be read: {MAX_UNPACKED} is {said!r}, and no size like 50GiB.")
-    return int(parts[1]) * _UNITS[parts[2].upper()]
+    return most
+
+
+def parse_size(text: str) -> int | None:
+    """Read bytes, or a number and a unit, ``50GiB``; None for anything else."""
+    parts = _SIZE.fullmatch(text)
+    return None if parts is None else int(parts[1]) * _UNITS[parts[2].upper()]

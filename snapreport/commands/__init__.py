@@ -54,6 +54,11 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
       snapreport convert snap.pickle -o snap.zip
       snapreport render snap.zip -o report.html
     """
+    if max_unpacked and allowed.parse_size(max_unpacked) is None:
+        raise click.BadParameter(
+            f"{max_unpacked!r} is no size like 50GiB.",
+            param_hint=f"--max-unpacked or {allowed.MAX_UNPACKED}",
+        )
     if max_unpacked:  # in the environment, so that the processes of --jobs have it, too
         os.environ[allowed.MAX_UNPACKED] = max_unpacked
     if no_memory_check:

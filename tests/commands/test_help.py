@@ -57,9 +57,10 @@ def test_a_packed_bomb_is_refused_and_an_option_trusts_it(
     assert refused.exit_code == 1
     assert "unpacks to more than 100 B" in refused.stderr
     assert run("--max-unpacked", "1GiB", "summary", str(packed)).exit_code == 0
-    wrong = run("--max-unpacked", "much", "summary", str(packed))
-    assert wrong.exit_code == 1
-    assert "no size like 50GiB" in wrong.stderr
+    for source in (packed, snapshot):  # also where nothing is unpacked
+        wrong = run("--max-unpacked", "much", "summary", str(source))
+        assert wrong.exit_code == 2
+        assert "no size like 50GiB" in wrong.stderr
 
 
 def test_the_check_of_memory_can_be_left_out(
