@@ -154,7 +154,7 @@ def load(
     Raises:
         SnapreportError: one of its children, each with a message of one line that names the
             file, what is wrong and what to do next.
-        ValueError: paths cannot be kept in what is redacted.
+        ValueError: paths cannot be kept in what is redacted, or the salt is empty.
     """
     if keep_paths and (redact or redact_functions):
         raise ValueError("keep_paths and redact contradict each other")

@@ -62,7 +62,13 @@ class StandIns:
     """Stand-ins for names; equal salts give equal ones."""
 
     def __init__(self, salt: str | None) -> None:
-        """Take the salt, or a random one that is forgotten, if None."""
+        """Take the salt, or a random one that is forgotten, if None.
+
+        Raises:
+            ValueError: it is empty, as of a variable that was never set: all the world knows it.
+        """
+        if salt == "":
+            raise ValueError("the salt is empty; give one, or None for a random one")
         # Slow on purpose, once for a file: a short salt is not so soon found by trying.
         self._key = (
             secrets.token_bytes(32)

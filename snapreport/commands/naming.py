@@ -67,6 +67,8 @@ def names_options(command: F) -> F:
             raise click.UsageError("--keep-paths and --redact contradict each other.")
         if salt is not None and not (redact or redact_functions):
             raise click.UsageError("--salt belongs to --redact.")
+        if salt == "":  # a shell's variable that is not set
+            raise click.UsageError("--salt is empty, so everyone could guess names and try them.")
         if (redact or redact_functions) and salt is None:
             salt = secrets.token_urlsafe(32)  # one for all files of this command
             if not values.get("quiet"):

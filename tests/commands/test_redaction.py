@@ -219,3 +219,17 @@ def test_a_written_name_keeps_what_tells_ranks_apart() -> None:
     assert re.fullmatch(r"[a-p]{8}-[a-p]{8}_gpu7", redact_name("okapi-quagga_gpu7", names))
     assert redact_name("okapi", names) == redact_name("okapi", StandIns("pepper"))
     assert redact_name("okapi", names) != redact_name("okapi", StandIns("other"))
+
+
+@pytest.mark.parametrize(
+    "command", [("convert",), ("render",), ("export", "csv")], ids=lambda words: words[0]
+)
+def test_a_salt_that_everyone_knows_is_refused(
+    run: Run, folder: Path, secret: Path, command: tuple[str, ...]
+) -> None:
+    result = run(*command, secret, "--redact", "--salt", "")
+    assert result.exit_code == 2
+    assert "--salt is empty" in result.stderr
+    assert os.listdir(folder) == []
+    with pytest.raises(ValueError, match="salt is empty"):
+        snapreport.load(secret, redact=True, salt="")
