@@ -104,6 +104,8 @@ def check_history(history: History) -> None:
         raise ValueError("the settings are no mapping")
     _depth("settings", history.settings, DEEPEST_SETTINGS)
     _counts("oddities", history.oddities)
+    if len({device.device for device in history.devices}) < len(history.devices):
+        raise ValueError("two devices are the same")
     for device in history.devices:
         if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
             raise ValueError("a device cannot be")

@@ -130,3 +130,11 @@ def test_what_a_view_or_column_calls_is_not_run_by_a_query(
         return
     with pytest.raises(QueryError, match=said):
         list(database.run(f"SELECT * FROM {name}"))
+
+
+def test_a_device_that_comes_twice_is_refused(history: History, tmp_path: Path) -> None:
+    path = tmp_path / "twice.zip"
+    with path.open("wb") as out:
+        write_bundle(replace(history, devices=history.devices[:1] * 2), out)
+    with pytest.raises(BundleError, match="two devices are the same"):
+        read_bundle(path)
