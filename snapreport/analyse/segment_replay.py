@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse.once import once_for_each
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
@@ -45,10 +46,11 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     Pool and kind are those of the final segments; ``analyse.allocator`` finds some of the others.
     """
     replay = _Replay(segments, events)
-    relevant = [i for i, name in enumerate(other.action) if name in _GROWS]
-    for i in reversed(relevant):
-        step, low, stream = int(other.step[i]), int(other.addr[i]), int(other.stream[i])
-        span = _Span(low, low + int(other.size[i]), step, stream)
+    relevant = [i for i, name in enumerate(other.action) if name in _GROWS][::-1]
+    columns = (other.step, other.addr, other.size, other.stream)
+    rows = zip(relevant, *(column[relevant].tolist() for column in columns), strict=True)
+    for i, step, low, size, stream in rows:
+        span = _Span(low, low + size, step, stream)
         match other.action[i]:
             case "segment_alloc":
                 replay.undo_alloc(span)
@@ -67,6 +69,7 @@ def segments_at(lives: SegmentLives, step: int) -> NDArray[np.int64]:
     return there[np.argsort(lives.address[there], kind="stable")]
 
 
+@once_for_each
 def lives_of(history: DeviceHistory) -> SegmentLives:
     """Return the segments of a history over time."""
     return segment_lives(history.other, history.segments, history.events)[0]
@@ -216,8 +219,9 @@ class _Replay:
     def _clear(self, spans: _Spans, gone: _Span) -> tuple[int, int]:
         """Take away what is where something else was until now, and return the place of that."""
         first, last = spans.overlapping(gone)
-        self.misfits += last - first
-        self._replace(spans, first, last, gone.end, [])
+        if first < last:
+            self.misfits += last - first
+            self._replace(spans, first, last, gone.end, [])
         return first, first
 
     def _replace(

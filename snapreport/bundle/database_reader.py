@@ -73,12 +73,12 @@ class _Reader:
         meta = {
             key: orjson.loads(value) for key, value in self._tables.texts("meta", ["key", "value"])
         }
-        strings = [text for (text,) in self._tables.texts("strings", ["text"])]
+        strings = self._tables.text_column("strings", "text")
         self._ids("strings", len(strings))
         pools = self._numbers("pools", "first second")
         stacks = self._stacks()
         check_stacks(stacks, len(self._data))
-        kinds = [kind for (kind,) in self._tables.texts("devices", ["kind"])]
+        kinds = self._tables.text_column("devices", "kind")
         rows = self._numbers("devices", "ordinal events")
         if not len(kinds) == len(rows["events"]) <= MOST_DEVICES:
             raise ValueError(f"there are {len(kinds):,} devices")
@@ -156,9 +156,9 @@ class _Reader:
         rows = self._numbers("events", "device step addr size stream", nulls, None)
         # Few actions: each text is kept once.
         known: dict[str, str] = {}
-        texts = self._tables.texts("events", ["action"])
+        actions = self._tables.text_column("events", "action")
         return rows, _same_length(
-            "events", [known.setdefault(action, action) for (action,) in texts], rows["step"]
+            "events", [known.setdefault(action, action) for action in actions], rows["step"]
         )
 
     def segments(self) -> tuple[Columns, list[str]]:
@@ -168,7 +168,7 @@ class _Reader:
             "device address size stream expandable",
             {"pool": NO_ID, "stack": NO_STACK, **stated},
         )
-        kinds = [kind for (kind,) in self._tables.texts("segments", ["kind"])]
+        kinds = self._tables.text_column("segments", "kind")
         return rows, _same_length("segments", kinds, rows["size"])
 
     def blocks(self) -> tuple[Columns, list[int]]:
@@ -179,7 +179,7 @@ class _Reader:
             None,
         )
         known = {state: i for i, state in enumerate(BLOCK_STATES)}
-        states = [known.get(state, -1) for (state,) in self._tables.texts("blocks", ["state"])]
+        states = [known.get(state, -1) for state in self._tables.text_column("blocks", "state")]
         if -1 in states:
             raise ValueError("a block is in no known state")
         return rows, _same_length("blocks", states, rows["size"])
@@ -196,7 +196,7 @@ class _Reader:
                 "end_time_us": NO_TIME,
             },
         )
-        names = [name for (name,) in self._tables.texts("annotations", ["name"])]
+        names = self._tables.text_column("annotations", "name")
         return rows, _same_length("annotations", names, rows["depth"])
 
 
