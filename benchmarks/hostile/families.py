@@ -28,7 +28,7 @@ SECONDS = 30
 """Of the processor that one input may take: who needs them, hangs."""
 
 MEMORY = 2048 * MIB
-"""Address space that a child may have: all inputs are small."""
+"""Address space that a child may take besides what it was born with: all inputs are small."""
 
 Attempt = Callable[[Path, Path], None]
 """Takes an input, and a file that it may write. A SnapreportError is as good as success."""
@@ -91,7 +91,7 @@ def run_family(
         attempt: what is done with each.
         ending: of the input's file name, with its dot.
         seconds: of the processor for one input.
-        memory: bytes of address space, all in all.
+        memory: bytes of address space that a child may take for all of them.
 
     Raises:
         RuntimeError: the inputs cannot be made: that says nothing of what reads them.
@@ -177,7 +177,8 @@ def _try_all(skip: int, trial: _Trial, tell: Callable[[bytes], object]) -> None:
 
     sys.addaudithook(watch)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_AS, (trial.memory, trial.memory))
+    most = _address_space() + trial.memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     folder = trial.folder
     os.chdir(folder)
@@ -228,6 +229,14 @@ def _clear(folder: Path, source: Path, output: Path) -> int:
         left += path not in (source, output)
         path.unlink()
     return left
+
+
+def _address_space() -> int:
+    """Return how many bytes of address space this process has; 0 where that is not told."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def _reset_peak() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.hostile import bundles
-from benchmarks.hostile.families import MIB, Family, run_family, table
+from benchmarks.hostile.families import MEMORY, MIB, Family, run_family, table
 from snapreport.errors import BundleError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs are tried in forks")
@@ -88,6 +89,12 @@ def test_what_is_left_over_is_counted_and_removed() -> None:
 def test_memory_is_that_of_one_input() -> None:
     assert run(b"fine").worst_bytes < 32 * MIB
     assert run(b"fine", b"grow", b"fine").worst_bytes > 60 * MIB
+
+
+def test_what_was_there_before_counts_for_nothing() -> None:
+    with mmap.mmap(-1, MEMORY) as there:
+        assert run(b"fine", b"grow").crashes == 0
+        assert len(there) == MEMORY
 
 
 def test_the_table_has_a_line_for_each_family_and_its_crashes() -> None:
