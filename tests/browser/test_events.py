@@ -19,7 +19,7 @@ from tests.browser.conftest import Opener
 from tests.browser.listing import address
 from tests.browser.test_page import until
 from tests.browser.test_samples import snapshots
-from tests.browser.test_sharing import reopen, violations
+from tests.browser.test_sharing import violations
 from tests.builders import BASE, trace
 
 pytestmark = pytest.mark.browser
@@ -170,7 +170,7 @@ def test_a_search_is_in_the_link(open_page: Opener) -> None:
     page.get_by_role("tab", name="Events").click()
     search(page, "alloc >64MiB", 1)
     until(page, "location.hash.includes('tab=events') && location.hash.includes('64MiB')")
-    again = reopen(opened, address(page))
+    again = opened.reopen(address(page))
     expect(again.locator(".event-search")).to_have_value("alloc >64MiB")
     expect(again.locator(".events-list")).to_have_attribute("aria-rowcount", "2")
 

@@ -14,7 +14,7 @@ import snapreport
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.units import format_bytes
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener, OpenPage
+from tests.browser.conftest import Opener
 from tests.browser.listing import address
 from tests.browser.test_page import HOSTILE, settle, until
 
@@ -38,7 +38,7 @@ def test_the_view_lives_in_the_address_and_comes_back(open_page: Opener) -> None
     window = page.evaluate("window.snapreport.window()")
     link = address(page)
     assert link.endswith(page.evaluate("window.snapreport.link()"))
-    again = reopen(opened, link)
+    again = opened.reopen(link)
     expect(again.get_by_role("tab", name="Recording")).to_have_attribute("aria-selected", "true")
     expect(again.locator(".moment h2")).to_contain_text("step 30")
     restored = again.evaluate("window.snapreport.window()")
@@ -52,7 +52,7 @@ def test_a_link_survives_a_new_report_of_the_same_file(open_page: Opener) -> Non
     until(first.page, "location.hash.includes('allocation=4')")
     fragment = address(first.page).split("#")[1]
     second = open_page(findings(training(), title="two"))
-    page = reopen(second, f"{second.path.as_uri()}#{fragment}")
+    page = second.reopen(f"{second.path.as_uri()}#{fragment}")
     expect(page.locator(".details")).to_have_attribute("data-allocation", "4")
 
 
@@ -74,7 +74,7 @@ def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page
 )
 def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: str) -> None:
     opened = open_page(findings(training()))
-    page = reopen(opened, f"{opened.path.as_uri()}#{fragment}")
+    page = opened.reopen(f"{opened.path.as_uri()}#{fragment}")
     expect(page.locator(".moment h2")).to_contain_text("at the peak")
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
 
@@ -256,12 +256,3 @@ def violations(page: Page, part: str = "html") -> list[str]:
         if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"][:3]
     ]
-
-
-def reopen(opened: OpenPage, link: str) -> Page:
-    """Open an address in a tab of its own: a change of the fragment alone loads nothing."""
-    page = opened.page.context.new_page()
-    page.on("pageerror", lambda error: opened.errors.append(str(error)))
-    page.goto(link)
-    page.wait_for_selector("html[data-complete]")
-    return page
