@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -41,6 +42,17 @@ def corpus() -> Path:
     folder = Path(given)
     assert folder.is_dir(), f"SNAPREPORT_CORPUS is {given}, which is no folder"
     return folder
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and never among what was there before the first test.
+
+    There are a million objects then, PyTorch's included; to look through them again and again took
+    more than a tenth of the time of tests that make many objects.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

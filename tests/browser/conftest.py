@@ -104,25 +104,24 @@ class Window:
     def empty(self) -> bool:
         """Empty the tabs; say whether they are as new."""
         try:
+            as_new = all(page.evaluate(_LOOK) == self._look for page in self._used)
             for page in self._used:
-                as_new = page.evaluate(_LOOK) == self._look
                 if page.url.startswith("file:"):
                     page.evaluate(_CLEAR)
+            for page, event, call in self._heard:
+                page.remove_listener(event, call)
+            for page in self._used:
                 for key in _MODIFIERS:
                     page.keyboard.up(key)
                 page.mouse.up()
                 page.goto("about:blank")
                 page.mouse.move(0, 0)
-                if not as_new:
-                    return False
         except Error:  # closed, crashed or hanging
             return False
-        for page, event, call in self._heard:
-            page.remove_listener(event, call)
         ours = {self._first, *self._spare, *self._used}
         self._spare += [page for page in self._used if page is not self._first]
         self._used, self._heard = [], []
-        return set(self.context.pages) == ours
+        return as_new and set(self.context.pages) == ours
 
 
 class Windows:
