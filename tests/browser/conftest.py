@@ -82,7 +82,7 @@ class Window:
         self._look = self._first.evaluate(_LOOK)
         self._spare: list[Page] = []
         self._used: list[Page] = []
-        self._heard: list[tuple[Page, Any, Callable[[Any], object]]] = []
+        self._heard: list[tuple[Page, Any, Callable[[Any], None]]] = []
 
     def first_tab(self) -> Page:
         """The tab for the page that a test opens; it knows the script that runs before."""
@@ -96,7 +96,7 @@ class Window:
         self._used.append(page)
         return page
 
-    def listen(self, page: Page, event: Any, call: Callable[[Any], object]) -> None:
+    def listen(self, page: Page, event: Any, call: Callable[[Any], None]) -> None:
         """Call something at an event of a tab, until the tabs are emptied."""
         page.on(event, call)
         self._heard.append((page, event, call))
