@@ -33,8 +33,6 @@ from snapreport.units import format_bytes
 
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 VIEWPORT = {"width": 1280, "height": 900}
-MOVES = 120
-"""Moves of the pointer, and turns of the wheel, in each action."""
 
 # Frames are timed by the page itself; input is sent from here.
 WATCH = """() => {
@@ -67,7 +65,7 @@ def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:
     """Hold the plot and swing it to and fro, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
     page.mouse.down()
-    for k in range(MOVES):
+    for k in range(120):
         if time.monotonic() > until:
             break
         page.mouse.move(x + 260 * _swing(k / 60), y + 40 * _swing(k / 40))
@@ -77,7 +75,7 @@ def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:
 def wheel(page: Page, x: float, y: float, until: float = math.inf) -> None:
     """Zoom in at the pointer and out again, twice, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
-    for k in range(MOVES):
+    for k in range(120):
         if time.monotonic() > until:
             break
         page.mouse.wheel(0, -100 if k % 60 < 30 else 100)
@@ -93,7 +91,7 @@ def keys(page: Page, _x: float, _y: float) -> None:
 
 def hover(page: Page, x: float, y: float) -> None:
     """Move over the strips."""
-    for k in range(MOVES):
+    for k in range(120):
         page.mouse.move(x + 300 * _swing(k / 45), y + 120 * _swing(k / 30))
 
 

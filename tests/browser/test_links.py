@@ -9,6 +9,7 @@ from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import address, fragment
 from tests.browser.test_page import until
+from tests.browser.test_sharing import reopen
 from tests.browser.test_stacks import selected, tree_of
 
 pytestmark = pytest.mark.browser
@@ -29,7 +30,7 @@ def test_mode_frames_and_focus_of_call_stacks_come_back(open_page: Opener) -> No
     page.get_by_text("Flame").click()
     fragment(page, "stacks=flame")
     fragment(page, "focus=")
-    again = opened.reopen(address(page))
+    again = reopen(opened, address(page))
     expect(again.get_by_role("tree")).to_be_visible()
     expect(again.get_by_label("Hide library-internal frames")).not_to_be_checked()
     expect(again.locator(".trail [aria-current]")).to_have_text(top)
@@ -89,7 +90,7 @@ def test_a_selection_of_one_order_and_the_sight_of_another_both_come_back(
     assert "stacks=up&" not in address(page)  # the selection says so
     page.get_by_text("Top-down").click()
     fragment(page, "stacks=down")
-    again = opened.reopen(address(page))
+    again = reopen(opened, address(page))
     expect(again.get_by_label("Top-down")).to_be_checked()
     until(again, f"location.hash === {page.evaluate('location.hash')!r}")
     again.get_by_text("Bottom-up").click()
@@ -104,7 +105,7 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
     page.keyboard.press("f")
     fragment(page, "focus=")
     focus = address(page).split("focus=")[1].split("&")[0]
-    again = opened.reopen(f"{opened.path.as_uri()}#allocation=0&focus={focus}")
+    again = reopen(opened, f"{opened.path.as_uri()}#allocation=0&focus={focus}")
     expect(again.locator(".trail [aria-current]")).to_have_text(label)
 
 
@@ -126,18 +127,18 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
 )
 def test_the_address_shows_what_the_page_does(open_page: Opener, typed: str, left: str) -> None:
     opened = open_page(findings(training()))
-    page = opened.reopen(f"{opened.path.as_uri()}#{typed}")
+    page = reopen(opened, f"{opened.path.as_uri()}#{typed}")
     until(page, f"location.hash === {left!r}")
 
 
 def test_a_tab_that_this_recording_lacks_stays_out_of_the_address(open_page: Opener) -> None:
     opened = open_page(findings(DeviceSpec([Row(MIB, 2, 50)])))
-    page = opened.reopen(f"{opened.path.as_uri()}#tab=stages")
+    page = reopen(opened, f"{opened.path.as_uri()}#tab=stages")
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
     until(page, "location.hash === ''")
 
 
 def test_a_link_into_a_snapshot_without_a_history_is_followed(open_page: Opener) -> None:
     opened = open_page(findings(DeviceSpec([Row(MIB)], events=1)))
-    page = opened.reopen(f"{opened.path.as_uri()}#tab=lines")
+    page = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
     expect(page.get_by_role("tab", name="Lines")).to_have_attribute("aria-selected", "true")
