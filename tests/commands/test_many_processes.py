@@ -18,18 +18,19 @@ from tests.commands.test_process import SNAPREPORT, on_a_terminal
 # of "slow" waits, and that of "killed" ends as the system's out-of-memory killer has it.
 WHEN_WRITTEN = """
 import os, pathlib, signal, time
-rename = os.replace
 
-def replace(old, new):
-    name = os.path.basename(new)
-    if "slow" in name:
-        pathlib.Path(os.environ["MARKS"], str(os.getpid())).touch()
-        time.sleep(60)
-    if "killed" in name:
-        os.kill(os.getpid(), signal.SIGKILL)
-    rename(old, new)
+def watched(name_it):
+    def give(old, new):
+        name = os.path.basename(new)
+        if "slow" in name:
+            pathlib.Path(os.environ["MARKS"], str(os.getpid())).touch()
+            time.sleep(60)
+        if "killed" in name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        name_it(old, new)
+    return give
 
-os.replace = replace
+os.replace, os.link = watched(os.replace), watched(os.link)
 """
 
 

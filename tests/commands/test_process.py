@@ -14,7 +14,7 @@ import pytest
 
 SNAPREPORT = [sys.executable, "-m", "snapreport"]
 
-# Says when the output is written but not yet renamed, and waits there for the signal.
+# Says when the output is written but has not its name yet, and waits there for the signal.
 WAITS_BEFORE_RENAME = """
 import os, time
 from snapreport.commands import main
@@ -23,7 +23,7 @@ def replace(*_):
     print("written", flush=True)
     time.sleep(60)
 
-os.replace = replace
+os.replace = os.link = replace
 main()
 """
 
