@@ -33,6 +33,8 @@ from snapreport.units import format_bytes
 
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 VIEWPORT = {"width": 1280, "height": 900}
+MOVES = 120
+"""Moves of the pointer, and turns of the wheel, in each action."""
 
 # Frames are timed by the page itself; input is sent from here.
 WATCH = """() => {
@@ -65,7 +67,7 @@ def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:
     """Hold the plot and swing it to and fro, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
     page.mouse.down()
-    for k in range(120):
+    for k in range(MOVES):
         if time.monotonic() > until:
             break
         page.mouse.move(x + 260 * _swing(k / 60), y + 40 * _swing(k / 40))
@@ -75,7 +77,7 @@ def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:
 def wheel(page: Page, x: float, y: float, until: float = math.inf) -> None:
     """Zoom in at the pointer and out again, twice, until a time of ``time.monotonic()`` at most."""
     page.mouse.move(x, y)
-    for k in range(120):
+    for k in range(MOVES):
         if time.monotonic() > until:
             break
         page.mouse.wheel(0, -100 if k % 60 < 30 else 100)
@@ -91,7 +93,7 @@ def keys(page: Page, _x: float, _y: float) -> None:
 
 def hover(page: Page, x: float, y: float) -> None:
     """Move over the strips."""
-    for k in range(120):
+    for k in range(MOVES):
         page.mouse.move(x + 300 * _swing(k / 45), y + 120 * _swing(k / 30))
 
 

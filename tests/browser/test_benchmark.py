@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
 import snapreport
+from benchmarks import page
 from benchmarks.measure import viewer
 from benchmarks.measure.browser import measure_pages
 from benchmarks.measure.peers import PeerError
@@ -54,8 +55,8 @@ def test_a_slow_page_is_not_dragged_for_ever(
     folder = viewer_files(tmp_path / "viewer", SLOW_VIEWER)
     counted = MOVED.replace("{", "{\n  console.log('moved');", 1)
     (folder / "process_alloc_data.js").write_text(counted)
-    page = tmp_path / "theirs.html"
-    page.write_text(PAGE)
+    theirs = tmp_path / "theirs.html"
+    theirs.write_text(PAGE)
     monkeypatch.setattr(viewer, "PLAY_SECONDS", 0.5)
     moves: list[str] = []
     noted: list[Run] = []
@@ -67,7 +68,7 @@ def test_a_slow_page_is_not_dragged_for_ever(
         with sync_playwright() as playwright:
             browser = launch(playwright)
             browser.on("context", listen)
-            return viewer.measure_viewer(browser, page, folder, lambda run: noted.append(run))
+            return viewer.measure_viewer(browser, theirs, folder, lambda run: noted.append(run))
 
     with ThreadPoolExecutor(1) as thread:
         run = thread.submit(play).result()
@@ -82,7 +83,7 @@ def test_a_slow_page_is_not_dragged_for_ever(
     ("broken", "seconds", "why"),
     [
         ("throw new Error('too | large')", 100, "too | large"),
-        ("while (true) continue", 8, "not done after 8 s"),
+        ("while (true) continue", 5, "not done after 5 s"),
     ],
 )
 def test_a_page_without_a_picture_spoils_nothing_else(
@@ -95,12 +96,15 @@ def test_a_page_without_a_picture_spoils_nothing_else(
     (found,) = measure_pages([("sample", VIEWER, theirs)], 2, folder, seconds)
     assert found.failed == why
     assert math.isnan(found.first_ms)
-    assert found.waited_ms == (8000 if "not done" in why else 0)
+    assert found.waited_ms == (5000 if "not done" in why else 0)
     assert found.bytes == theirs.stat().st_size
 
 
 @pytest.mark.browser
-def test_both_pages_are_measured_without_a_network(tmp_path: Path) -> None:
+def test_both_pages_are_measured_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "MOVES", 20)
     ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
     theirs = tmp_path / "theirs.html"
     theirs.write_text(PAGE)

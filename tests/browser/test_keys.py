@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import frames
-from tests.browser.test_sharing import violations
+from tests.browser.test_sharing import violations_in_both_schemes
 from tests.browser.test_stacks import tree_of
 from tests.browser.timeline_tools import view, window
 
@@ -137,8 +137,7 @@ def test_h_hides_and_shows_library_frames_in_the_tree_and_the_flame_graph(
     expect(box).to_be_checked()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_list_of_keys_keeps_nobody_out(open_page: Opener, scheme: str) -> None:
-    page = open_page(findings(training()), color_scheme=scheme).page
+def test_the_list_of_keys_keeps_nobody_out(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
     page.keyboard.press("?")
-    assert violations(page, "dialog.help") == []
+    assert violations_in_both_schemes(page, "dialog.help") == []

@@ -17,7 +17,7 @@ from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
-from tests.browser.test_sharing import violations
+from tests.browser.test_sharing import violations_in_both_schemes
 
 pytestmark = pytest.mark.browser
 
@@ -335,12 +335,11 @@ def until_gone(page: Page, part: str) -> None:
     raise AssertionError(f"{part} is still in {address(page)}")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_flame_graph_keeps_nobody_out(open_page: Opener, samples: Path, scheme: str) -> None:
+def test_the_flame_graph_keeps_nobody_out(open_page: Opener, samples: Path) -> None:
     found = snapreport.load(samples / "training_step.pickle").findings()
-    page = open_page(found, color_scheme=scheme).page
+    page = open_page(found).page
     page.get_by_text("Flame").click()
     page.get_by_role("searchbox").fill("attend")
     page.get_by_role("treeitem").nth(2).click()
     page.keyboard.press("f")
-    assert violations(page, ".panels") == []
+    assert violations_in_both_schemes(page, ".panels") == []
