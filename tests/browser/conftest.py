@@ -19,6 +19,30 @@ from snapreport.reporters.html import HtmlReporter
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)
 
+# Chromium has one list of what is off, the last one given, so Playwright's own is here again.
+_OFF = [
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+    # Each window has an address bar that nobody sees, whose popups are pages in a process of their
+    # own: they took more than half of all that opening one of our pages did.
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxFullPopup",
+    "WebUIOmniboxPopup",
+    # A process in reserve for the next page, which mostly belongs to another context.
+    "SpareRendererForSitePerProcess",
+]
+
 _ARGUMENTS = [
     "--no-sandbox",
     "--use-angle=swiftshader",
@@ -31,6 +55,7 @@ _ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(_OFF)}",
 ]
 
 
