@@ -91,6 +91,14 @@ def test_memory_is_that_of_one_input() -> None:
     assert run(b"fine", b"grow", b"fine").worst_bytes > 60 * MIB
 
 
+def test_memory_that_was_freed_before_is_no_gift_to_an_input() -> None:
+    freed = [b"x" * 100_000 for _ in range(1500)]
+    above = b"x" * 100_000
+    freed.clear()
+    assert run(b"fine", b"grow", b"fine").worst_bytes > 60 * MIB
+    assert len(above) == 100_000
+
+
 def test_what_was_there_before_counts_for_nothing() -> None:
     with mmap.mmap(-1, MEMORY) as there:
         assert run(b"fine", b"grow").crashes == 0
