@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import BundleError
+from snapreport.model.bounds import LATEST_US, MOST_ADDRESS, MOST_BYTES, MOST_TOTAL, MOVES
 from snapreport.model.history import (
     DEEPEST_SETTINGS,
     START,
@@ -28,30 +29,6 @@ _KINDS = ("cuda", "host", "cpu")
 
 _LEAST_LINE = 3
 """Characters of a frame in a stack's text, which has two colons and a line in it."""
-
-MOST_BYTES = 2**48
-"""More than any memory has."""
-
-MOST_TOTAL = 2**62
-"""Bytes of all rows of a column: sums of two columns do not pass 64 bits."""
-
-MOST_ADDRESS = 2**62
-
-LATEST_US = 253_402_300_799_999_999
-"""The last microsecond of the year 9999, which is the last that a date can be made of."""
-
-_MOVES = frozenset(
-    [
-        "alloc",
-        "free_requested",
-        "free_completed",
-        "segment_alloc",
-        "segment_free",
-        "segment_map",
-        "segment_unmap",
-    ]
-)
-"""Events whose address and size say of memory; those of others may be anything."""
 
 
 def check_begin(data: bytes) -> None:
@@ -153,7 +130,7 @@ def _check_events(other: Events, events: int, n_stacks: int) -> None:
     _within("event", other.step, 0, events)
     _within("event", np.diff(other.step), 1)
     _within("event", other.stack, NO_ID, n_stacks)
-    moves = np.array([name in _MOVES for name in other.action], np.bool_)
+    moves = np.array([name in MOVES for name in other.action], np.bool_)
     _memory("event", other.addr[moves], other.size[moves])
     _times("event", other.time_us)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from snapreport.errors import NotASnapshotError
+from snapreport.model.bounds import LATEST_US
 from snapreport.model.snapshot import Annotation
-from snapreport.read.fields import LATEST_US, integers
+from snapreport.read.fields import integers
 from snapreport.read.interner import clean_text
 from snapreport.read.layout import device_of
 from snapreport.read.limits import Allowance

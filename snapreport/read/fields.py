@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
+from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
 from snapreport.read import compiled
 from snapreport.read.interner import clean_text
-from snapreport.read.limits import MOST_TOTAL, Allowance
+from snapreport.read.limits import Allowance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,10 +80,6 @@ def _first_misfit(
     raise AssertionError("every value fits")
 
 
-MOST_BYTES = 2**48
-"""More than any memory, and few enough that sums of them stay within 64 bits."""
-
-
 def check_bytes(
     address: NDArray[np.int64], size: NDArray[np.int64], where: str, rows: NDArray[Any]
 ) -> None:
@@ -97,7 +94,7 @@ def check_bytes(
         NotASnapshotError: a size is negative or beyond any memory, or an address is none, or all
             sizes together are beyond any sum.
     """
-    for key, column, most in (("size", size, MOST_BYTES), ("address", address, 2**62)):
+    for key, column, most in (("size", size, MOST_BYTES), ("address", address, MOST_ADDRESS)):
         wrong = (column[rows] < 0) | (column[rows] > most)
         if wrong.any():
             index = int(np.arange(len(column))[rows][wrong][0])
@@ -106,10 +103,6 @@ def check_bytes(
             )
     if size[rows].sum(dtype=np.float64) > MOST_TOTAL:
         raise NotASnapshotError(f"is damaged: {where}s have more bytes in all than can be.")
-
-
-LATEST_US = 253_402_300_799_999_999
-"""The last microsecond of the year 9999, which is the last that a date can be made of."""
 
 
 def count_unknown_keys(

@@ -26,9 +26,6 @@ MOST_DEVICES = 256
 MOST_POOLS = 10_000
 """Different memory pools of a file."""
 
-MOST_TOTAL = 1 << 62
-"""Bytes that all requests of a trace may come to, or all segments: sums stay within 64 bits."""
-
 MOST_RULES = 1 << 18
 """Bytes of a file of rules or budgets."""
 

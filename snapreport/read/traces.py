@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.errors import NotASnapshotError
+from snapreport.model.bounds import LATEST_US, MOVES
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
 from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import (
-    LATEST_US,
     check_bytes,
     count_unknown_key,
     count_unknown_keys,
@@ -41,19 +41,6 @@ _KNOWN_KEYS = frozenset(
         "category",
     ]
 )
-# Of other events the size may be anything: a program can ask for any number of bytes in vain.
-_MOVES = frozenset(
-    [
-        "alloc",
-        "free_requested",
-        "free_completed",
-        "segment_alloc",
-        "segment_free",
-        "segment_map",
-        "segment_unmap",
-    ]
-)
-
 
 _STACKS_AT_ONCE = 1024
 """Stacks whose frames are in memory twice for a moment: they may have thousands."""
@@ -198,7 +185,7 @@ def _check_count(actions: Sized) -> None:
 def _check_moves(
     actions: tuple[str, ...], action: Any, addr: Any, size: NDArray[np.int64], where: str
 ) -> None:
-    moves = np.array([name in _MOVES for name in actions], np.bool_)
+    moves = np.array([name in MOVES for name in actions], np.bool_)
     check_bytes(addr, size, where, moves[action])
 
 
