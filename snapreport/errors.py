@@ -65,3 +65,9 @@ class OutputError(SnapreportError):
 
 class RecordingError(SnapreportError):
     """The running program cannot be recorded: no torch, no such device, recording twice."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error of Python or a library says, in one line of at most 200 characters."""
+    text = f"no {error}" if isinstance(error, KeyError) else str(error)
+    return " ".join(text.split())[:200] or type(error).__name__

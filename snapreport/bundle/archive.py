@@ -24,7 +24,7 @@ from snapreport.bundle.manifest import (
 )
 from snapreport.bundle.packing import Packer
 from snapreport.bundle.strips import Strip, lay_strips
-from snapreport.errors import BundleError, InputError
+from snapreport.errors import BundleError, InputError, reason_of
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
 from snapreport.progress import Progress, silent
@@ -185,20 +185,14 @@ def _bundle_errors(path: Path) -> Iterator[None]:
         RuntimeError,
     ) as error:
         raise BundleError(
-            f"{path} is a damaged zip ({_reason(error)}); copy or convert it again."
+            f"{path} is a damaged zip ({reason_of(error)}); copy or convert it again."
         ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(
-            f"{path} is no complete snapreport bundle ({_reason(error)});"
+            f"{path} is no complete snapreport bundle ({reason_of(error)});"
             " convert the snapshot again."
         ) from error
     except OSError as error:
         if error.errno == errno.EINVAL:  # a directory that points to before the file
             raise BundleError(f"{path} is a damaged zip; copy or convert it again.") from error
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"no {error}"
-    return " ".join(str(error).split())[:200] or type(error).__name__

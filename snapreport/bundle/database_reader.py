@@ -13,7 +13,7 @@ from snapreport.bundle.checks import check_history, check_stacks
 from snapreport.bundle.integer_table import read_integers
 from snapreport.bundle.opening import damaged, open_in_memory
 from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
-from snapreport.errors import BundleError
+from snapreport.errors import BundleError, reason_of
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.paths import names_done
@@ -47,19 +47,13 @@ def read_database(data: bytes, source: Source) -> History:
     except apsw.Error as error:
         raise damaged(error) from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        reason = _reason(error)
         raise BundleError(
-            f"has an elements.db that does not hold together ({reason}); convert it again."
+            f"has an elements.db that does not hold together ({reason_of(error)});"
+            " convert it again."
         ) from error
     finally:
         if connection is not None:
             connection.close()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"no {error}"
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 class _Reader:

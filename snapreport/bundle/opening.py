@@ -7,7 +7,7 @@ from collections.abc import Callable
 import apsw
 
 from snapreport.bundle.checks import check_begin
-from snapreport.errors import BundleError
+from snapreport.errors import BundleError, reason_of
 
 LONGEST_VALUE = 2**26
 """Bytes of one value or row: far above any call stack, far below what would hurt."""
@@ -86,5 +86,5 @@ def damaged(error: Exception) -> BundleError:
     if isinstance(error, apsw.InterruptError):
         reason = "its tables go in circles"
     else:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
     return BundleError(f"has a damaged elements.db ({reason}); convert it again.")
