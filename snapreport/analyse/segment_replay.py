@@ -7,12 +7,12 @@ state is always complete, whatever the ring lost.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse.once import once_for_each
+from snapreport.analyse.once import once_for_each, shared
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
@@ -72,7 +72,10 @@ def segments_at(lives: SegmentLives, step: int) -> NDArray[np.int64]:
 @once_for_each
 def lives_of(history: DeviceHistory) -> SegmentLives:
     """Return the segments of a history over time."""
-    return segment_lives(history.other, history.segments, history.events)[0]
+    lives, _ = segment_lives(history.other, history.segments, history.events)
+    for column in fields(lives):
+        shared(getattr(lives, column.name))
+    return lives
 
 
 @dataclass(slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import fields
 
 import pytest
 
 from snapreport.analyse.callsites import classify_frames, find_site_frames, label_sites
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.once import once_for_both, once_for_each
-from tests.builders import frame, trace
+from snapreport.analyse.segment_replay import lives_of
+from tests.builders import MIB, frame, trace
 
 
 class Table:
@@ -52,9 +54,12 @@ def test_for_two_objects_the_other_one_has_to_be_the_same_as_the_last_time() -> 
 
 
 def test_nobody_changes_what_others_get_too() -> None:
-    file = trace().alloc("a", 4, frames=[frame("f")]).file()
+    built = trace().alloc("a", 4, frames=[frame("f")]).segment("a", MIB, (4, 4, "live"))
+    file = built.file()
     stacks, device = file.stacks, file.devices[0]
+    lives = lives_of(device)
     for shared in (
+        *(getattr(lives, column.name) for column in fields(lives)),
         find_site_frames(stacks),
         classify_frames(stacks.frames),
         missing_reason(device, stacks),
