@@ -37,7 +37,7 @@ def bundle_strings(path: Path, tally: Tally) -> None:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
-    _database(read_elements(path), tally, path)
+    elements_strings(read_elements(path), tally, path)
     try:
         with zipfile.ZipFile(path) as archive:
             tally.add("zip comment", archive.comment.decode("utf-8", "replace"))
@@ -56,17 +56,20 @@ def bundle_strings(path: Path, tally: Tally) -> None:
 
 
 def elements_strings(data: bytes, tally: Tally, path: Path) -> None:
-    """Count every string of an ``elements.db`` that lies beside its ``allocations.json``.
+    """Count every string of an ``elements.db``.
+
+    Args:
+        data: its bytes.
+        tally: what counts them.
+        path: the bundle that it is in, or its own where it lies beside its ``allocations.json``.
 
     Raises:
-        BundleError: it is damaged.
+        BundleError: it is damaged; the message names the path.
     """
     try:
-        _database(data, tally, path)
+        _database(data, tally)
     except BundleError as error:
-        message = str(error)
-        named = message if message.startswith(str(path)) else f"{path} {message}"
-        raise BundleError(named) from error
+        raise BundleError(f"{path} {error}") from error.__cause__
 
 
 def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
@@ -82,7 +85,7 @@ def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally)
         tally.add(member.filename, text[1:-1].decode("utf-8", "replace"))
 
 
-def _database(data: bytes, tally: Tally, path: Path) -> None:
+def _database(data: bytes, tally: Tally) -> None:
     database = Database(data)
     try:
         frames: set[str] = set()
@@ -98,7 +101,7 @@ def _database(data: bytes, tally: Tally, path: Path) -> None:
         for line in lines - frames:
             tally.add("stack", line)
     except QueryError as error:
-        raise BundleError(f"{path} has a damaged elements.db ({error})") from error
+        raise BundleError(f"has a damaged elements.db ({error})") from error
 
 
 def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:

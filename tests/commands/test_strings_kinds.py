@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from benchmarks.hostile import databases, zips
 from snapreport.commands.export import FORMATS
 from snapreport.disclosure.protobuf import PPROF, message_strings
 from snapreport.disclosure.tally import Tally
@@ -158,6 +159,30 @@ def test_what_cannot_be_read_is_one_line(
 ) -> None:
     Path(name).write_bytes(content)
     assert_one_line_error(run("strings", name), name, words)
+
+
+@pytest.mark.parametrize("kind", ["at its begin", "in a page", "by a table that is gone"])
+@pytest.mark.parametrize("name", ["out.zip", "loose.db"])
+def test_a_damaged_database_names_its_file_once(
+    run: Run, homely: Path, folder: Path, name: str, kind: str
+) -> None:
+    assert run("convert", homely, "-o", "whole.zip").exit_code == 0
+    members = zips.members_of(Path("whole.zip").read_bytes())
+    data = members["elements.db"]
+    if kind == "at its begin":  # where it is opened
+        data = data[:16] + b"\xff" * (len(data) - 16)
+    elif kind == "in a page":  # where it is asked
+        at = databases.root_page(data, "stacks") - 1
+        page = len(data) // int.from_bytes(data[28:32], "big")
+        data = data[: at * page] + b"\xff" * page + data[(at + 1) * page :]
+    else:
+        data = databases.changed(data, "DROP TABLE stacks")
+    bundle = zips.zipped(members | {"elements.db": data})
+    Path(name).write_bytes(bundle if name == "out.zip" else data)
+    result = run("strings", name)
+    assert_one_line_error(result)
+    assert result.stderr.startswith(f"Error: {name} has a damaged elements.db (")
+    assert result.stderr.count(name) == 1
 
 
 @pytest.mark.parametrize("name", ["missing.html", "missing.csv", "missing", "a-folder.html", "d"])
