@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from snapreport.analyse import find_warnings
-from snapreport.api import PathLike, Snapshot, load
+from snapreport.api import PathLike, Snapshot, load, redacted_output
 from snapreport.api import redacted_names as redacted_names  # for several files at once
-from snapreport.api import redacted_output as redacted_output
 from snapreport.bundle import is_zip, write_bundle
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError
@@ -22,6 +21,26 @@ if TYPE_CHECKING:
     from snapreport.model.findings import Findings
     from snapreport.model.rules import Rule
     from snapreport.reporters.reporter import Reporter
+
+
+def target_path(
+    source: Path, output: Path | None, ending: str, redact: bool, salt: str | None
+) -> Path:
+    """Say where to write the bundle or report of a file.
+
+    Args:
+        source: the input file.
+        output: the file to write, an existing folder to write into, or None for the current one.
+        ending: of a name made from the input's, with its dot.
+        redact: whether that name, too, is to be one of stand-ins.
+        salt: as in ``load()``.
+
+    Raises:
+        OutputError: that would be the input itself, or ``-``, which is no file here.
+    """
+    if redact:
+        output = redacted_output(source, output, ending, salt)
+    return output_path(source, output, ending)
 
 
 def convert(
@@ -62,7 +81,7 @@ def convert(
     """
     source = Path(path)
     cut = make_cut(from_, to, min_size)
-    target = _target(
+    target = target_path(
         source, None if output is None else Path(output), ".zip", redact or redact_functions, salt
     )
     check_output(target, force)
@@ -160,7 +179,7 @@ def render(
     source = Path(path)
     wanted = None if output is None else Path(output)
     kind = format or report_format(wanted)
-    target = _target(source, wanted, f".{kind}", redact or redact_functions, salt)
+    target = target_path(source, wanted, f".{kind}", redact or redact_functions, salt)
     check_output(target, force)
     _reporter(kind)  # fails before any work is done
     cut, most = make_cut(from_, to, min_size), None if fit is None else parse_size(fit)
@@ -230,12 +249,6 @@ def _render_cut(
     out.write(
         render_to_fit(reporter, fit, levels, draw, lambda level, n: replace(level, allocations=n))
     )
-
-
-def _target(source: Path, output: Path | None, ending: str, redact: bool, salt: str | None) -> Path:
-    if redact:
-        output = redacted_output(source, output, ending, salt)
-    return output_path(source, output, ending)
 
 
 def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:

@@ -21,7 +21,7 @@ from snapreport.commands.options import (
     rules_option,
 )
 from snapreport.errors import InputError, OutputError
-from snapreport.files import output_path, report_format
+from snapreport.files import report_format
 
 
 @click.command(short_help="Make a report of a snapshot or bundle.")
@@ -93,12 +93,9 @@ def render(
     format_ = format_ or ("html" if many else _format_by_ending(output))
     target = None
     if not many:
-        wanted = output
-        if names["redact"]:
-            from snapreport.making import redacted_output
+        from snapreport.making import target_path
 
-            wanted = redacted_output(sources[0], output, f".{format_}", names["salt"])
-        target = output_path(sources[0], wanted, f".{format_}")
+        target = target_path(sources[0], output, f".{format_}", names["redact"], names["salt"])
     if target is not None and notes is not None and _is_same(target, notes):
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
     chosen = None if rules is None else snapreport.load_rules(rules)
