@@ -13,6 +13,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from snapreport.analyse.callsites import is_native_file
 from snapreport.analyse.history_strings import Changes, change_strings
@@ -69,12 +70,7 @@ class StandIns:
         """
         if salt == "":
             raise ValueError("the salt is empty; give one, or None for a random one")
-        # Slow on purpose, once for a file: a short salt is not so soon found by trying.
-        self._key = (
-            secrets.token_bytes(32)
-            if salt is None
-            else hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
-        )
+        self._key = secrets.token_bytes(32) if salt is None else _key_of(salt)
 
     def of(self, kind: str, name: str, digits: int = 8) -> str:
         """Return so many hexadecimal digits for a name; kinds differ in theirs."""
@@ -84,6 +80,15 @@ class StandIns:
     def letters(self, kind: str, name: str) -> str:
         """Return the same as letters, for where numbers have a meaning."""
         return self.of(kind, name).translate(_HEX_TO_LETTERS)
+
+
+@lru_cache(maxsize=1)
+def _key_of(salt: str) -> bytes:
+    """Return the key of a salt: slow on purpose, so that a short one is not soon found by trying.
+
+    The last one is kept: the name of what is written and the names in it are made with the same.
+    """
+    return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
 
 
 def redact(history: History, *, functions: bool = False, salt: str | None = None) -> History:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import io
 import os
 import pickle
@@ -11,6 +12,7 @@ import re
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -233,3 +235,21 @@ def test_a_salt_that_everyone_knows_is_refused(
     assert os.listdir(folder) == []
     with pytest.raises(ValueError, match="salt is empty"):
         snapreport.load(secret, redact=True, salt="")
+
+
+@pytest.mark.parametrize("command", ["convert", "render", "render --format md", "export csv"])
+def test_the_key_of_a_salt_is_derived_once_in_a_run(
+    run: Run, folder: Path, secret: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derive, derived = hashlib.pbkdf2_hmac, []
+
+    def count(*arguments: Any) -> bytes:
+        derived.append(arguments)
+        return derive(*arguments)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", count)
+    for salt in (f"first for {command}", f"second for {command}"):
+        derived.clear()
+        result = run(*command.split(), secret, "--redact", "--salt", salt, "--force")
+        assert result.exit_code == 0, result.stderr
+        assert [salt.encode() in arguments for arguments in derived] == [True]
