@@ -45,6 +45,9 @@ class _CompiledBeside(jinja2.FileSystemBytecodeCache):
         try:
             super().load_bytecode(bucket)
         except Exception:
+            # A file in the folder's place, or a damaged one: it begins with a pickle, which raises
+            # whatever its bytes lead to, SystemError and MemoryError among seven types that were
+            # seen. No matter which, the source is there to be compiled again.
             bucket.reset()
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:

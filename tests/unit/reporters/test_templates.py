@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -39,11 +40,26 @@ def test_a_template_that_was_changed_is_compiled_again(folder: Path) -> None:
     assert rendered() == "<b>&lt;&amp;</b>"
 
 
-def test_a_kept_template_that_is_damaged_is_compiled_again(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (rb"(?s)^(.{40}).*", rb"\1"),  # UnpicklingError
+        (rb"(?s)\x80\x02X.*", b""),  # EOFError
+        (rb"\x80\x02X", b"\x80\xffX"),  # ValueError
+        (rb"\x80\x02X(....).", b"\x80\x02X\\1\xff"),  # UnicodeDecodeError
+    ],
+)
+def test_a_kept_template_that_is_damaged_is_compiled_again(
+    folder: Path, old: bytes, new: bytes
+) -> None:
     first = rendered()
     (kept,) = (folder / "__pycache__").iterdir()
-    kept.write_bytes(kept.read_bytes()[:40])
+    whole = kept.read_bytes()
+    bent = re.sub(old, new, whole, count=1)
+    assert bent != whole
+    kept.write_bytes(bent)
     assert rendered() == first
+    assert kept.read_bytes() != bent
 
 
 def test_nothing_is_written_where_python_writes_nothing(
