@@ -49,25 +49,34 @@ def results_table(results: Sequence[Result]) -> str:
     for result in results:
         floor = result.median(FLOOR)
         title = f"**{result.name}**: {result.events:,} events, {size(result.size)}"
-        rows.append([title, "", "", "", "", ""])
+        rows.append([title, "", "", "", "", "", "", ""])
         rows += [_row(name, result.median(name), floor, result.size) for name in result.costs]
         rows += [_failed(result, name, floor) for name in result.failed]
         stages = [(name, result.median(name, stage=True)) for name in result.stages]
         rows += [_row(f"· {name}", cost, floor, result.size) for name, cost in stages]
-    header = ["", "seconds", "of `pickle.load`", "peak memory", "of `pickle.load`", "bytes"]
-    return table(header, rows)
+    return table(_header("of `pickle.load`", "bytes"), rows)
+
+
+def _header(share: str, written: str) -> list[str]:
+    return ["", "seconds", share, "by the clock", share, "peak memory", share, written]
 
 
 def _row(name: str, cost: Cost, floor: Cost, snapshot: int) -> list[str]:
     written = f"{size(cost.bytes)}, {cost.bytes / snapshot:.1%}" if cost.bytes else ""
     return [
         name,
-        f"{cost.cpu:.3f}" if cost.cpu < 1 else f"{cost.cpu:.2f}",
+        _seconds(cost.cpu),
         ratio(cost.cpu, floor.cpu),
+        _seconds(cost.wall),
+        ratio(cost.wall, floor.wall),
         size(cost.peak),
         ratio(cost.peak, floor.peak),
         written,
     ]
+
+
+def _seconds(taken: float) -> str:
+    return f"{taken:.3f}" if taken < 1 else f"{taken:.2f}"
 
 
 def _failed(result: Result, name: str, base: Cost) -> list[str]:
@@ -75,11 +84,13 @@ def _failed(result: Result, name: str, base: Cost) -> list[str]:
     why = result.failed[name].replace("|", "/")
     least = result.at_least.get(name)
     if least is None or not least.cpu:
-        return [name, why, "", "", "", ""]
+        return [name, why, "", "", "", "", "", ""]
     return [
         f"{name}: {why}",
         f"more than {least.cpu:.3g}",
         f"more than {ratio(least.cpu, base.cpu)}",
+        f"more than {least.wall:.3g}",
+        f"more than {ratio(least.wall, base.wall)}",
         f"more than {size(least.peak)}",
         f"more than {ratio(least.peak, base.peak)}",
         "",
@@ -136,6 +147,8 @@ def peers_table(results: Sequence[Result]) -> str:
                     f"{result.name}: {name}",
                     f"{cost.cpu:.2f}",
                     ratio(cost.cpu, ours.cpu),
+                    f"{cost.wall:.2f}",
+                    ratio(cost.wall, ours.wall),
                     size(cost.peak),
                     ratio(cost.peak, ours.peak),
                     f"{size(cost.bytes)}, {ratio(cost.bytes, ours.bytes)}" if cost.bytes else "",
@@ -146,15 +159,7 @@ def peers_table(results: Sequence[Result]) -> str:
             rows.append([f"{result.name}: {label}", *cells])
     if not rows:
         return "No other program was given."
-    header = [
-        "",
-        "seconds",
-        "of our convert",
-        "peak memory",
-        "of our convert",
-        "bytes, of our bundle",
-    ]
-    return table(header, rows)
+    return table(_header("of our convert", "bytes, of our bundle"), rows)
 
 
 def pages_table(pages: Sequence[PageResult]) -> str:
