@@ -21,6 +21,7 @@ SOURCES = (
     "snapreport/read/columns.c",
     "snapreport/read/events.c",
     "snapreport/bundle/pages.c",
+    "snapreport/bundle/strips.c",
 )
 OPTIONS = ["-O2", "-fPIC", "-fvisibility=hidden", "-shared"]
 

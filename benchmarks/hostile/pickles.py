@@ -15,7 +15,7 @@ import orjson
 
 import snapreport
 from benchmarks.hostile.families import Family, Inputs, run_family
-from snapreport.bundle import pages
+from snapreport.bundle import pages, strips_text
 from snapreport.libraries import OFF
 from snapreport.read import compiled
 from tests import bombs
@@ -121,7 +121,8 @@ def without_compiled() -> Iterator[None]:
 
 
 def _forget() -> None:
-    for opened in (compiled._opcodes, compiled._columns, compiled.events, pages._library):
+    reading = (compiled._opcodes, compiled._columns, compiled.events)
+    for opened in (*reading, pages._library, strips_text._library):
         opened.cache_clear()
         opened()  # in this process, not in one that may load nothing
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from snapreport.bundle.cut_strips import lay_cut_strips
 from snapreport.bundle.database import default_first, write_database
 from snapreport.bundle.manifest import (
     MANIFEST,
@@ -23,7 +22,7 @@ from snapreport.bundle.manifest import (
     strips_name,
 )
 from snapreport.bundle.packing import Packer
-from snapreport.bundle.strips import Strip, lay_strips
+from snapreport.bundle.strips_text import strips_text
 from snapreport.errors import BundleError, InputError, reason_of
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
@@ -86,8 +85,8 @@ def _members(
     for done, index in enumerate(order):
         progress("Laying out strips", done / len(order))
         device = history.devices[index]
-        strips = lay_strips(device) if drawn is None else lay_cut_strips(device, drawn[index])
-        yield strips_name(history, index), _strips_json(strips, first_id), 4
+        strips = strips_text(device, first_id, None if drawn is None else drawn[index])
+        yield strips_name(history, index), strips, 4
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", [b"[]"], 4
@@ -99,25 +98,8 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
-        files["allocations.json"] = b"".join(_strips_json(lay_strips(device), 0))
+        files["allocations.json"] = b"".join(strips_text(device))
     return files
-
-
-def _strips_json(parts: Iterable[list[Strip]], first_id: int) -> Iterator[bytes]:
-    """Yield the JSON array of a device's strips in parts."""
-    before = b"["
-    for strips in parts:
-        array = orjson.dumps(
-            [
-                {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
-                for i, (size, steps, offsets) in enumerate(strips, start=first_id)
-            ],
-            option=orjson.OPT_SERIALIZE_NUMPY,
-        )
-        first_id += len(strips)
-        yield before + array[1:-1]
-        before = b","
-    yield b"[]" if before == b"[" else b"]"
 
 
 def read_bundle(path: Path, progress: Progress = silent) -> History:

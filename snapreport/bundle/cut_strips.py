@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.bundle.strips import Strip, lay_strips, sampled_steps
+from snapreport.bundle.strips import Strip, lay_strips
 from snapreport.model.cut import Drawn
 from snapreport.model.history import Allocations, DeviceHistory
 
@@ -21,17 +21,24 @@ CUT_RULE = (
 )
 
 
-def lay_cut_strips(history: DeviceHistory, drawn: Drawn) -> Iterator[list[Strip]]:
+ROWS_AT_ONCE = 1 << 12
+"""How many rows are handed out at a time; the last ones with those for the sum."""
+
+
+def lay_cut_strips(
+    history: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]
+) -> Iterator[list[Strip]]:
     """Lay out what is drawn, so that strips and sum together are the curve of requested bytes.
 
-    Row i is still allocation i; after the last one come rows for the sum of what is not drawn,
-    each for as long as that is the same at the steps sampled.
+    Row i is still allocation i; after the last one come those of ``lay_rest``.
+
+    Args:
+        history: the device.
+        drawn: what is drawn of it.
+        steps: where to sample, as from ``sampled_steps``.
     """
     rows = history.allocations
-    chosen = {field.name: getattr(rows, field.name)[drawn.rows] for field in fields(Allocations)}
-    kept = replace(history, allocations=Allocations(**chosen))
-    steps = sampled_steps(history)
-    laid = (strip for part in lay_strips(kept, steps=steps) for strip in part)
+    laid = (strip for part in lay_strips(_kept(history, drawn), steps) for strip in part)
     wanted = np.zeros(len(rows), np.bool_)
     wanted[drawn.rows] = True
     end = max(history.events, 1)
@@ -44,24 +51,25 @@ def lay_cut_strips(history: DeviceHistory, drawn: Drawn) -> Iterator[list[Strip]
         else:
             last = min(int(rows.free_step[row]), end)
             part.append((0, np.array([begin[row], last], np.int64), flat))
-        if len(part) == _AT_A_TIME:
+        if len(part) == ROWS_AT_ONCE:
             yield part
             part = []
-    part.extend(_sum_strips(kept, drawn, steps))
-    yield part
+    part.extend(lay_rest(history, drawn, steps))
+    if part:
+        yield part
 
 
-_AT_A_TIME = 1 << 12
+def lay_rest(history: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> Iterator[Strip]:
+    """Lay out the sum of what is not drawn, on top of the rest.
 
-
-def _sum_strips(kept: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> Iterator[Strip]:
-    """The sum of what is not drawn, on top of the rest: a strip from each sample to the next."""
+    It is a strip for as long as the sum is the same at the steps sampled.
+    """
     if not len(steps):
         return
-    end = max(kept.events, 1)
+    end = max(history.events, 1)
     rest = drawn.rest
     height = rest.requested[np.searchsorted(rest.step, steps, side="right") - 1]
-    below = _requested(kept)[steps + 1]
+    below = _requested(_kept(history, drawn))[steps + 1]
     until = np.append(steps[1:], end)
     begin = np.concatenate(([0], steps[1:]))  # strips begin where the picture does
     runs = np.flatnonzero(np.diff(height, prepend=-1))
@@ -74,6 +82,13 @@ def _sum_strips(kept: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> 
             turns = np.diff(offsets) != 0
             point = np.concatenate(([True], turns)) | np.concatenate((turns, [True]))
             yield int(height[low]), at[point], offsets[point]
+
+
+def _kept(history: DeviceHistory, drawn: Drawn) -> DeviceHistory:
+    """Return the history of what is drawn alone."""
+    rows = history.allocations
+    chosen = {field.name: getattr(rows, field.name)[drawn.rows] for field in fields(Allocations)}
+    return replace(history, allocations=Allocations(**chosen))
 
 
 def _requested(history: DeviceHistory) -> NDArray[np.int64]:

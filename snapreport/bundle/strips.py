@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,15 +33,6 @@ RULE = (
     " every birth and death, and the last step, are exact as well. Between its points a strip runs"
     " straight."
 )
-
-
-@dataclass(frozen=True)
-class Strips:
-    """One path for each allocation; row i is allocation i of the device."""
-
-    timesteps: list[list[int]]
-    offsets: list[list[int]]
-    size: list[int]
 
 
 def count_columns(history: DeviceHistory) -> int:
@@ -81,38 +71,23 @@ def sampled_steps(history: DeviceHistory, columns: int | None = None) -> NDArray
     )
 
 
-def make_strips(history: DeviceHistory, columns: int | None = None) -> Strips:
-    """Lay out every allocation of a device.
+def with_last_step(history: DeviceHistory, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the last step, which is always exact, to those that are sampled."""
+    last = max(history.events, 1) - 1
+    return steps if len(steps) and steps[-1] >= last else np.append(steps, last)
+
+
+def lay_strips(history: DeviceHistory, steps: NDArray[np.int64]) -> Iterator[list[Strip]]:
+    """Lay out every allocation of a device, some rows at a time.
 
     Args:
         history: the device.
-        columns: the most steps to sample; None for the rule that the manifest states.
-    """
-    strips = Strips([], [], [])
-    for part in lay_strips(history, columns):
-        for size, timesteps, offsets in part:
-            strips.timesteps.append(timesteps.tolist())
-            strips.offsets.append(offsets.tolist())
-            strips.size.append(size)
-    return strips
-
-
-def lay_strips(
-    history: DeviceHistory,
-    columns: int | None = None,
-    steps: NDArray[np.int64] | None = None,
-) -> Iterator[list[Strip]]:
-    """Do as ``make_strips``, some rows at a time, each as its size, timesteps and offsets.
-
-    ``steps``: where to sample instead, as from ``sampled_steps`` of a like history.
+        steps: where to sample: ``sampled_steps`` of this history or of a like one.
     """
     rows = history.allocations
     end = max(history.events, 1)  # where strips that are never freed end: wide enough to see
     free = np.where(rows.free_step >= history.events, end, rows.free_step)
-    if steps is None:
-        steps = sampled_steps(history, columns)
-    if not len(steps) or steps[-1] < end - 1:
-        steps = np.append(steps, end - 1)  # the last step is always exact
+    steps = with_last_step(history, steps)
     paths = _Paths(rows, free)
     paths.walk(steps, np.searchsorted(rows.alloc_step, steps, side="right"))
     row, step, offset = (np.concatenate(part) for part in zip(*paths.points, strict=True))
@@ -124,7 +99,8 @@ def lay_strips(
     cuts = np.searchsorted(row[order], np.arange(len(rows) + 1))
     low = 0
     while low < len(rows):
-        high = max(int(np.searchsorted(cuts, cuts[low] + _POINTS, side="right")) - 1, low + 1)
+        full = int(np.searchsorted(cuts, cuts[low] + POINTS_AT_ONCE, side="right")) - 1
+        high = max(full, low + 1)
         spans = itertools.pairwise(cuts[low : high + 1].tolist())
         sizes = rows.size[low:high].tolist()
         yield [(size, step[a:b], offset[a:b]) for size, (a, b) in zip(sizes, spans, strict=True)]
@@ -137,7 +113,7 @@ Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
 _Points = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.int64]"]
 """Rows, steps and offsets, each of shape (n,)."""
 
-_POINTS = 1 << 14
+POINTS_AT_ONCE = 1 << 14
 """How many points are handed out at a time, if no row has more."""
 
 _CELLS = 1 << 15

@@ -229,19 +229,20 @@ def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
                 findings.devices, Cutter(findings.devices, cut).drawn(), strict=True
             ):
                 history = device.history
-                laid = [each for some in lay_cut_strips(history, part) for each in some]
+                steps = strips.sampled_steps(history)
+                laid = [each for some in lay_cut_strips(history, part, steps) for each in some]
                 drawn = set(part.rows.tolist())
                 n = len(history.allocations)
                 sizes = history.allocations.size.tolist()
                 assert [size for size, _, _ in laid[:n]] == [
                     size if row in drawn else 0 for row, size in enumerate(sizes)
                 ]
-                for step in strips.sampled_steps(history).tolist():
+                for step in steps.tolist():
                     top = 0
-                    for size, steps, offsets in laid:
-                        if size and steps[0] <= step < steps[-1]:
-                            at = np.flatnonzero(steps <= step)[-1]  # of two there, the later one
-                            assert offsets[at] == top
+                    for size, at, offsets in laid:
+                        if size and at[0] <= step < at[-1]:
+                            last = np.flatnonzero(at <= step)[-1]  # of two there, the later one
+                            assert offsets[last] == top
                             top += size
                     assert top == device.curves["requested"][step + 1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
 from unittest import mock
 
@@ -12,8 +13,9 @@ import pytest
 from simulator import Simulator
 from snapreport.analyse.curves import find_curves
 from snapreport.bundle import strips as strips_module
-from snapreport.bundle.strips import Strips, lay_strips, make_strips, sampled_steps
+from snapreport.bundle.strips import Strip, lay_strips, sampled_steps
 from snapreport.model.history import DeviceHistory
+from tests.laid_strips import Strips, make_strips
 from tests.property.simulated import device_files, for_simulations
 
 EXACT = 1 << 30
@@ -117,14 +119,18 @@ def offset_at(strips: Strips, row: int, step: int) -> float:
 def test_strips_are_the_same_in_blocks_and_parts_of_any_size(simulation: Simulator) -> None:
     for _, device in device_files(simulation):
         for columns in (3, EXACT):
-            whole = make_strips(device, columns)
+            steps = sampled_steps(device, columns)
+            whole = plain(lay_strips(device, steps))
             for cells, points in ((1, 1), (40, 7), (1 << 30, 1 << 30)):
                 with (
                     mock.patch.object(strips_module, "_CELLS", cells),
-                    mock.patch.object(strips_module, "_POINTS", points),
+                    mock.patch.object(strips_module, "POINTS_AT_ONCE", points),
                 ):
-                    parts = list(lay_strips(device, columns))
-                    assert make_strips(device, columns) == whole
-                assert sum(map(len, parts)) == len(whole.size)
+                    parts = list(lay_strips(device, steps))
+                assert plain(parts) == whole
                 if points == 1:
                     assert all(len(part) == 1 for part in parts)
+
+
+def plain(parts: Iterable[list[Strip]]) -> list[tuple[int, list[int], list[int]]]:
+    return [(size, at.tolist(), offsets.tolist()) for part in parts for size, at, offsets in part]

@@ -29,7 +29,13 @@ else:
 
 LIBRARIES = {
     f"snapreport/{name}.so"
-    for name in ("read/_columns", "read/_events", "read/_opcodes", "bundle/_pages")
+    for name in (
+        "read/_columns",
+        "read/_events",
+        "read/_opcodes",
+        "bundle/_pages",
+        "bundle/_strips",
+    )
 }
 
 

@@ -14,10 +14,11 @@ import pytest
 
 import snapreport
 from snapreport.bundle import strips, write_bundle
-from snapreport.bundle.strips import EXACT_UP_TO, count_columns, make_strips
+from snapreport.bundle.strips import EXACT_UP_TO, count_columns
 from snapreport.errors import BundleError
 from snapreport.model.history import History
 from tests.builders import BASE, KIB, MIB, TraceBuilder, assert_same_history, frame, trace
+from tests.laid_strips import make_strips
 
 
 def two_devices() -> History:
@@ -75,7 +76,8 @@ def test_the_default_devices_rows_are_allocations_0_1_2(tmp_path: Path) -> None:
 def test_the_rows_are_the_same_in_parts_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made = set()
     for points in (1, 5, 1 << 20):
-        monkeypatch.setattr("snapreport.bundle.strips._POINTS", points)
+        for module in ("strips", "strips_text"):
+            monkeypatch.setattr(f"snapreport.bundle.{module}.POINTS_AT_ONCE", points)
         out = io.BytesIO()
         write_bundle(two_devices(), out)
         with zipfile.ZipFile(out) as archive:

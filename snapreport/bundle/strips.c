@@ -1,0 +1,259 @@
+/* Lay out strips and write the rows of allocations.json, as strips.py does without a compiler.
+ *
+ * Rows are gone through in the order of their births, and each lies on those before it. So two
+ * tables are all that is kept of those: the bytes live at each sampled step, and the bytes that
+ * are freed at each step, as a Fenwick tree. A row's text is written when its path is known, and
+ * nothing is kept of that either.
+ *
+ * snapreport_strips_begin() refuses whatever is not in order; after that no step or row is beyond
+ * its table. Bytes are added up modulo 2^64, as NumPy does. Nothing of Python is in it, and the
+ * caller holds every table; strips_text.py calls it through ctypes.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Raise it when the meaning changes: strips_text.py refuses a library of another version. */
+EXPORT int32_t snapreport_strips_version(void) { return 1; }
+
+/* Characters of two numbers of 64 bits with a comma each, and of a row besides its points. */
+enum { POINT_TEXT = 2 * 21, ROW_TEXT = 64 + 3 * 20, LEAST_POINTS = 2 };
+
+/* As in strips_text.py. */
+typedef struct {
+    const int64_t *alloc_step, *free_step, *size; /* of each row */
+    const uint8_t *drawn;     /* of each row, whether it is drawn; NULL where all are */
+    const int64_t *steps;     /* where to sample */
+    uint64_t *live;           /* room for a number each: live at that step, of the rows so far */
+    uint64_t *freed;          /* zeros, one for each step and one more */
+    int64_t *point_steps;     /* room for the path of a row: room_points of these */
+    uint64_t *point_offsets;
+    char *text;
+    uint64_t n_rows, n_steps, room_points, room_text;
+    uint64_t most_points; /* of rows that are written at once, if it is not one row */
+    int64_t events, end, first_id;
+    /* Where it stands; zeros at first. */
+    uint64_t row, first_sample, n_points, total, moving;
+} strips;
+
+/* Say whether all is as it has to be: if not, it must not be gone on with. */
+EXPORT int32_t snapreport_strips_begin(const strips *s)
+{
+    if (s->events < 0 || s->end != (s->events > 0 ? s->events : 1) || s->n_steps == 0)
+        return 0;
+    if (s->first_id < 0 || s->n_rows > (uint64_t)(INT64_MAX - s->first_id))
+        return 0;
+    int64_t last = -1;
+    for (uint64_t k = 0; k < s->n_steps; k++) {
+        if (s->steps[k] <= last)
+            return 0;
+        last = s->steps[k];
+    }
+    if (last != s->end - 1)
+        return 0;
+    last = -1;
+    for (uint64_t i = 0; i < s->n_rows; i++) {
+        if (s->alloc_step[i] < last || s->alloc_step[i] >= s->events)
+            return 0;
+        if (s->free_step[i] <= s->alloc_step[i])
+            return 0;
+        last = s->alloc_step[i];
+    }
+    /* A birth, a death, and at a sample where it sinks two points. */
+    if (s->n_steps > (UINT64_MAX - LEAST_POINTS) / 2)
+        return 0;
+    if (s->room_points < LEAST_POINTS + 2 * s->n_steps)
+        return 0;
+    const uint64_t room = s->room_text / (POINT_TEXT + ROW_TEXT / LEAST_POINTS);
+    return room >= s->room_points && room >= s->most_points;
+}
+
+/* Note that bytes are freed at a step below the end. */
+static void add_freed(const strips *s, int64_t step, uint64_t bytes)
+{
+    for (uint64_t i = (uint64_t)step + 1; i <= (uint64_t)s->end; i += i & (0 - i))
+        s->freed[i] += bytes;
+}
+
+/* Return how much of the rows so far is freed up to a step, from -1 to below the end. */
+static uint64_t freed_until(const strips *s, int64_t step)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = (uint64_t)(step + 1); i > 0; i &= i - 1)
+        bytes += s->freed[i];
+    return bytes;
+}
+
+static void add_point(strips *s, int64_t step, uint64_t offset)
+{
+    s->point_steps[s->n_points] = step;
+    s->point_offsets[s->n_points++] = offset;
+}
+
+/* Find the path of the next row, which has none yet. */
+static void lay(strips *s)
+{
+    const int64_t born = s->alloc_step[s->row], begin = born > 0 ? born : 0;
+    const uint64_t size = (uint64_t)s->size[s->row];
+    int64_t freed = s->free_step[s->row];
+    if (s->drawn && !s->drawn[s->row]) {
+        add_point(s, begin, 0);
+        add_point(s, freed < s->end ? freed : s->end, 0);
+        return;
+    }
+    if (freed >= s->events)
+        freed = s->end;
+    while (s->steps[s->first_sample] < born) /* the last one is not */
+        s->first_sample++;
+    uint64_t k = s->first_sample;
+    if (!s->moving) {
+        if (freed == s->end) {
+            /* Below all that is ever freed: it never moves. Its size counts from here on. */
+            add_point(s, begin, s->total);
+            add_point(s, freed, s->total);
+            s->live[k] += size;
+            s->total += size;
+            return;
+        }
+        s->moving = 1;
+        for (uint64_t i = 1; i < s->n_steps; i++)
+            s->live[i] += s->live[i - 1];
+    }
+    uint64_t offset = s->total - freed_until(s, born);
+    int turned = 0; /* whether the latest point is at the latest sample */
+    add_point(s, begin, offset);
+    for (; k < s->n_steps && s->steps[k] < freed; k++) {
+        const uint64_t below = s->live[k];
+        s->live[k] += size;
+        if (below == offset) {
+            turned = 0;
+            continue;
+        }
+        if (!turned && k > 0 && begin < s->steps[k - 1])
+            add_point(s, s->steps[k - 1], offset); /* until there it lay as before */
+        add_point(s, s->steps[k], below);
+        offset = below;
+        turned = 1;
+    }
+    const uint64_t at_last = s->total - freed_until(s, freed - 1);
+    if (!turned && k > 0 && begin < s->steps[k - 1] && offset != at_last)
+        add_point(s, s->steps[k - 1], offset);
+    add_point(s, freed, at_last);
+    if (freed < s->end)
+        add_freed(s, freed, size);
+    s->total += size;
+}
+
+static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
+                            "25262728293031323334353637383940414243444546474849"
+                            "50515253545556575859606162636465666768697071727374"
+                            "75767778798081828384858687888990919293949596979899";
+
+enum { MOST_DIGITS = 20 };
+
+static const uint64_t POWERS[MOST_DIGITS] = {
+    UINT64_C(1),
+    UINT64_C(10),
+    UINT64_C(100),
+    UINT64_C(1000),
+    UINT64_C(10000),
+    UINT64_C(100000),
+    UINT64_C(1000000),
+    UINT64_C(10000000),
+    UINT64_C(100000000),
+    UINT64_C(1000000000),
+    UINT64_C(10000000000),
+    UINT64_C(100000000000),
+    UINT64_C(1000000000000),
+    UINT64_C(10000000000000),
+    UINT64_C(100000000000000),
+    UINT64_C(1000000000000000),
+    UINT64_C(10000000000000000),
+    UINT64_C(100000000000000000),
+    UINT64_C(1000000000000000000),
+    UINT64_C(10000000000000000000),
+};
+
+static char *put_number(char *out, int64_t number)
+{
+    uint64_t rest = (uint64_t)number;
+    if (number < 0) {
+        *out++ = '-';
+        rest = 0 - rest;
+    }
+    unsigned digits = 1;
+    while (digits < MOST_DIGITS && rest >= POWERS[digits])
+        digits++;
+    char *at = out + digits;
+    for (; rest > UINT32_MAX; rest /= 100)
+        memcpy(at -= 2, PAIRS + 2 * (rest % 100), 2);
+    uint32_t low = (uint32_t)rest; /* which is quicker to divide */
+    for (; low >= 100; low /= 100)
+        memcpy(at -= 2, PAIRS + 2 * (low % 100), 2);
+    if (low >= 10)
+        memcpy(at - 2, PAIRS + 2 * low, 2);
+    else
+        at[-1] = (char)('0' + low);
+    return out + digits;
+}
+
+static char *put_text(char *out, const char *text, size_t length)
+{
+    memcpy(out, text, length);
+    return out + length;
+}
+
+#define PUT(out, text) put_text(out, text, sizeof(text) - 1)
+
+/* Write the row whose path is known: at most ROW_TEXT, and POINT_TEXT for each point. */
+static char *write_row(const strips *s, char *out)
+{
+    const int64_t id = s->first_id + (int64_t)s->row;
+    if (out != s->text)
+        *out++ = ',';
+    out = PUT(out, "{\"elem\":");
+    out = put_number(out, id);
+    out = PUT(out, ",\"size\":");
+    out = put_number(out, s->drawn && !s->drawn[s->row] ? 0 : s->size[s->row]);
+    out = PUT(out, ",\"timesteps\":[");
+    for (uint64_t i = 0; i < s->n_points; i++) {
+        out = put_number(out, s->point_steps[i]);
+        *out++ = ',';
+    }
+    out = PUT(out - 1, "],\"offsets\":[");
+    for (uint64_t i = 0; i < s->n_points; i++) {
+        out = put_number(out, (int64_t)s->point_offsets[i]);
+        *out++ = ',';
+    }
+    out = PUT(out - 1, "],\"color\":");
+    out = put_number(out, id);
+    *out++ = '}';
+    return out;
+}
+
+/* Write the next rows: up to `until`, and no more than have most_points together, but one.
+ *
+ * Returns the length of the text, which is 0 only where no rows are left before that one.
+ */
+EXPORT uint64_t snapreport_strips_go_on(strips *s, uint64_t until)
+{
+    char *out = s->text;
+    uint64_t points = 0;
+    for (; s->row < until && s->row < s->n_rows; s->row++) {
+        if (s->n_points == 0)
+            lay(s);
+        points += s->n_points;
+        if (points > s->most_points && points > s->n_points) /* it comes first the next time */
+            break;
+        out = write_row(s, out);
+        s->n_points = 0;
+    }
+    return (uint64_t)(out - s->text);
+}
