@@ -19,6 +19,7 @@ from snapreport.bundle.differences import (
     step_differences,
     time_differences,
 )
+from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
 from snapreport.bundle.kinds import find_kinds
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
@@ -27,8 +28,8 @@ from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_AT_ONCE = 64
-"""Rows for one statement: it takes two thirds of the time of one for each."""
+_ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+"""No other thread uses the database: a lock for each cell would be for nothing."""
 
 
 def default_first(history: History) -> list[int]:
@@ -42,7 +43,7 @@ def default_first(history: History) -> list[int]:
 
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
-    connection = apsw.Connection(":memory:")
+    connection = apsw.Connection(":memory:", flags=_ALONE)
     connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
     with connection:
         _Writer(connection).write(history)
@@ -61,7 +62,7 @@ class _Writer:
 
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
         width, one = len(columns), f"({', '.join('?' * len(columns))})"
-        size = width * _AT_ONCE
+        size = width * AT_ONCE
         cells = itertools.chain.from_iterable(zip(*columns, strict=True))
         left: list[Any] = []
 
@@ -71,7 +72,7 @@ class _Writer:
             left.extend(taken)
 
         insert = f"INSERT INTO {table} VALUES "  # noqa: S608  (our own names)
-        self._connection.executemany(insert + ", ".join([one] * _AT_ONCE), full())
+        self._connection.executemany(insert + ", ".join([one] * AT_ONCE), full())
         rest = (left[at : at + width] for at in range(0, len(left), width))
         self._connection.executemany(insert + one, rest)
 
@@ -140,20 +141,20 @@ class _Writer:
         rows = history.allocations
         kind = self._kinds_of(index, rows)
         alloc_after, alloc_after_us = self._spans(rows, first_id)
-        steps, times = step_differences(rows, never), time_differences(rows)
-        self._insert(
-            "allocation_rows",
-            [
-                range(first_id, first_id + n),
-                to_cells(kind),
-                to_cells(rows.addr),
-                to_cells(rows.version),
-                to_cells(alloc_after, NOT_THERE),
-                *(to_cells(column, NOT_THERE) for column in steps),
-                to_cells(alloc_after_us, NOT_THERE),
-                *(to_cells(column, NOT_THERE) for column in times),
-            ],
-        )
+        requested_after, free_after = step_differences(rows, never)
+        requested_after_us, free_after_us = time_differences(rows)
+        columns = {
+            "kind": kind,
+            "addr": rows.addr,
+            "version": rows.version.astype(np.int64),
+            "alloc_after": alloc_after,
+            "requested_after": requested_after,
+            "free_after": free_after,
+            "alloc_after_us": alloc_after_us,
+            "requested_after_us": requested_after_us,
+            "free_after_us": free_after_us,
+        }
+        insert_integers(self._connection, "allocation_rows", first_id, columns)
         self._events(index, history)
         self._final_state(index, history, first_id)
         self._stages(index, history)

@@ -60,7 +60,7 @@ def test_the_bytes_do_not_depend_on_how_many_rows_go_into_a_statement(
 ) -> None:
     history = with_stacks(table([*range(-1, 149)], [0] * 150, [149, 3]))
     expected = write_database(history)
-    monkeypatch.setattr(database, "_AT_ONCE", 7)
+    monkeypatch.setattr(database, "AT_ONCE", 7)
     assert write_database(history) == expected
 
 
