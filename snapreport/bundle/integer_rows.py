@@ -36,19 +36,24 @@ def insert_integers(
     Args:
         connection: to a database that has the table.
         table: its name.
-        first_id: of the first row, in the column ``id``.
-        columns: the others by their names, each of shape (n,), NOT_THERE for NULL.
+        first_id: of the first row, in the column ``id``; above all that are there.
+        columns: the others by their names, each of shape (n,), NOT_THERE for NULL; not all are
+            NULL in every row.
     """
     n = len(next(iter(columns.values())))
+    if not n:
+        return
     given = {name: cells for name, cells in columns.items() if (cells != NOT_THERE).any()}
-    ids = np.arange(first_id, first_id + n)
-    one = f"({', '.join('?' * (1 + len(given)))})"
     names = ", ".join(("id", *given))  # what is not named is NULL
     insert = f"INSERT INTO {table} ({names}) VALUES "  # noqa: S608  (our own names)
-    whole = n - n % AT_ONCE
-    for rows, begin, end in ((AT_ONCE, 0, whole), (1, whole, n)):
-        parts = [column[begin:end] for column in (ids, *given.values())]
-        connection.executemany(insert + ", ".join([one] * rows), _bindings(parts, rows))
+    rest = ", ?" * len(given)
+    whole = 1 + (n - 1) // AT_ONCE * AT_ONCE
+    # SQLite numbers the rows after the first one: then it need not look whether an id is taken.
+    parts = ((0, 1, 1, first_id), (1, whole, AT_ONCE, "NULL"), (whole, n, 1, "NULL"))
+    for begin, end, rows, number in parts:
+        part = [column[begin:end] for column in given.values()]
+        sql = insert + ", ".join([f"({number}{rest})"] * rows)
+        connection.executemany(sql, _bindings(part, rows))
 
 
 def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:

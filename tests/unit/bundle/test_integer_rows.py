@@ -12,16 +12,19 @@ from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)"
 
 
-@pytest.mark.parametrize("n", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 64 * AT_ONCE + 70, 9000])
+AROUND = [AT_ONCE + by for by in (-1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, *AROUND, 2 * AT_ONCE + 1, 64 * AT_ONCE + 70, 9000])
 @pytest.mark.parametrize("first_id", [0, 7])
 def test_the_file_is_that_of_rows_one_by_one(n: int, first_id: int) -> None:
     random = np.random.default_rng(n)
     some = random.integers(-(2**63) + 1, 2**63 - 1, n) >> random.integers(0, 64, n)
-    some[random.random(n) < 0.2] = NOT_THERE
+    some[1:][random.random(max(n - 1, 0)) < 0.2] = NOT_THERE
     nothing = np.full(n, NOT_THERE)
     last_alone = nothing.copy()
     last_alone[n - 1 : n] = 5
-    for columns in ((some, nothing, last_alone), (nothing, nothing, nothing), (some, some, some)):
+    for columns in ((some, nothing, last_alone), (nothing, last_alone, nothing), (some,) * 3):
         written, expected = (apsw.Connection(":memory:") for _ in range(2))
         for connection in (written, expected):
             connection.execute(TABLE)
