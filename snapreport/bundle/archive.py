@@ -32,6 +32,7 @@ from snapreport.safe_text import plain_json
 if TYPE_CHECKING:
     from snapreport.bundle.members import Members
 
+_DATABASE = "elements.db"
 _INDENT = orjson.OPT_INDENT_2
 
 
@@ -66,7 +67,7 @@ def write_bundle(
     with Packer() as packer:  # it deflates each member while the next one is made
         for name, parts, level in _members(history, warnings or [], progress, drawn):
             packer.add(name, parts, level)
-        packer.write(out)
+        packer.write(out, [MANIFEST, _DATABASE])
 
 
 def _members(
@@ -78,8 +79,6 @@ def _members(
     """Yield each member's name, content and the level of deflate that pays for it."""
     manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
     yield MANIFEST, [plain_json(manifest)], 9
-    progress("Writing elements.db", None)
-    yield "elements.db", [write_database(history)], 5
     first_id = 0
     order = default_first(history)
     for done, index in enumerate(order):
@@ -90,11 +89,13 @@ def _members(
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", [b"[]"], 4
+    progress(f"Writing {_DATABASE}", None)  # strips are soon made and long deflated: meanwhile
+    yield _DATABASE, [write_database(history)], 5
 
 
 def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:
     """Return the two files of a bundle that SnapViewer opens, for the default device."""
-    files = {"elements.db": write_database(history), "allocations.json": b"[]"}
+    files = {_DATABASE: write_database(history), "allocations.json": b"[]"}
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
@@ -117,7 +118,7 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
 
         with open_members(path) as members:
             manifest = _read_manifest(members)
-            history = read_database(members.unpack("elements.db"), source_of(manifest))
+            history = read_database(members.unpack(_DATABASE), source_of(manifest))
             check_manifest(manifest, history, members.names)
             return history
 
@@ -134,7 +135,7 @@ def read_elements(path: Path) -> bytes:
 
         with open_members(path) as members:
             source_of(_read_manifest(members))
-            return members.unpack("elements.db")
+            return members.unpack(_DATABASE)
 
 
 def _read_manifest(members: Members) -> dict[str, Any]:

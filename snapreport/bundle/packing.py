@@ -7,13 +7,14 @@ as its dictionary. What comes out is an ordinary zip, and the same on every mach
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from queue import SimpleQueue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import BinaryIO
 
@@ -24,6 +25,8 @@ _WINDOW = 1 << 15
 _LAST = b"\x03\x00"
 """An empty block of deflate that says it is the last."""
 _MOST_THREADS = 4
+_MOST_WAITING = 48
+"""Pieces that wait for a thread; whoever makes more deflates one first, so memory is bounded."""
 _SEE_ZIP64 = 0xFFFFFFFF
 _LIMIT = _SEE_ZIP64
 """Sizes and places from here on are written in zip64 fields."""
@@ -71,14 +74,22 @@ class Packer:
         for part in parts:
             for task in member.tasks(part):
                 self._tasks.put(task)
+                if self._tasks.qsize() > _MOST_WAITING:
+                    self._help()
 
-    def write(self, out: BinaryIO) -> None:
-        """Wait for all members, and write the zip."""
+    def write(self, out: BinaryIO, first: Sequence[str] = ()) -> None:
+        """Wait for all members, and write the zip.
+
+        Args:
+            out: where to write.
+            first: names of members in the order in which they stand before the others.
+        """
         self._finish()
         if self._errors:
             raise self._errors[0]
         place, directory = 0, b""
-        for member in self._members:
+        rank = {name: place for place, name in enumerate(first)}
+        for member in sorted(self._members, key=lambda each: rank.get(each.name, len(rank))):
             directory += member.entry(place)
             for part in (member.header(), *member.pieces, _LAST):
                 out.write(part)
@@ -99,20 +110,29 @@ class Packer:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            if self._stopped:
-                continue
-            try:
-                task()
-            except BaseException as error:  # raised again by write()
-                self._errors.append(error)
-                self._stopped = True
+            self._do(task)
+
+    def _help(self) -> None:
+        with contextlib.suppress(Empty):
+            task = self._tasks.get_nowait()
+            if task is not None:
+                self._do(task)
+
+    def _do(self, task: Callable[[], None]) -> None:
+        if self._stopped:
+            return
+        try:
+            task()
+        except BaseException as error:  # raised again by write()
+            self._errors.append(error)
+            self._stopped = True
 
 
 class _Member:
     """One file of the zip: what it says of itself holds when all its tasks are done."""
 
     def __init__(self, name: str, level: int) -> None:
-        self._name, self._level = name.encode("ascii"), level
+        self.name, self._name, self._level = name, name.encode("ascii"), level
         self._size = self._crc = 0
         self._window = b""
         self.pieces: list[bytes] = []

@@ -63,6 +63,17 @@ def test_pieces_refer_back_to_those_before_them() -> None:
     assert len(twice) < len(once) * 1.1
 
 
+def test_members_stand_in_the_order_that_is_asked_for() -> None:
+    out = io.BytesIO()
+    with Packer() as packer:
+        for name in "abcd":
+            packer.add(name, [name.encode()], 5)
+        packer.write(out, ["c", "none", "b"])
+    with zipfile.ZipFile(out) as archive:
+        assert archive.namelist() == ["c", "b", "a", "d"]
+    assert unpacked(out.getvalue()) == {name: name.encode() for name in "abcd"}
+
+
 def test_a_zip_without_members_is_empty() -> None:
     assert unpacked(packed()) == {}
 
@@ -110,15 +121,37 @@ def test_an_error_in_a_thread_is_raised_by_write() -> None:
     assert out.getvalue() == b""
 
 
+def test_whoever_makes_pieces_faster_than_they_are_deflated_helps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing, "PIECE", 64)
+    monkeypatch.setattr(packing, "_MOST_WAITING", 3)
+    monkeypatch.setattr(threading.Thread, "start", _refuse)
+    waiting, content = [], text(64 * 40)
+
+    def parts(packer: Packer) -> Iterator[bytes]:
+        for start in range(0, len(content), 64):
+            yield content[start : start + 64]
+            waiting.append(packer._tasks.qsize())
+
+    out = io.BytesIO()
+    with Packer() as packer:
+        packer.add("a", parts(packer), 5)
+        packer.write(out)
+    assert max(waiting) == 3
+    assert unpacked(out.getvalue()) == {"a": content}
+
+
+def _refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_where_no_thread_can_be_started_the_caller_does_it_all(
     monkeypatch: pytest.MonkeyPatch, samples: Path, tmp_path: Path
 ) -> None:
     with_threads = snapreport.convert(samples / "training_step.pickle", tmp_path / "with.zip")
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", _refuse)
     without = snapreport.convert(samples / "training_step.pickle", tmp_path / "without.zip")
     assert without.read_bytes() == with_threads.read_bytes()
 
