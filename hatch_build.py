@@ -20,6 +20,7 @@ SOURCES = (
     "snapreport/read/opcodes.c",
     "snapreport/read/columns.c",
     "snapreport/read/events.c",
+    "snapreport/analyse/sweeps.c",
     "snapreport/bundle/pages.c",
     "snapreport/bundle/strips.c",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.analyse.block_sizes import SMALL_SIZE
 from snapreport.analyse.curves import Curves
 from snapreport.model.history import START, Allocations, DeviceHistory
@@ -38,7 +39,7 @@ def find_allocator_use(history: DeviceHistory, lives: SegmentLives, curves: Curv
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
     born, freed = _segments_around(history, lives)
-    fragmentation = _fragmentation(history, lives, born, freed)
+    fragmentation = fragmentation_of(history, lives, born, freed)
     fragmentation[curves.reserved < curves.active] = _UNKNOWN
     named = _infer_pools(lives, history.allocations, born)
     return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
@@ -49,7 +50,7 @@ def _segments_around(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
     rows = history.allocations
-    born = _locate(lives, rows.alloc_step, rows.addr)  # they come in birth order
+    born = locate(lives, rows.alloc_step, rows.addr)  # they come in birth order
     # Those that live on are looked up at the end, in the last step's segments.
     step = np.minimum(rows.free_step, history.events - 1)
     freed = born.copy()
@@ -57,14 +58,21 @@ def _segments_around(
     until = np.append(lives.end_step, START)  # behind the segments one for none, which -1 finds
     changed = np.flatnonzero(until[born] <= step)
     changed = changed[np.argsort(step[changed], kind="stable")]
-    freed[changed] = _locate(lives, step[changed], rows.addr[changed])
+    freed[changed] = locate(lives, step[changed], rows.addr[changed])
     return born, freed
 
 
-def _locate(
+def locate(
     lives: SegmentLives, steps: NDArray[np.int64], addresses: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the segment that holds each address after its step; steps ascend."""
+    """Return the segment that holds each address after its step; steps ascend.
+
+    Returns:
+        int32, shape (len(steps),): rows of ``lives``, NO_ID where none does.
+    """
+    compiled = sweeps.locate(lives, steps, addresses)
+    if compiled is not None:
+        return compiled
     found = np.full(len(steps), NO_ID, np.int32)
     ends_first = np.argsort(lives.end_step, kind="stable")
     changes = unique(np.concatenate([lives.start_step, lives.end_step]))
@@ -103,7 +111,7 @@ def _locate(
     return found
 
 
-def _fragmentation(
+def fragmentation_of(
     history: DeviceHistory,
     lives: SegmentLives,
     born: NDArray[np.int32],
@@ -115,6 +123,10 @@ def _fragmentation(
     # Blocks that the segment had when it began, in another shape: a run of mapped memory changes.
     moved = np.flatnonzero(live & ((born != freed) | (born == NO_ID)))
     before = _used_before(lives, rows, moved)
+    columns = (rows.alloc_step, rows.free_step, rows.block_size)
+    compiled = sweeps.fragmentation(columns, (born, freed), lives, before, history.events)
+    if compiled is not None:
+        return compiled
 
     gone = live & (rows.free_step < history.events)
     first, last = np.flatnonzero(live & (born != NO_ID)), np.flatnonzero(gone & (freed != NO_ID))

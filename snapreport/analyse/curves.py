@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.analyse.segment_replay import reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.recording import CurvePeak
@@ -64,6 +65,9 @@ def sum_live(
     weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
 ) -> NDArray[np.int64]:
     """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
+    found = sweeps.sum_live(weight, begin, end, events)
+    if found is not None:
+        return found
     deltas = np.zeros(events + 2, np.int64)
     np.add.at(deltas, begin + 1, weight)
     np.subtract.at(deltas, end + 1, weight)

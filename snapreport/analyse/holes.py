@@ -1,8 +1,8 @@
 """The hole that each block was put in: how far it was to the next active block, or segment's end.
 
-Where blocks and segments come and go as the allocator makes them, NumPy finds all holes at once:
-it asks of each address above a block whether anything lived there at that step, of the next
-address first. Anything else is replayed event by event.
+Where blocks and segments come and go as the allocator makes them, ``sweeps.c`` replays them; or,
+without it, NumPy finds all holes at once: it asks of each address above a block whether anything
+lived there at that step, of the next address first. Anything else is replayed event by event.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.sorting import distinct
 
@@ -44,8 +45,11 @@ def find_holes(
         for the baseline. And int64, shape (n,): for the baseline the least distance to a block
         above it, or to its segment's end, over its whole life; else 0.
     """
-    found = _all_at_once(addr, born, died, spans)
-    return replay_holes(addr, born, died, spans) if found is None else found
+    for way in (sweeps.holes, _all_at_once):
+        found = way(addr, born, died, spans)
+        if found is not None:
+            return found
+    return replay_holes(addr, born, died, spans)
 
 
 class _Places:

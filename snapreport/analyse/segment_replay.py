@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.analyse.once import once_for_each, shared
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
@@ -45,7 +46,29 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
 
     Pool and kind are those of the final segments; ``analyse.allocator`` finds some of the others.
     """
-    replay = _Replay(segments, events)
+    final = _final_rows(segments, events)
+    columns = (other.step, other.addr, other.size, other.stream)
+    found = sweeps.segments(final, len(segments), other.action, columns)
+    rows, families, misfits = _replayed(other, final) if found is None else found
+    return _as_columns(rows, families, segments), misfits
+
+
+def _final_rows(segments: Segments, events: int) -> NDArray[np.int64]:
+    """Return the segments at the end in address order, in the columns of ``sweeps.segments``."""
+    order = np.lexsort((segments.size, segments.address))
+    low = segments.address[order]
+    high = low + segments.size[order]
+    high[:-1] = np.minimum(high[:-1], low[1:])  # two that overlap: memory is in one of them
+    rows = np.empty((len(order), sweeps.SEGMENT_COLUMNS), np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3] = low, high, START, events
+    rows[:, 4], rows[:, 7] = segments.stream[order], segments.expandable[order]
+    rows[:, 5] = rows[:, 6] = order  # each is a family of its own
+    return rows
+
+
+def _replayed(other: Events, final: NDArray[np.int64]) -> tuple[NDArray[np.int64], int, int]:
+    """Do as ``sweeps.segments``."""
+    replay = _Replay(final)
     relevant = [i for i, name in enumerate(other.action) if name in _GROWS][::-1]
     columns = (other.step, other.addr, other.size, other.stream)
     rows = zip(relevant, *(column[relevant].tolist() for column in columns), strict=True)
@@ -60,7 +83,29 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
                 replay.undo_map(span)
             case "segment_unmap":
                 replay.undo_unmap(span)
-    return replay.lives(segments), replay.misfits
+    return replay.lives(), replay.families, replay.misfits
+
+
+def _as_columns(rows: NDArray[np.int64], families: int, segments: Segments) -> SegmentLives:
+    """Lay lives, in the columns of ``sweeps.segments``, out by start, then address."""
+    table = rows.T[:, np.lexsort((rows[:, 0], rows[:, 2]))]
+    family = table[5].astype(np.int32)
+    pool = np.full(families, NO_ID, np.int32)
+    pool[: len(segments)] = segments.pool
+    kind = np.full(families, NO_ID, np.int8)
+    kind[: len(segments)] = np.where(segments.large, LARGE, SMALL)
+    return SegmentLives(
+        address=table[0],
+        size=table[1] - table[0],
+        start_step=table[2],
+        end_step=table[3],
+        stream=table[4],
+        pool=pool[family],
+        kind=kind[family],
+        expandable=table[7] == 1,
+        family=family,
+        final=table[6].astype(np.int32),
+    )
 
 
 def segments_at(lives: SegmentLives, step: int) -> NDArray[np.int64]:
@@ -125,20 +170,14 @@ class _Replay:
     only at what it takes away: else a stranger's file could let every one look at all of them.
     """
 
-    def __init__(self, segments: Segments, events: int) -> None:
+    def __init__(self, final: NDArray[np.int64]) -> None:
         fixed: list[_Span] = []
         mapped: list[_Span] = []
-        before: _Span | None = None
-        for row in np.lexsort((segments.size, segments.address)).tolist():
-            low, size = int(segments.address[row]), int(segments.size[row])
-            expandable = bool(segments.expandable[row])
-            span = _Span(low, low + size, events, int(segments.stream[row]), row, row, expandable)
-            if before is not None:  # two that overlap: memory is in one of them
-                before.high = min(before.high, low)
-            before = span
+        for low, high, _, end, stream, family, row, expandable in final.tolist():
+            span = _Span(low, high, end, stream, family, row, bool(expandable))
             (mapped if expandable else fixed).append(span)
         self._fixed, self._mapped = _Spans(fixed), _Spans(mapped)
-        self._families = len(segments)
+        self.families = len(final)
         self._rows: list[tuple[int, ...]] = []
         self.misfits = 0
 
@@ -185,33 +224,15 @@ class _Replay:
             gone.family = self._new_family()
         self._replace(self._mapped, first, last, gone.end, [gone])
 
-    def lives(self, segments: Segments) -> SegmentLives:
-        """Close what is left, from before the recording, and lay all out as columns."""
+    def lives(self) -> NDArray[np.int64]:
+        """Close what is left, from before the recording, and return all lives."""
         for spans in (self._fixed, self._mapped):
             self._replace(spans, 0, len(spans.all), START, [])
-        table = np.array(self._rows, np.int64).reshape(-1, 8).T
-        table = table[:, np.lexsort((table[0], table[2]))]
-        family = table[5].astype(np.int32)
-        pool = np.full(self._families, NO_ID, np.int32)
-        pool[: len(segments)] = segments.pool
-        kind = np.full(self._families, NO_ID, np.int8)
-        kind[: len(segments)] = np.where(segments.large, LARGE, SMALL)
-        return SegmentLives(
-            address=table[0],
-            size=table[1] - table[0],
-            start_step=table[2],
-            end_step=table[3],
-            stream=table[4],
-            pool=pool[family],
-            kind=kind[family],
-            expandable=table[7] == 1,
-            family=family,
-            final=table[6].astype(np.int32),
-        )
+        return np.array(self._rows, np.int64).reshape(-1, sweeps.SEGMENT_COLUMNS)
 
     def _new_family(self) -> int:
-        self._families += 1
-        return self._families - 1
+        self.families += 1
+        return self.families - 1
 
     @staticmethod
     def _joins(span: _Span, gone: _Span) -> bool:

@@ -30,11 +30,12 @@ else:
 LIBRARIES = {
     f"snapreport/{name}.so"
     for name in (
+        "analyse/_sweeps",
+        "bundle/_pages",
+        "bundle/_strips",
         "read/_columns",
         "read/_events",
         "read/_opcodes",
-        "bundle/_pages",
-        "bundle/_strips",
     )
 }
 

@@ -1,0 +1,527 @@
+/* Sweep over the steps of a recording, as the Python code beside this does without a compiler.
+ *
+ * sweeps.py calls it and hands all memory over. Every index is checked before it is used: at the
+ * first thing that is not as expected it gives up, and the caller goes the slow way, which comes
+ * to the same.
+ */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Raise it when the meaning changes: sweeps.py refuses a library of another version. */
+EXPORT int32_t snapreport_sweeps_version(void) { return 1; }
+
+enum { NO_ID = -1, START = -1 };
+
+/* Sums wrap around as NumPy's do. */
+static int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+
+static void running_sum(int64_t *values, int64_t n)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        values[i] = sum = plus(sum, values[i]);
+}
+
+/* Return the first place in ascending values whose value is not below one. */
+static int64_t first_from(const int64_t *values, int64_t n, int64_t value)
+{
+    int64_t low = 0;
+    while (n > 0) {
+        int64_t half = n / 2;
+        int more = values[low + half] < value;
+        low += more ? half + 1 : 0;
+        n = more ? n - half - 1 : half;
+    }
+    return low;
+}
+
+/* Return the first place whose value is above one. */
+static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
+{
+    int64_t low = 0;
+    while (n > 0) {
+        int64_t half = n / 2;
+        int more = values[low + half] <= value;
+        low += more ? half + 1 : 0;
+        n = more ? n - half - 1 : half;
+    }
+    return low;
+}
+
+/* Numbers in ascending order, each with a row; both arrays have room for what is to come. */
+typedef struct {
+    int64_t *key;
+    int32_t *row;
+    int64_t n;
+} ordered;
+
+static void insert(ordered *all, int64_t place, int64_t key, int32_t row)
+{
+    memmove(all->key + place + 1, all->key + place, (size_t)(all->n - place) * sizeof(int64_t));
+    memmove(all->row + place + 1, all->row + place, (size_t)(all->n - place) * sizeof(int32_t));
+    all->key[place] = key;
+    all->row[place] = row;
+    all->n++;
+}
+
+static void take_out(ordered *all, int64_t first, int64_t last)
+{
+    memmove(all->key + first, all->key + last, (size_t)(all->n - last) * sizeof(int64_t));
+    memmove(all->row + first, all->row + last, (size_t)(all->n - last) * sizeof(int32_t));
+    all->n -= last - first;
+}
+
+static int make_room(ordered *all, int64_t room)
+{
+    all->n = 0;
+    all->key = malloc((size_t)(room + 1) * sizeof(int64_t));
+    all->row = malloc((size_t)(room + 1) * sizeof(int32_t));
+    return all->key && all->row;
+}
+
+static void give_back(ordered *all)
+{
+    free(all->key);
+    free(all->row);
+}
+
+/* curves.sum_live: `sums` has `events` + 2 zeros.  Returns 1, or 0 for a step out of range. */
+EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, const int64_t *end,
+                                   int64_t n, int64_t events, int64_t *sums)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (begin[i] < START || begin[i] > events || end[i] < START || end[i] > events)
+            return 0;
+        sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
+        sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
+    }
+    running_sum(sums, events + 2);
+    return 1;
+}
+
+/* allocator.locate: `ends_first` has the rows of the `n_lives` lives in order of their ends.
+ *
+ * Returns 1, or 0 where a life ends that never began.
+ */
+EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, const int64_t *start,
+                                 const int64_t *end, const int64_t *ends_first, int64_t n_lives,
+                                 const int64_t *steps, const int64_t *wanted, int64_t n,
+                                 int32_t *found)
+{
+    ordered there;
+    int64_t begun = 0, ended = 0, i = 0;
+    if (make_room(&there, n_lives)) {
+        for (; i < n; i++) {
+            for (;;) { /* what changed up to this step; of one step, what ends is first */
+                int is_end = ended < n_lives && end[ends_first[ended]] <= steps[i] &&
+                             (begun == n_lives || end[ends_first[ended]] <= start[begun]);
+                if (is_end) {
+                    int64_t place =
+                        first_from(there.key, there.n, address[ends_first[ended++]]);
+                    if (place >= there.n)
+                        goto done;
+                    take_out(&there, place, place + 1);
+                } else if (begun < n_lives && start[begun] <= steps[i]) {
+                    int64_t place = first_from(there.key, there.n, address[begun]);
+                    insert(&there, place, address[begun], (int32_t)begun);
+                    begun++;
+                } else
+                    break;
+            }
+            int64_t place = first_above(there.key, there.n, wanted[i]) - 1;
+            found[i] = NO_ID;
+            if (place >= 0 && wanted[i] < plus(address[there.row[place]], size[there.row[place]]))
+                found[i] = there.row[place];
+        }
+    }
+done:
+    give_back(&there);
+    return i == n;
+}
+
+static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size, used) : 0; }
+
+/* allocator.fragmentation_of, once it is known what each segment held `before` it began.
+ *
+ * used, head, next: room for `n_lives`, `events` and `n` numbers.
+ * sums: `events` + 2 zeros.
+ *
+ * Returns 1, or 0 for a step or segment out of range, and for births out of order.
+ */
+EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_step, const int64_t *free_step,
+                                        const int64_t *block_size, const int32_t *born,
+                                        const int32_t *freed, int64_t n, int64_t events,
+                                        const int64_t *start, const int64_t *end,
+                                        const int64_t *size, const int64_t *before,
+                                        int64_t n_lives, int64_t *used, int32_t *head,
+                                        int32_t *next, int64_t *sums)
+{
+    if (n > INT32_MAX)
+        return 0;
+    for (int64_t s = 0; s < n_lives; s++) {
+        if (start[s] < START || start[s] > events || end[s] < START || end[s] > events)
+            return 0;
+        used[s] = before[s];
+        sums[start[s] + 1] = plus(sums[start[s] + 1], waste(size[s], before[s]));
+    }
+    for (int64_t step = 0; step < events; step++)
+        head[step] = NO_ID;
+    for (int64_t i = n - 1; i >= 0; i--) { /* so that each list is in the order of the rows */
+        if (alloc_step[i] < START || alloc_step[i] > events || free_step[i] < START ||
+            free_step[i] > events || (i && alloc_step[i] < alloc_step[i - 1]))
+            return 0;
+        if (born[i] < NO_ID || born[i] >= n_lives || freed[i] < NO_ID || freed[i] >= n_lives)
+            return 0;
+        if (free_step[i] > alloc_step[i] && free_step[i] < events && freed[i] != NO_ID) {
+            next[i] = head[free_step[i]];
+            head[free_step[i]] = (int32_t)i;
+        }
+    }
+    int64_t i = 0;
+    for (int64_t step = START; step < events; step++) {
+        int64_t added = 0;
+        for (; i < n && alloc_step[i] == step; i++) {
+            if (free_step[i] <= step || born[i] == NO_ID)
+                continue;
+            int64_t *sum = used + born[i], was = waste(size[born[i]], *sum);
+            *sum = plus(*sum, block_size[i]);
+            added = plus(added, minus(waste(size[born[i]], *sum), was));
+        }
+        for (int32_t k = step < 0 ? NO_ID : head[step]; k != NO_ID; k = next[k]) {
+            int64_t *sum = used + freed[k], was = waste(size[freed[k]], *sum);
+            *sum = minus(*sum, block_size[k]);
+            added = plus(added, minus(waste(size[freed[k]], *sum), was));
+        }
+        sums[step + 1] = plus(sums[step + 1], added);
+    }
+    if (i < n) /* born after the last step */
+        return 0;
+    for (int64_t s = 0; s < n_lives; s++)
+        sums[end[s] + 1] = minus(sums[end[s] + 1], waste(size[s], used[s]));
+    running_sum(sums, events + 2);
+    return 1;
+}
+
+/* A range of addresses, and the step at which it ends, looking backwards. */
+typedef struct {
+    int64_t low, high, end, stream, family, final, expandable;
+} span;
+
+enum { COLUMNS = 8, ALLOC = 1, FREE, MAP, UNMAP };
+
+typedef struct {
+    ordered fixed, mapped; /* their rows are those of `spans` */
+    span *spans;
+    int64_t n_spans, most_spans, families, misfits;
+    int64_t *rows; /* COLUMNS numbers each */
+    int64_t n_rows, most_rows;
+    int full;
+} replay;
+
+static span *at(replay *all, const ordered *there, int64_t place)
+{
+    return all->spans + there->row[place];
+}
+
+static int32_t keep(replay *all, span one)
+{
+    if (all->n_spans == all->most_spans) {
+        all->full = 1;
+        return 0;
+    }
+    all->spans[all->n_spans] = one;
+    return (int32_t)all->n_spans++;
+}
+
+/* Let what stands there begin at a step, and be gone before it. */
+static void close_spans(replay *all, ordered *there, int64_t first, int64_t last, int64_t start)
+{
+    for (int64_t place = first; place < last; place++) {
+        const span *old = at(all, there, place);
+        if (old->end <= start)
+            continue;
+        if (all->n_rows == all->most_rows) {
+            all->full = 1;
+            return;
+        }
+        int64_t *row = all->rows + COLUMNS * all->n_rows++;
+        row[0] = old->low;
+        row[1] = old->high;
+        row[2] = start;
+        row[3] = old->end;
+        row[4] = old->stream;
+        row[5] = old->family;
+        row[6] = old->final;
+        row[7] = old->expandable;
+    }
+    take_out(there, first, last);
+}
+
+static void put(replay *all, ordered *there, int64_t place, span one)
+{
+    insert(there, place, one.low, keep(all, one));
+}
+
+static void overlapping(replay *all, const ordered *there, const span *one, int64_t *first,
+                        int64_t *last)
+{
+    *first = first_above(there->key, there->n, one->low);
+    if (*first && at(all, there, *first - 1)->high > one->low)
+        --*first;
+    *last = first_from(there->key, there->n, one->high);
+    if (*last < *first)
+        *last = *first;
+}
+
+/* Take away what is where something else was until now, and return the place of that. */
+static int64_t clear(replay *all, ordered *there, const span *gone)
+{
+    int64_t first, last;
+    overlapping(all, there, gone, &first, &last);
+    if (first < last) {
+        all->misfits += last - first;
+        close_spans(all, there, first, last, gone->end);
+    }
+    return first;
+}
+
+static void undo_alloc(replay *all, const span *made)
+{
+    ordered *there = &all->fixed;
+    int64_t place = first_from(there->key, there->n, made->low);
+    if (place == there->n || there->key[place] != made->low) {
+        all->misfits++;
+        return;
+    }
+    all->misfits += at(all, there, place)->high != made->high;
+    close_spans(all, there, place, place + 1, made->end);
+}
+
+static void undo_free(replay *all, span gone)
+{
+    gone.family = all->families++;
+    clear(all, &all->mapped, &gone);
+    put(all, &all->fixed, clear(all, &all->fixed, &gone), gone);
+}
+
+static void undo_map(replay *all, const span *made)
+{
+    ordered *there = &all->mapped;
+    int64_t first, last, covered = 0, rest = all->n_spans;
+    overlapping(all, there, made, &first, &last);
+    for (int64_t place = first; place < last; place++) {
+        span one = *at(all, there, place), part = one;
+        covered += (one.high < made->high ? one.high : made->high) -
+                   (one.low > made->low ? one.low : made->low);
+        part.end = made->end;
+        part.final = NO_ID;
+        if (one.low < made->low) {
+            part.high = made->low;
+            keep(all, part);
+        }
+        if (one.high > made->high) {
+            part.low = made->high;
+            part.high = one.high;
+            keep(all, part);
+        }
+    }
+    all->misfits += covered != made->high - made->low;
+    close_spans(all, there, first, last, made->end);
+    for (; rest < all->n_spans && !all->full; rest++, first++)
+        insert(there, first, all->spans[rest].low, (int32_t)rest);
+}
+
+static int joins(const span *one, const span *gone)
+{
+    return (one->high == gone->low || one->low == gone->high) && one->stream == gone->stream;
+}
+
+static void undo_unmap(replay *all, span gone)
+{
+    ordered *there = &all->mapped;
+    int64_t first, last;
+    gone.expandable = 1;
+    clear(all, &all->fixed, &gone);
+    overlapping(all, there, &gone, &first, &last);
+    all->misfits += last - first;
+    if (first && joins(at(all, there, first - 1), &gone))
+        first--;
+    if (last < there->n && joins(at(all, there, last), &gone))
+        last++;
+    for (int64_t place = first; place < last; place++) {
+        const span *one = at(all, there, place);
+        gone.low = one->low < gone.low ? one->low : gone.low;
+        gone.high = one->high > gone.high ? one->high : gone.high;
+        gone.family = gone.family == NO_ID ? one->family : gone.family;
+    }
+    if (gone.family == NO_ID)
+        gone.family = all->families++;
+    close_spans(all, there, first, last, gone.end);
+    put(all, there, first, gone);
+}
+
+/* segment_replay.segment_lives.
+ *
+ * final: COLUMNS numbers for each of the `n_final` segments at the end, in address order, in the
+ *   columns of `rows`, the step of the start left out of account.
+ * kind, step, low, size, stream: of the `n` events, the last first; kind is ALLOC to UNMAP.
+ * rows: room for `most_rows` lives: address, end of it, start, end, stream, family, final segment,
+ *   expandable.
+ * counts: families, the first new one at first; and misfits.
+ *
+ * Sizes are not negative, and no address with its size passes 63 bits.
+ * Returns how many lives there are, or -1 where there is no room for them.
+ */
+EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const int8_t *kind,
+                                   const int64_t *step, const int64_t *low, const int64_t *size,
+                                   const int64_t *stream, int64_t n, int64_t *rows,
+                                   int64_t most_rows, int64_t *counts)
+{
+    replay all = {.rows = rows, .most_rows = most_rows, .most_spans = n_final + 2 * n,
+                  .families = counts[0]};
+    if (all.most_spans >= INT32_MAX)
+        return -1;
+    all.spans = malloc((size_t)(all.most_spans + 1) * sizeof(span));
+    int room = make_room(&all.fixed, all.most_spans + 1);
+    room = make_room(&all.mapped, all.most_spans + 1) && room && all.spans;
+    for (int64_t i = 0; room && i < n_final; i++) {
+        const int64_t *row = final + COLUMNS * i;
+        ordered *there = row[7] ? &all.mapped : &all.fixed;
+        put(&all, there, there->n,
+            (span){row[0], row[1], row[3], row[4], row[5], row[6], row[7]});
+    }
+    for (int64_t i = 0; room && i < n && !all.full; i++) {
+        span one = {low[i], low[i] + size[i], step[i], stream[i], NO_ID, NO_ID, 0};
+        if (kind[i] == ALLOC)
+            undo_alloc(&all, &one);
+        else if (kind[i] == FREE)
+            undo_free(&all, one);
+        else if (kind[i] == MAP)
+            undo_map(&all, &one);
+        else if (kind[i] == UNMAP)
+            undo_unmap(&all, one);
+    }
+    if (room && !all.full) {
+        close_spans(&all, &all.fixed, 0, all.fixed.n, START);
+        close_spans(&all, &all.mapped, 0, all.mapped.n, START);
+    }
+    give_back(&all.fixed);
+    give_back(&all.mapped);
+    free(all.spans);
+    counts[0] = all.families;
+    counts[1] = all.misfits;
+    return room && !all.full ? all.n_rows : -1;
+}
+
+/* Where the segment around an address ends, 0 where none is. */
+static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t address)
+{
+    int64_t place = first_above(segments->key, segments->n, address) - 1;
+    if (place < 0 || address >= ends[segments->row[place]])
+        return 0;
+    return ends[segments->row[place]];
+}
+
+/* holes.replay_holes, where no two blocks or segments begin at one address at the same time.
+ *
+ * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
+ * start, gone: the steps at which the `n_segments` segments begin and end; likewise the orders.
+ * ends: where the segments end in memory.
+ * hole, bound: `n` zeros each.
+ *
+ * Returns 1, or 0 where two do.
+ */
+EXPORT int32_t snapreport_holes(const int64_t *addr, const int64_t *born, const int64_t *died,
+                                const int64_t *by_birth, const int64_t *by_death, int64_t n,
+                                const int64_t *address, const int64_t *ends, const int64_t *start,
+                                const int64_t *gone, const int64_t *by_start,
+                                const int64_t *by_end, int64_t n_segments, int64_t *hole,
+                                int64_t *bound)
+{
+    ordered active, segments;
+    int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0, place;
+    int32_t sound = 0;
+    int room = make_room(&active, n);
+    room = make_room(&segments, n_segments) && room;
+    if (!room || n >= INT32_MAX || n_segments >= INT32_MAX)
+        goto done;
+    for (; next_start < n_segments && start[by_start[next_start]] < 0; next_start++) {
+        int64_t i = by_start[next_start];
+        place = first_from(segments.key, segments.n, address[i]);
+        if (place < segments.n && segments.key[place] == address[i])
+            goto done;
+        insert(&segments, place, address[i], (int32_t)i);
+    }
+    for (; next_birth < n && born[by_birth[next_birth]] < 0; next_birth++) {
+        int64_t i = by_birth[next_birth];
+        place = first_from(active.key, active.n, addr[i]);
+        if (place < active.n && active.key[place] == addr[i])
+            goto done;
+        insert(&active, place, addr[i], (int32_t)i);
+    }
+    for (place = 0; place < active.n; place++) {
+        int64_t i = active.row[place], end = end_around(&segments, ends, addr[i]);
+        if (end && place + 1 < active.n && active.key[place + 1] < end)
+            end = active.key[place + 1];
+        bound[i] = end ? end - addr[i] : 0;
+    }
+    while (next_birth < n || next_death < n || next_start < n_segments || next_end < n_segments) {
+        /* Of one step: a segment goes, a block goes, a segment comes, a block comes. */
+        int64_t step = INT64_MAX;
+        int what = -1;
+        if (next_end < n_segments)
+            step = gone[by_end[next_end]], what = 0;
+        if (next_death < n && (what < 0 || died[by_death[next_death]] < step))
+            step = died[by_death[next_death]], what = 1;
+        if (next_start < n_segments && (what < 0 || start[by_start[next_start]] < step))
+            step = start[by_start[next_start]], what = 2;
+        if (next_birth < n && (what < 0 || born[by_birth[next_birth]] < step))
+            what = 3;
+        if (what == 0) {
+            int64_t i = by_end[next_end++];
+            place = first_from(segments.key, segments.n, address[i]);
+            if (place == segments.n || segments.row[place] != i)
+                goto done;
+            take_out(&segments, place, place + 1);
+        } else if (what == 1) {
+            int64_t i = by_death[next_death++];
+            place = first_from(active.key, active.n, addr[i]);
+            if (place == active.n || active.row[place] != i)
+                goto done;
+            take_out(&active, place, place + 1);
+        } else if (what == 2) {
+            int64_t i = by_start[next_start++];
+            place = first_from(segments.key, segments.n, address[i]);
+            if (place < segments.n && segments.key[place] == address[i])
+                goto done;
+            insert(&segments, place, address[i], (int32_t)i);
+        } else {
+            int64_t i = by_birth[next_birth++];
+            place = first_from(active.key, active.n, addr[i]);
+            if (place < active.n && active.key[place] == addr[i])
+                goto done;
+            int64_t end = end_around(&segments, ends, addr[i]);
+            if (end && place < active.n && active.key[place] < end)
+                end = active.key[place];
+            hole[i] = end ? end - addr[i] : 0;
+            int64_t below = place ? active.row[place - 1] : NO_ID;
+            if (below != NO_ID && born[below] < 0 && addr[i] - addr[below] < bound[below])
+                bound[below] = addr[i] - addr[below];
+            insert(&active, place, addr[i], (int32_t)i);
+        }
+    }
+    sound = 1;
+done:
+    give_back(&active);
+    give_back(&segments);
+    return sound;
+}

@@ -1,0 +1,194 @@
+"""What was compiled from ``sweeps.c`` says the same as the Python code that stands in for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+from unittest import mock
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simulator import Simulator
+from snapreport.analyse import sweeps
+from snapreport.analyse.allocator import find_allocator_use, locate
+from snapreport.analyse.curves import find_curves, sum_live
+from snapreport.analyse.holes import find_holes, replay_holes
+from snapreport.analyse.segment_replay import segment_lives
+from snapreport.model.history import DeviceHistory, Events
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import Segments
+from tests.property.simulated import device_pairs, for_simulations
+from tests.unit.analyse.test_holes import as_columns, scene, spans_of
+
+Found = TypeVar("Found")
+
+if sweeps._library() is None:
+    pytest.skip("sweeps.c was not compiled", allow_module_level=True)
+
+
+@contextmanager
+def without_library() -> Iterator[None]:
+    with mock.patch.object(sweeps, "_library", return_value=None):
+        yield
+
+
+def both(work: Callable[[], Found]) -> tuple[Found, Found]:
+    """Return what the compiled way gives, and what Python gives."""
+    compiled = work()
+    with without_library():
+        return compiled, work()
+
+
+def assert_same_lives(compiled: SegmentLives, plain: SegmentLives) -> None:
+    for name, column in vars(plain).items():
+        assert getattr(compiled, name).dtype == column.dtype
+        assert getattr(compiled, name).tolist() == column.tolist(), name
+
+
+def assert_same(compiled: NDArray[Any], plain: NDArray[Any]) -> None:
+    assert compiled.dtype == plain.dtype
+    assert compiled.tolist() == plain.tolist()
+
+
+@for_simulations(100)
+def test_segments_fragmentation_and_curves_of_simulations(simulation: Simulator) -> None:
+    for history, _ in device_pairs(simulation):
+        assert_all_same(history)
+
+
+def assert_all_same(history: DeviceHistory) -> None:
+    (lives, misfits), (plain, also) = both(
+        lambda: segment_lives(history.other, history.segments, history.events)
+    )
+    assert_same_lives(lives, plain)
+    assert misfits == also
+    curves, plain_curves = both(lambda: find_curves(history))
+    for name, curve in plain_curves.named().items():
+        assert_same(curves.named()[name], curve)
+    use, plain_use = both(lambda: find_allocator_use(history, lives, curves))
+    assert_same_lives(use.segments, plain_use.segments)
+    assert_same(use.fragmentation, plain_use.fragmentation)
+    rows = history.allocations
+    fixed = lives.where(~lives.expandable)
+    compiled, replayed = both(lambda: find_holes(rows.addr, rows.alloc_step, rows.free_step, fixed))
+    assert_same(compiled[0], replayed[0])
+    assert_same(compiled[1], replayed[1])
+
+
+def odd_recording(seed: int) -> tuple[Events, Segments, int]:
+    """Return events of segments that fit nothing, as a damaged or hostile file may have them."""
+    chance = random.Random(seed)
+    events = chance.choice([0, 1, 5, 60])
+    actions = ["segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"]
+    kinds = chance.sample(actions, chance.randint(1, len(actions)))
+    top = chance.choice([4, 12, 40])
+
+    def column(n: int, low: int, high: int) -> NDArray[np.int64]:
+        return np.array([chance.randrange(low, high) for _ in range(n)], np.int64)
+
+    n = chance.choice([0, 1, 4, 12])
+    small = np.full(events, -1, np.int32)
+    other = Events(
+        step=np.arange(events, dtype=np.int64),
+        action=[chance.choice(kinds) for _ in range(events)],
+        addr=column(events, 0, top),
+        size=column(events, 0, top // 2),
+        time_us=np.zeros(events, np.int64),
+        stream=column(events, 0, 2),
+        stack=small,
+    )
+    none = np.zeros(0, np.int64)
+    segments = Segments(
+        address=np.sort(column(n, 0, top)),
+        size=column(n, 0, top // 2),
+        stream=column(n, 0, 2),
+        pool=np.zeros(n, np.int32),
+        large=np.ones(n, np.bool_),
+        expandable=column(n, 0, 2).astype(np.bool_),
+        stack=np.full(n, -1, np.int32),
+        stated=np.full((n, 3), -1, np.int64),
+        block_segment=none.astype(np.int32),
+        block_address=none,
+        block_size=none,
+        block_requested=none,
+        block_state=none.astype(np.int8),
+        block_stack=none.astype(np.int32),
+    )
+    return other, segments, events
+
+
+def test_segment_events_that_fit_nothing() -> None:
+    found = 0
+    for seed in range(600):
+        recording = odd_recording(seed)
+        (lives, misfits), (plain, also) = both(partial(segment_lives, *recording))
+        assert_same_lives(lives, plain)
+        assert misfits == also
+        found += misfits
+    assert found
+
+
+def test_addresses_below_zero_are_left_to_python() -> None:
+    other, segments, events = odd_recording(9)
+    other.addr[::2] = -3
+    (lives, misfits), (plain, also) = both(lambda: segment_lives(other, segments, events))
+    assert_same_lives(lives, plain)
+    assert misfits == also
+
+
+def test_where_addresses_lie_at_some_steps() -> None:
+    chance = np.random.default_rng(3)
+    for seed in range(300):
+        other, segments, events = odd_recording(seed)
+        lives = segment_lives(other, segments, events)[0]
+        steps = np.sort(chance.integers(-1, events + 2, 40))
+        addresses = chance.integers(-2, 50, 40)
+        assert_same(*both(partial(locate, lives, steps, addresses)))
+
+
+def test_weights_over_spans() -> None:
+    chance = np.random.default_rng(4)
+    for events in (0, 1, 2, 50):
+        for n in (0, 1, 40):
+            begin, end = np.sort(chance.integers(-1, events + 1, (2, n)), axis=0)
+            weight = chance.integers(-(2**62), 2**62, n)  # sums wrap around alike
+            assert_same(*both(partial(sum_live, weight, begin, end, events)))
+
+
+def test_steps_out_of_range_are_as_wrong_as_in_python() -> None:
+    one = np.ones(1, np.int64)
+    with pytest.raises(IndexError):
+        sum_live(one, one, 9 * one, 3)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_holes_are_those_of_the_replay(seed: int) -> None:
+    blocks, segments = scene(seed)
+    addr, born, died = as_columns(blocks)
+    addr += 10  # addresses below zero are left to Python
+    spans = spans_of([(a + 10, size, first, last) for a, size, first, last in segments])
+    compiled = sweeps.holes(addr, born, died, spans)
+    assert compiled is not None
+    replayed = replay_holes(addr, born, died, spans)
+    assert_same(compiled[0], replayed[0])
+    assert_same(compiled[1], replayed[1])
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_holes_of_blocks_that_overlap_are_those_of_the_replay(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    n = int(chance.integers(1, 40))
+    addr = chance.integers(0, 30, n)
+    born, died = np.sort(chance.integers(-1, 60, (2, n)), axis=0)
+    first, last = np.sort(chance.integers(-1, 60, (2, 5)), axis=0)
+    spans = spans_of(
+        list(zip(chance.integers(0, 30, 5), chance.integers(1, 20, 5), first, last, strict=True))
+    )
+    found, replayed = find_holes(addr, born, died, spans), replay_holes(addr, born, died, spans)
+    assert_same(found[0], replayed[0])
+    assert_same(found[1], replayed[1])
