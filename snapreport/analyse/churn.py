@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.callsites import label_sites
-from snapreport.analyse.curves import live_at, sum_live
+from snapreport.analyse.curves import live_at, peak_without, sum_live
 from snapreport.analyse.missing_stacks import HAS_FRAMES
 from snapreport.model.churn import HeldThrough, Pending, Remade, Transients
 from snapreport.model.findings import DeviceFindings
@@ -72,10 +72,10 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
     allocated = device.curves["allocated"]
-    curve = sum_live(
-        rows.block_size[same], rows.alloc_step[same], rows.free_requested_step[same], history.events
+    rest, _ = peak_without(
+        allocated, rows.block_size[same], rows.alloc_step[same], rows.free_requested_step[same]
     )
-    falls = int(allocated.max()) - int((allocated - curve).max())
+    falls = int(allocated.max()) - rest
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 
 
@@ -115,10 +115,10 @@ def find_held_through(device: DeviceFindings) -> HeldThrough | None:
     np.add.at(held, place, rows.block_size[chosen])
     most = int(held.argmax())
     allocated = device.curves["allocated"]
-    curve = sum_live(
-        rows.block_size[chosen], start[place], rows.free_requested_step[chosen], history.events
+    rest, _ = peak_without(
+        allocated, rows.block_size[chosen], start[place], rows.free_requested_step[chosen]
     )
-    falls = int(allocated.max()) - int((allocated - curve).max())
+    falls = int(allocated.max()) - rest
     return HeldThrough(
         rows=chosen,
         most=int(held[most]),

@@ -75,6 +75,25 @@ def sum_live(
     return deltas[: events + 1]
 
 
+def peak_without(
+    curve: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Return the most of a curve less some weights, and the first step that has it.
+
+    Args:
+        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        weight, begin, end: int64, shape (n,): what is taken away over ``begin <= step < end``.
+    """
+    found = sweeps.peak_without(curve, weight, begin, end)
+    if found is None:
+        rest = curve - sum_live(weight, begin, end, len(curve) - 1)
+        found = int(rest.max()), int(rest.argmax())
+    return found[0], found[1] - 1
+
+
 def find_peaks(
     history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
 ) -> dict[str, CurvePeak]:

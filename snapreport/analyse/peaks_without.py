@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse.curves import sum_live
+from snapreport.analyse.curves import peak_without
 from snapreport.analyse.range_maxima import range_maxima
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def peaks_without(
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
     for one in large.tolist():
         own = np.flatnonzero(group == one)
-        rest = curve - sum_live(weight[own], begin[own], end[own], len(curve) - 1)
-        highest = int(rest.argmax())
-        peaks[one], steps[one] = rest[highest], highest - 1
+        peaks[one], steps[one] = peak_without(curve, weight[own], begin[own], end[own])
     left = held > 0
     left[large] = False
     if not left.any():

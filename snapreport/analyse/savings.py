@@ -14,7 +14,7 @@ import numpy as np
 
 from snapreport.analyse.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
 from snapreport.analyse.categories import category_of_stack, shows_training
-from snapreport.analyse.curves import live_at, sum_live
+from snapreport.analyse.curves import live_at, peak_without
 from snapreport.analyse.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
 from snapreport.analyse.request import Request
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings
@@ -58,10 +58,10 @@ def find_peak_savings(
     def lowered(chosen: NDArray[np.bool_], share: float) -> tuple[int, int]:
         """How far the peak falls, and where it is then."""
         gone = (rows.block_size[chosen] * share).astype(np.int64)
-        rest = curve - sum_live(
-            gone, rows.alloc_step[chosen], rows.free_requested_step[chosen], history.events
+        rest, where = peak_without(
+            curve, gone, rows.alloc_step[chosen], rows.free_requested_step[chosen]
         )
-        return top - int(rest.max()), int(rest.argmax()) - 1
+        return top - rest, where
 
     known = [each for each in by_site if each.name not in MISSING_REASONS]
     found = [

@@ -108,6 +108,36 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
+/* curves.peak_without: `sums` has `points` + 1 zeros; `found` is the peak, and its place.
+ *
+ * Returns 1, or 0 for a step out of range, and where there is no curve.
+ */
+EXPORT int32_t snapreport_peak_without(const int64_t *curve, int64_t points, const int64_t *weight,
+                                       const int64_t *begin, const int64_t *end, int64_t n,
+                                       int64_t *sums, int64_t *found)
+{
+    if (points < 1)
+        return 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (begin[i] < START || begin[i] >= points || end[i] < START || end[i] >= points)
+            return 0;
+        sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
+        sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
+    }
+    int64_t sum = sums[0], most = minus(curve[0], sum), place = 0;
+    for (int64_t i = 1; i < points; i++) {
+        sum = plus(sum, sums[i]);
+        int64_t rest = minus(curve[i], sum);
+        if (rest > most) {
+            most = rest;
+            place = i;
+        }
+    }
+    found[0] = most;
+    found[1] = place;
+    return 1;
+}
+
 /* allocator.locate: `ends_first` has the rows of the `n_lives` lives in order of their ends.
  *
  * Returns 1, or 0 where a life ends that never began.

@@ -36,6 +36,7 @@ def _library() -> ctypes.CDLL | None:
         p, n = ctypes.c_void_p, ctypes.c_int64
         shapes = {
             "sum_live": (p, p, p, n, n, p),
+            "peak_without": (p, n, p, p, p, n, p, p),
             "locate": (p, p, p, p, p, n, p, p, n, p),
             "fragmentation": (p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
             "segments": (p, n, p, p, p, p, p, n, p, n, p),
@@ -59,6 +60,24 @@ def sum_live(
     sums = np.zeros(events + 2, np.int64)
     done = library.snapreport_sum_live(*map(_at, kept), len(kept[0]), events, _at(sums))
     return sums[: events + 1] if done else None
+
+
+def peak_without(
+    curve: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[int, int] | None:
+    """Do as ``curves.peak_without``."""
+    library = _library()
+    if library is None:
+        return None
+    points, *kept = _int64(curve, weight, begin, end)
+    sums, found = np.zeros(len(points) + 1, np.int64), np.empty(2, np.int64)
+    done = library.snapreport_peak_without(
+        _at(points), len(points), *map(_at, kept), len(kept[0]), _at(sums), _at(found)
+    )
+    return (int(found[0]), int(found[1])) if done else None
 
 
 def locate(
@@ -105,7 +124,8 @@ def fragmentation(
     of_rows: list[NDArray[Any]] = [*_int64(*rows)]
     of_rows += [np.ascontiguousarray(place, np.int32) for place in places]
     of_lives = _int64(lives.start_step, lives.end_step, lives.size, before)
-    room = np.empty(n_lives, np.int64), np.empty(events, np.int32), np.empty(n, np.int32)
+    room: list[NDArray[Any]] = [np.empty(n_lives, np.int64), np.empty(events, np.int32)]
+    room.append(np.empty(n, np.int32))
     sums = np.zeros(events + 2, np.int64)
     done = library.snapreport_fragmentation(
         *map(_at, of_rows), n, events, *map(_at, of_lives), n_lives, *map(_at, (*room, sums))

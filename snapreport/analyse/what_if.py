@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.callsites import label_sites
-from snapreport.analyse.curves import live_at, sum_live
+from snapreport.analyse.curves import live_at, peak_without
 from snapreport.analyse.grouping import BEFORE_RECORDING, OUTSIDE_STAGES, label_allocations
 from snapreport.analyse.patterns import compile_pattern
 from snapreport.analyse.peaks_without import peaks_without
@@ -110,13 +110,13 @@ def find_without(
     chosen = np.array([text in matching for text in names], np.bool_)
     rows = unique(row[chosen[group]])
     begin, end, weight = _spans(history, rows, name)
-    rest = curve - sum_live(weight, begin, end, history.events)
-    top, step = int(curve.argmax()) - 1, int(rest.argmax()) - 1
+    peak, step = peak_without(curve, weight, begin, end)
+    top = int(curve.argmax()) - 1
     return WhatIf(
         name=", ".join(matching_names(names, patterns)),
-        peak_bytes=int(rest[step + 1]),
+        peak_bytes=peak,
         peak_step=step,
-        falls=int(curve[top + 1] - rest[step + 1]),
+        falls=int(curve[top + 1]) - peak,
         held=int(weight[(begin <= top) & (top < end)].sum()),
         count=len(rows),
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simulator import Simulator
 from snapreport.analyse import sweeps
 from snapreport.analyse.allocator import find_allocator_use, locate
-from snapreport.analyse.curves import find_curves, sum_live
+from snapreport.analyse.curves import find_curves, peak_without, sum_live
 from snapreport.analyse.holes import find_holes, replay_holes
 from snapreport.analyse.segment_replay import segment_lives
 from snapreport.model.history import DeviceHistory, Events
@@ -158,6 +158,10 @@ def test_weights_over_spans() -> None:
             begin, end = np.sort(chance.integers(-1, events + 1, (2, n)), axis=0)
             weight = chance.integers(-(2**62), 2**62, n)  # sums wrap around alike
             assert_same(*both(partial(sum_live, weight, begin, end, events)))
+            curve = chance.integers(0, 3, events + 1)
+            few = weight >> 60
+            compiled, plain = both(partial(peak_without, curve, few, begin, end))
+            assert compiled == plain
 
 
 def test_steps_out_of_range_are_as_wrong_as_in_python() -> None:
