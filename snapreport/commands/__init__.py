@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
+from collections import UserDict
+from collections.abc import Iterator
 
 import click
 
 from snapreport import allowed
-from snapreport.commands.check import check
-from snapreport.commands.check_recording import check_recording
 from snapreport.commands.console import Commands, exit_on_terminate
-from snapreport.commands.convert import convert
-from snapreport.commands.diagnose import diagnose
-from snapreport.commands.diff import diff
-from snapreport.commands.export import export
-from snapreport.commands.lines import lines
-from snapreport.commands.live import live
-from snapreport.commands.peak import peak
-from snapreport.commands.profile import profile
-from snapreport.commands.query import query
-from snapreport.commands.record import record
-from snapreport.commands.render import render
-from snapreport.commands.stages import stages
-from snapreport.commands.strings import strings
-from snapreport.commands.summary import summary
-from snapreport.commands.usage import usage
-from snapreport.commands.whatif import whatif
 from snapreport.version import __version__
 
 __all__ = ["cli", "main"]
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_NAMES = (
+    "record",
+    "convert",
+    "render",
+    "diagnose",
+    "check-recording",
+    "summary",
+    "profile",
+    "usage",
+    "stages",
+    "whatif",
+    "peak",
+    "live",
+    "lines",
+    "diff",
+    "check",
+    "query",
+    "export",
+    "strings",
+)
+
+
+class _Modules(UserDict[str, click.Command]):
+    """The commands by name, each imported when it is first asked for: most runs need one."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name in _NAMES and name not in self.data:
+            place = name.replace("-", "_")
+            self.data[name] = getattr(importlib.import_module(f"{__name__}.{place}"), place)
+        return self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES or name in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*_NAMES, *self.data)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@click.group(
+    cls=Commands, commands=_Modules(), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")
 @click.option(
     "--max-unpacked",
@@ -63,26 +91,6 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
         os.environ[allowed.MAX_UNPACKED] = max_unpacked
     if no_memory_check:
         os.environ[allowed.NO_MEMORY_CHECK] = "1"
-
-
-cli.add_command(record)
-cli.add_command(convert)
-cli.add_command(render)
-cli.add_command(diagnose)
-cli.add_command(check_recording)
-cli.add_command(summary)
-cli.add_command(profile)
-cli.add_command(usage)
-cli.add_command(stages)
-cli.add_command(whatif)
-cli.add_command(peak)
-cli.add_command(live)
-cli.add_command(lines)
-cli.add_command(diff)
-cli.add_command(check)
-cli.add_command(query)
-cli.add_command(export)
-cli.add_command(strings)
 
 
 def main() -> None:

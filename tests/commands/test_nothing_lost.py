@@ -50,7 +50,7 @@ def test_a_signal_at_any_moment_leaves_the_old_file_or_the_whole_new_one(number:
         "click",
         "snapreport.commands.console",
         "snapreport.errors",
-        "snapreport.commands.whatif",
+        "snapreport.commands.render",
         "snapreport.api",
         "numpy",
         "snapreport.analyse.find",
