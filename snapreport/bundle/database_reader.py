@@ -13,6 +13,7 @@ from snapreport.bundle.checks import check_history, check_stacks
 from snapreport.bundle.integer_table import read_integers
 from snapreport.bundle.opening import damaged, open_in_memory
 from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
+from snapreport.bundle.text_table import read_with_text
 from snapreport.errors import BundleError, reason_of
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
@@ -146,14 +147,9 @@ class _Reader:
         return read_allocations(self._tables, self._data)
 
     def events(self) -> tuple[Columns, list[str]]:
-        nulls = {"time_us": NO_TIME, "stack": NO_STACK}
-        rows = self._numbers("events", "device step addr size stream", nulls, None)
-        # Few actions: each text is kept once.
-        known: dict[str, str] = {}
-        actions = self._tables.text_column("events", "action")
-        return rows, _same_length(
-            "events", [known.setdefault(action, action) for action in actions], rows["step"]
-        )
+        nulls = dict.fromkeys(("device", "step", "action", "addr", "size"))
+        nulls |= {"time_us": NO_TIME, "stream": None, "stack": NO_STACK}
+        return read_with_text(self._tables, self._data, "events", nulls, "action")
 
     def segments(self) -> tuple[Columns, list[str]]:
         stated = dict.fromkeys(("allocated_size", "active_size", "requested_size"), -1)
@@ -166,17 +162,14 @@ class _Reader:
         return rows, _same_length("segments", kinds, rows["size"])
 
     def blocks(self) -> tuple[Columns, list[int]]:
-        rows = self._numbers(
-            "blocks",
-            "segment address size requested",
-            {"stack": NO_STACK, "allocation": NO_ID},
-            None,
-        )
+        nulls = dict.fromkeys(("segment", "address", "size", "requested", "state"))
+        nulls |= {"stack": NO_STACK, "allocation": NO_ID}
+        rows, texts = read_with_text(self._tables, self._data, "blocks", nulls, "state")
         known = {state: i for i, state in enumerate(BLOCK_STATES)}
-        states = [known.get(state, -1) for state in self._tables.text_column("blocks", "state")]
+        states = [known.get(state, -1) for state in texts]
         if -1 in states:
             raise ValueError("a block is in no known state")
-        return rows, _same_length("blocks", states, rows["size"])
+        return rows, states
 
     def annotations(self) -> tuple[Columns, list[str]]:
         rows = self._numbers(

@@ -1,10 +1,12 @@
-/* Read the rows of an SQLite table of integers, as pages.py does without a compiler.
+/* Read the rows of an SQLite table of integers, as pages.py does without a compiler; and, as only
+ * this does, of a table that has one column of short texts besides, of which few are distinct.
  *
  * Every place that is read is checked against the length of the file first. At the first thing
  * that is not as expected it gives up; the caller then goes the slow way, which comes to the same.
  */
 
 #include <stdint.h>
+#include <string.h>
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -13,10 +15,13 @@
 #endif
 
 /* Raise it when the meaning changes: pages.py refuses a library of another version. */
-EXPORT int32_t snapreport_pages_version(void) { return 1; }
+EXPORT int32_t snapreport_rows_version(void) { return 1; }
 
 /* A row has at least its place in the list, its length, its id and its header's length. */
 enum { LEAF_HEADER = 8, LEAST_ROW = 5, MOST_COLUMNS = 126, VARINT = 8, FLOAT = 7, ONE = 9 };
+
+/* A text's type is an odd number from FIRST_TEXT on, of one byte here: it tells the length. */
+enum { FIRST_TEXT = 13, MOST_TEXTS = 64, LENGTH_BITS = 6 };
 
 /* Bytes of a number, by its type; 0 is NULL, 7 a float, and 8 and 9 are the numbers 0 and 1. */
 static const uint8_t WIDTHS[10] = {0, 1, 2, 3, 4, 6, 8, 0, 0, 0};
@@ -38,6 +43,23 @@ static uint64_t varint(const uint8_t *data, uint64_t size, uint64_t place, int64
     return 0;
 }
 
+/* Return the number of a text among those that were found, MOST_TEXTS where there is no
+ * room for it. */
+static uint64_t number_of(const uint8_t *data, uint64_t place, uint64_t length, uint64_t *texts,
+                          uint64_t *n_texts)
+{
+    const uint64_t mask = (1 << LENGTH_BITS) - 1;
+    for (uint64_t i = 0; i < *n_texts; i++) {
+        const uint8_t *known = data + (texts[i] >> LENGTH_BITS);
+        if ((texts[i] & mask) == length && memcmp(known, data + place, length) == 0)
+            return i;
+    }
+    if (*n_texts == MOST_TEXTS)
+        return MOST_TEXTS;
+    texts[*n_texts] = place << LENGTH_BITS | length;
+    return (*n_texts)++;
+}
+
 /* Read the rows that the leaves of a table hold.
  *
  * data: an SQLite file of `size` bytes, in pages of `page_size`.
@@ -45,12 +67,16 @@ static uint64_t varint(const uint8_t *data, uint64_t size, uint64_t place, int64
  * width: how many columns the table has.
  * ids, values, missing: room for `n` ids, and for `width` times `n` numbers and bytes, a column
  * after the other. `n` is what the headers of the leaves add up to.
+ * text: the column that holds texts, `width` for none. Its numbers say which of `texts` it is.
+ * texts: room for MOST_TEXTS: where each distinct text begins, and in the lowest LENGTH_BITS how
+ * long it is; `n_texts`, 0 at first, becomes how many there are.
  *
  * Returns 1, or 0 where there is anything else than such rows.
  */
-EXPORT int32_t snapreport_pages(const uint8_t *data, uint64_t size, uint64_t page_size,
-                                const int64_t *leaves, uint64_t n_leaves, uint64_t width,
-                                int64_t *ids, int64_t *values, uint8_t *missing, uint64_t n)
+EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page_size,
+                               const int64_t *leaves, uint64_t n_leaves, uint64_t width,
+                               int64_t *ids, int64_t *values, uint8_t *missing, uint64_t n,
+                               uint64_t text, uint64_t *texts, uint64_t *n_texts)
 {
     uint64_t row = 0;
     int64_t last_id = 0;
@@ -82,6 +108,18 @@ EXPORT int32_t snapreport_pages(const uint8_t *data, uint64_t size, uint64_t pag
             uint64_t end = place + width + 1;
             for (uint64_t c = 0; c < width; c++) {
                 uint8_t kind = data[place + 1 + c];
+                if (c == text) {
+                    uint64_t bytes = (uint64_t)(kind - FIRST_TEXT) / 2;
+                    if (kind < FIRST_TEXT || kind % 2 == 0 || kind > INT8_MAX || size - end < bytes)
+                        return 0;
+                    uint64_t which = number_of(data, end, bytes, texts, n_texts);
+                    if (which == MOST_TEXTS)
+                        return 0;
+                    end += bytes;
+                    values[c * n + row] = (int64_t)which;
+                    missing[c * n + row] = 0;
+                    continue;
+                }
                 if (kind > ONE || kind == FLOAT)
                     return 0;
                 uint64_t bytes = WIDTHS[kind];

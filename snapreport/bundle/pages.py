@@ -35,6 +35,10 @@ _INTERIOR, _LEAF = 5, 13
 _WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 0, 0, 0], np.uint8)
 """Bytes of a number, by its type; 0 is NULL, 7 a float, and 8 and 9 are the numbers 0 and 1."""
 _NULL, _FLOAT, _ONE, _LAST_TYPE = 0, 7, 9, 9
+_ENCODING, _UTF_8 = 56, 1
+"""Where the file says how its texts are written, and what it says there."""
+_MOST_TEXTS, _LENGTH_BITS = 64, 6
+"""As in ``pages.c``: distinct texts, and bits of what it says of each that are its length."""
 _AT_ONCE = 1 << 12
 """Rows that are looked at together: few enough for the processor's cache."""
 _DEEPEST = 16
@@ -57,19 +61,22 @@ class Rows:
     """int64, shape (n_columns, n); 0 for NULL. Of the column that is the id, always NULL."""
     missing: NDArray[np.bool_]
     """bool, shape (n_columns, n): the cell is NULL."""
+    texts: tuple[str, ...] = ()
+    """The distinct texts of a column that holds texts: its numbers are places here."""
 
 
 class _Unusual(Exception):  # noqa: N818  (it never leaves this module)
     """There is something here that SQLite has to look at."""
 
 
-def read_rows(data: bytes, root: int, width: int) -> Rows | None:
-    """Read a table that holds integers alone.
+def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Rows | None:
+    """Read a table that holds integers alone, or one column of few distinct texts besides.
 
     Args:
         data: an SQLite file.
         root: the number of the table's first page, ``rootpage`` in ``sqlite_schema``.
         width: how many columns it has.
+        text: the column that holds texts, which only ``pages.c`` reads.
 
     Returns:
         None where the table is not as one that was written at once; SQLite may read it all the
@@ -83,9 +90,9 @@ def read_rows(data: bytes, root: int, width: int) -> Rows | None:
             raise _Unusual
         library = _library()
         if library is not None:
-            return _read_compiled(library, file, leaves, rows, width)
-        return _read(file, leaves, width)
-    except (_Unusual, IndexError):
+            return _read_compiled(library, file, leaves, rows, width, text)
+        return None if text is not None else _read(file, leaves, width)
+    except (_Unusual, IndexError, UnicodeDecodeError):
         return None
 
 
@@ -93,12 +100,14 @@ def read_rows(data: bytes, root: int, width: int) -> Rows | None:
 def _library() -> ctypes.CDLL | None:
     """Return the library made from ``pages.c``, None where there is none to use."""
     path = Path(__file__).with_name("_pages.so")
-    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_pages_version")
+    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_rows_version")
     if library is not None:
         pointer, number = ctypes.c_void_p, ctypes.c_uint64
         sizes_and_leaves = (pointer, number, number, pointer, number, number)
-        library.snapreport_pages.argtypes = (*sizes_and_leaves, pointer, pointer, pointer, number)
-        library.snapreport_pages.restype = ctypes.c_int32
+        found = (pointer, pointer, pointer, number)
+        texts = (number, pointer, pointer)
+        library.snapreport_rows.argtypes = (*sizes_and_leaves, *found, *texts)
+        library.snapreport_rows.restype = ctypes.c_int32
     return library
 
 
@@ -186,12 +195,20 @@ class _File:
 
 
 def _read_compiled(
-    library: ctypes.CDLL, file: _File, leaves: NDArray[np.int64], n: int, width: int
+    library: ctypes.CDLL,
+    file: _File,
+    leaves: NDArray[np.int64],
+    n: int,
+    width: int,
+    text: int | None,
 ) -> Rows:
-    """Do as ``_read``, where the leaves say that they have ``n`` rows."""
+    """Do as ``_read``, where the leaves say that they have ``n`` rows; and read texts."""
+    if text is not None and int(file.u32[_ENCODING]) != _UTF_8:
+        raise _Unusual
     ids, values = np.empty(n, np.int64), np.empty((width, n), np.int64)
     missing = np.empty((width, n), np.bool_)
-    read: int = library.snapreport_pages(
+    texts, n_texts = np.empty(_MOST_TEXTS, np.uint64), np.zeros(1, np.uint64)
+    read: int = library.snapreport_rows(
         file.u8.ctypes.data,
         len(file.u8),
         file.page_size,
@@ -202,10 +219,15 @@ def _read_compiled(
         values.ctypes.data,
         missing.ctypes.data,
         n,
+        width if text is None else text,
+        texts.ctypes.data,
+        n_texts.ctypes.data,
     )
     if not read:
         raise _Unusual
-    return Rows(ids, values, missing)
+    places = [divmod(place, 1 << _LENGTH_BITS) for place in texts[: int(n_texts[0])].tolist()]
+    known = tuple(file.u8[at : at + length].tobytes().decode() for at, length in places)
+    return Rows(ids, values, missing, known)
 
 
 def _read(file: _File, leaves: NDArray[np.int64], width: int) -> Rows:
