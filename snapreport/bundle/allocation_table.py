@@ -7,7 +7,7 @@ together as the view ``allocations`` of ``schema.sql`` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,7 +86,8 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
         data: its bytes.
 
     Returns:
-        int64 of the same shape by the columns' names, without the id, which is the row's number.
+        int64 of the same shape by the columns' names, without the id, which is the row's number;
+        int32 for ids of other tables, where those fit.
         NULL is START, NO_TIME, NO_ID or NO_STACK, and NEVER in the steps of frees.
 
     Raises:
@@ -103,16 +104,18 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
         raise ValueError("the table allocation_spans has another length")
     return (
         {name: rows[name][0] for name in ("addr", "version")}
-        | {name: values[kind] for name, values in columns.items()}
+        | {name: values.take(kind) for name, values in columns.items()}
         | _added_up(rows, spans)
     )
 
 
 def _of_kinds(kinds: dict[str, Cells]) -> Columns:
     """Return what the allocations of each kind have in common."""
-    columns = {name: values for name, (values, _) in kinds.items()}
+    columns: dict[str, NDArray[Any]] = {name: values for name, (values, _) in kinds.items()}
     for name, none in _IDS.items():
-        columns[name] = np.where(kinds[name][1], none, columns[name])
+        ids = np.where(kinds[name][1], none, columns[name])
+        narrow = ids.astype(np.int32)  # here, where they are few
+        columns[name] = narrow if np.array_equal(narrow, ids) else ids
     slack, block_range = columns.pop("slack"), columns.pop("block_range")
     columns["block_size"] = columns["size"] + slack
     columns["block_size_max"] = columns["block_size"] + block_range
@@ -121,11 +124,14 @@ def _of_kinds(kinds: dict[str, Cells]) -> Columns:
 
 def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
     """Return the steps and times that the differences come to."""
-    span = np.arange(len(rows["kind"][0])) // SPAN
+    n = len(rows["kind"][0])
 
     def born(after: str, base: str, none: int) -> NDArray[np.int64]:
         values, missing = rows[after]
-        return np.where(missing, none, values + spans[base][0][span])
+        found: NDArray[np.int64] = np.repeat(spans[base][0], SPAN)[:n]
+        found += values
+        found[missing] = none
+        return found
 
     def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
         return add_up(begin, *rows[name], none)

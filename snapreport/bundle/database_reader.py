@@ -226,9 +226,10 @@ class _Devices:
         rows, events = self._allocation_rows[index], self._n_events[index]
 
         def ints(name: str) -> NDArray[np.int64]:
-            # A copy: the table of all devices need not stay for the sake of one.
-            column: NDArray[np.int64] = self._allocations[name][rows].copy()
-            return column
+            whole: NDArray[np.int64] = self._allocations[name]
+            if whole.base is None and len(whole) == rows.stop - rows.start:
+                return whole
+            return whole[rows].copy()  # for the sake of one column nothing larger need stay
 
         def ids(name: str) -> NDArray[np.int32]:
             return _int32(self._allocations[name][rows])
@@ -332,7 +333,9 @@ def _local(what: str, ids: NDArray[np.int64], rows: slice, length: int) -> NDArr
     return np.where(known, ids - rows.start, NO_ID).astype(np.int32)
 
 
-def _int32(values: NDArray[np.int64]) -> NDArray[np.int32]:
+def _int32(values: NDArray[Any]) -> NDArray[np.int32]:
+    if values.dtype == np.int32:
+        return values
     limits = np.iinfo(np.int32)
     _between("row", values, int(limits.min), int(limits.max) + 1)
     return values.astype(np.int32)

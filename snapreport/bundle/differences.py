@@ -84,4 +84,7 @@ def add_up(
         unknown: bool, shape (n,): there is no difference.
         never: what is then returned.
     """
-    return np.where(unknown, never, np.maximum(begin, 0) + after)
+    found: NDArray[np.int64] = np.maximum(begin, 0)
+    found += after
+    found[unknown] = never
+    return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,9 +95,9 @@ class Members:
                 f" for its packed size; {advice}."
             )
         with self._archive.open(info) as file:
-            # Never more than the directory states; the checksum is compared at the end.
+            # Never more than the directory states; with the last byte the checksum is compared.
             data = file.read(info.file_size)
-        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+        if len(data) != info.file_size or (not data and info.CRC):
             raise zipfile.BadZipFile(f"{name} is not as long as stated, or has a wrong checksum")
         return data
 
