@@ -229,7 +229,8 @@ class _Devices:
             whole: NDArray[np.int64] = self._allocations[name]
             if whole.base is None and len(whole) == rows.stop - rows.start:
                 return whole
-            return whole[rows].copy()  # for the sake of one column nothing larger need stay
+            part: NDArray[np.int64] = whole[rows].copy()  # nothing larger need stay for its sake
+            return part
 
         def ids(name: str) -> NDArray[np.int32]:
             return _int32(self._allocations[name][rows])
