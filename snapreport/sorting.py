@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BITS = 63
+_SPREAD = 4
+"""Numbers that lie this much further apart than there are of them are sorted, not counted."""
 
 
 def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
@@ -58,10 +60,10 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if not len(values):
         return values[:0].copy(), np.zeros(0, np.int64)
     low, high = int(values.min()), int(values.max())
-    if high - low < 4 * len(values):
-        above = np.subtract(values, low, dtype=np.int64)  # a narrow type may not hold it
-        there = np.zeros(high - low + 1, np.bool_)
-        there[above] = True
+    if low == high:
+        return values[:1].copy(), np.zeros(len(values), np.int64)
+    if high - low < _SPREAD * len(values):
+        above, there = _there(values, low, high)
         found = np.flatnonzero(there)
         number = np.cumsum(there, dtype=np.int64)
         number -= 1
@@ -83,11 +85,25 @@ def unique(values: NDArray[Any]) -> NDArray[Any]:
     Args:
         values: integers, shape (n,).
     """
+    if len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < _SPREAD * len(values):
+            return (np.flatnonzero(_there(values, low, high)[1]) + low).astype(values.dtype)
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     found: NDArray[Any] = ordered[first]
     return found
+
+
+def _there(
+    values: NDArray[Any], low: int, high: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return how far above the lowest each one is, and which of these distances there are."""
+    above = np.subtract(values, low, dtype=np.int64)  # a narrow type may not hold it
+    there = np.zeros(high - low + 1, np.bool_)
+    there[above] = True
+    return above, there
 
 
 def is_among(values: NDArray[Any], others: NDArray[Any] | Sequence[int]) -> NDArray[np.bool_]:

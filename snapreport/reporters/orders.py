@@ -52,7 +52,8 @@ def by_last_use(ids: Ids) -> tuple[Ids, Ids]:
     """
     order = stable_order(ids)
     same = np.zeros(len(ids), dtype=bool)
-    same[1:] = ids[order[1:]] == ids[order[:-1]]
+    ordered = ids[order]
+    np.equal(ordered[1:], ordered[:-1], out=same[1:])
     back = np.zeros(len(ids), dtype=np.int64)
     back[order[same]] = (order - np.roll(order, 1))[same]
     return back, ids[back == 0]

@@ -26,7 +26,7 @@ from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
 from snapreport.safe_text import shown
-from snapreport.sorting import distinct
+from snapreport.sorting import distinct, unique
 
 FORMAT = 3
 
@@ -159,7 +159,7 @@ def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
     for device in devices:
         allocations, other = device.history.allocations, device.history.other
         used += [allocations.stack, allocations.free_stack, other.stack]
-    ids = distinct(np.concatenate(used))[0].astype(np.int64)
+    ids = unique(np.concatenate(used)).astype(np.int64)
     return ids[ids >= 0]
 
 
@@ -225,8 +225,7 @@ def _allocation_columns(
     streams: _Numbered,
 ) -> dict[str, Any]:
     """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
-    sizes = (allocations.size, allocations.block_size, allocations.block_size_max)
-    classes, size_class = _distinct_rows(sizes)
+    classes, size_class = _size_classes(allocations)
     back, first = by_last_use(addresses[1])
     return {
         "addr_back": columns.add(back),
@@ -278,6 +277,17 @@ def _places(
     """Return the distinct values of some columns together, and the places of each one's rows."""
     values, place = distinct(np.concatenate(columns))
     return values, np.split(place, np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _size_classes(
+    allocations: Allocations,
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The distinct requested and block sizes, in order, and each allocation's place among them."""
+    slack = allocations.block_size - allocations.size
+    width = allocations.block_size_max - allocations.block_size
+    # The order is the same, and what is small need not be sorted.
+    (size, slack, width), place = _distinct_rows((allocations.size, slack, width))
+    return [size, size + slack, size + slack + width], place
 
 
 def _distinct_rows(

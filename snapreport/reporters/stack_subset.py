@@ -77,5 +77,10 @@ def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArra
     """Where each id stands in a sorted table, -1 where it does not."""
     if not len(table):
         return np.full(len(ids), -1, dtype=np.int64)
+    last = int(table[-1])
+    if int(table[0]) >= 0 and last < len(ids):  # as of many allocations: nothing to search
+        place = np.full(last + 2, -1, dtype=np.int64)
+        place[table] = np.arange(len(table))
+        return place[np.where((ids >= 0) & (ids <= last), ids, last + 1)]
     at = np.minimum(np.searchsorted(table, ids), len(table) - 1)
     return np.where(table[at] == ids, at, -1)
