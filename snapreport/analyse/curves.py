@@ -104,11 +104,13 @@ def find_peaks(
     """
     rows = history.allocations
     most = {}
-    if (rows.block_size_max > rows.block_size).any():
+    wide = np.flatnonzero(rows.block_size_max > rows.block_size)
+    if len(wide):
+        less = rows.block_size[wide] - rows.block_size_max[wide]
         ends = {"allocated": rows.free_requested_step, "active": rows.free_step}
         for name, end in ends.items():
-            upper = sum_live(rows.block_size_max, rows.alloc_step, end, history.events)
-            most[name] = int(upper.max())
+            curve = curves.named()[name]
+            most[name] = peak_without(curve, less, rows.alloc_step[wide], end[wide])[0]
     return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
 
 
@@ -129,17 +131,14 @@ def find_peak(
 
 def step_times(history: DeviceHistory) -> NDArray[np.int64]:
     """Return each step's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
-    times = np.full(history.events, NO_TIME, np.int64)
+    # Behind the steps one for never, which is their number, and one for START, which is -1.
+    times = np.full(history.events + 2, NO_TIME, np.int64)
     rows = history.allocations
-    for step, time in (
-        (rows.alloc_step, rows.alloc_time_us),
-        (rows.free_requested_step, rows.free_requested_time_us),
-        (rows.free_step, rows.free_time_us),
-        (history.other.step, history.other.time_us),
-    ):
-        known = (step >= 0) & (step < history.events)
-        times[step[known]] = time[known]
-    return times
+    times[rows.alloc_step] = rows.alloc_time_us
+    times[rows.free_requested_step] = rows.free_requested_time_us
+    times[rows.free_step] = rows.free_time_us
+    times[history.other.step] = history.other.time_us
+    return times[: history.events]
 
 
 def time_at(times: NDArray[np.int64], step: int) -> int | None:

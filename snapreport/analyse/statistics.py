@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
@@ -39,21 +40,15 @@ def curves_statistics(
 
 def _sum_up(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> CurveStatistics:
     """Sum one curve up; ``lasting``: how long each step lasts, but for the last one."""
-    least, most = int(curve.min()), int(curve.max())
     whole = int(lasting.sum())
     by_time = whole > 0
-    largest, bound = max(most, -least), np.iinfo(np.int64).max
-    if by_time and largest * whole <= bound:
-        average = int(np.dot(curve[1:-1], lasting)) // whole
-    elif by_time:
-        # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
-        low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
-        weighted = (int(np.dot(high, lasting)) << 20) + int(np.dot(low, lasting))
+    if by_time:
+        least, most, weighted = weigh(curve, lasting)
         average = weighted // whole
-    elif largest * len(curve) <= bound:
-        average = int(curve.sum()) // len(curve)
     else:
-        average = int(curve.sum(dtype=object)) // len(curve)
+        least, most = int(curve.min()), int(curve.max())
+        fits = max(most, -least) * len(curve) <= np.iinfo(np.int64).max
+        average = int(curve.sum(dtype=np.int64 if fits else object)) // len(curve)
     return CurveStatistics(
         minimum=least,
         average=average,
@@ -62,6 +57,23 @@ def _sum_up(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> CurveStatis
         end=int(curve[-1]),
         by_time=by_time,
     )
+
+
+def weigh(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Return the least and the most of a curve, and the sum of its values times how long they last.
+
+    Args:
+        curve: int64, shape (n,).
+        lasting: int64 microseconds, shape (n - 2,): of all but the first and the last value.
+    """
+    found = sweeps.weigh(curve, lasting)
+    if found is None:
+        # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
+        low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
+        halves = int(np.dot(low, lasting)), int(np.dot(high, lasting))
+        found = int(curve.min()), int(curve.max()), halves
+    least, most, (below, above) = found
+    return least, most, (above << 20) + below
 
 
 def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:

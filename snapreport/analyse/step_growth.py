@@ -59,8 +59,11 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     """
     bounds, stride = _thinned(turns.bounds)
     rows = device.history.allocations
-    enter = np.searchsorted(bounds, rows.alloc_step, side="right")
-    leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
+    # How many bounds come up to each step, from START on: few, so not to be searched for each row.
+    lengths = np.diff(bounds, prepend=START, append=device.history.events + 1)
+    until = np.repeat(np.arange(len(bounds) + 1), lengths)
+    enter = until[rows.alloc_step - START]
+    leave = until[rows.free_requested_step - START]
     crossing = np.flatnonzero(leave > enter)
     number = label_sites(device.history, tables.stacks)[0]
     key = number[crossing]

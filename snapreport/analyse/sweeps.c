@@ -108,6 +108,31 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
+/* statistics.weigh: `weights` has two numbers fewer, those between the first and the last value.
+ *
+ * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,
+ * each times its weight.
+ */
+EXPORT void snapreport_weigh(const int64_t *values, const int64_t *weights, int64_t n,
+                             int64_t *found)
+{
+    int64_t least = values[0], most = values[0];
+    uint64_t low = 0, high = 0;
+    for (int64_t i = 1; i < n; i++) {
+        int64_t value = values[i];
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+        if (i < n - 1) {
+            low += (uint64_t)(value & 0xFFFFF) * (uint64_t)weights[i - 1];
+            high += (uint64_t)(value >> 20) * (uint64_t)weights[i - 1];
+        }
+    }
+    found[0] = least;
+    found[1] = most;
+    found[2] = (int64_t)low;
+    found[3] = (int64_t)high;
+}
+
 /* curves.peak_without: `sums` has `points` + 1 zeros; `found` is the peak, and its place.
  *
  * Returns 1, or 0 for a step out of range, and where there is no curve.

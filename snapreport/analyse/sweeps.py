@@ -36,6 +36,7 @@ def _library() -> ctypes.CDLL | None:
         p, n = ctypes.c_void_p, ctypes.c_int64
         shapes = {
             "sum_live": (p, p, p, n, n, p),
+            "weigh": (p, p, n, p),
             "peak_without": (p, n, p, p, p, n, p, p),
             "locate": (p, p, p, p, p, n, p, p, n, p),
             "fragmentation": (p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
@@ -45,6 +46,7 @@ def _library() -> ctypes.CDLL | None:
         for name, shape in shapes.items():
             function = getattr(library, f"snapreport_{name}")
             function.argtypes, function.restype = shape, ctypes.c_int32
+        library.snapreport_weigh.restype = None
         library.snapreport_segments.restype = n
     return library
 
@@ -60,6 +62,19 @@ def sum_live(
     sums = np.zeros(events + 2, np.int64)
     done = library.snapreport_sum_live(*map(_at, kept), len(kept[0]), events, _at(sums))
     return sums[: events + 1] if done else None
+
+
+def weigh(
+    curve: NDArray[np.int64], lasting: NDArray[np.int64]
+) -> tuple[int, int, tuple[int, int]] | None:
+    """Do as ``statistics.weigh``."""
+    library = _library()
+    if library is None or len(curve) != len(lasting) + 2:
+        return None
+    kept, found = _int64(curve, lasting), np.empty(4, np.int64)
+    library.snapreport_weigh(*map(_at, kept), len(curve), _at(found))
+    least, most, low, high = found.tolist()
+    return least, most, (low, high)
 
 
 def peak_without(

@@ -126,6 +126,8 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
 def unknown_actions(history: DeviceHistory) -> dict[str, int]:
     """Count the events of kinds that are not known, by name."""
     unknown: dict[str, int] = {}
+    if set(history.other.action) <= _KNOWN_EVENTS:
+        return unknown
     for action in history.other.action:
         if action not in _KNOWN_EVENTS:
             unknown[action] = unknown.get(action, 0) + 1

@@ -56,10 +56,11 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         return round(HEIGHT * (1 - value / top), 1)
 
     def line(curve: NDArray[np.int64]) -> str:
-        width = WIDTH / len(maxima(curve))
-        path = [f"M0 {y(int(maxima(curve)[0]))}"]
-        for column, value in enumerate(maxima(curve)):
-            path.append(f"V{y(int(value))}H{round((column + 1) * width, 1)}")
+        values = maxima(curve).tolist()
+        width = WIDTH / len(values)
+        path = [f"M0 {y(values[0])}"]
+        for column, value in enumerate(values):
+            path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
         return "".join(path)
 
     return CurvePicture(

@@ -19,6 +19,7 @@ from snapreport.analyse.allocator import find_allocator_use, locate
 from snapreport.analyse.curves import find_curves, peak_without, sum_live
 from snapreport.analyse.holes import find_holes, replay_holes
 from snapreport.analyse.segment_replay import segment_lives
+from snapreport.analyse.statistics import weigh
 from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import Segments
@@ -162,6 +163,15 @@ def test_weights_over_spans() -> None:
             few = weight >> 60
             compiled, plain = both(partial(peak_without, curve, few, begin, end))
             assert compiled == plain
+
+
+def test_values_over_time() -> None:
+    chance = np.random.default_rng(5)
+    for n in (2, 3, 60):
+        curve, lasting = chance.integers(-(2**45), 2**45, n), chance.integers(0, 2**30, n - 2)
+        compiled, plain = both(partial(weigh, curve, lasting))
+        weighted = sum(a * b for a, b in zip(curve[1:-1].tolist(), lasting.tolist(), strict=True))
+        assert compiled == plain == (int(curve.min()), int(curve.max()), weighted)
 
 
 def test_steps_out_of_range_are_as_wrong_as_in_python() -> None:
