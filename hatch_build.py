@@ -17,6 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = (
+    "snapreport/sorting.c",
     "snapreport/read/opcodes.c",
     "snapreport/read/columns.c",
     "snapreport/read/events.c",

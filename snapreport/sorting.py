@@ -8,17 +8,40 @@ order; and small numbers need no sorting to be told apart. And some of its own (
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from snapreport.libraries import open_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BITS = 63
+_LONG = 4096
+"""What is shorter is not worth a call of the library."""
+_FEW = 1 << 16
+"""More distinct numbers than this are sorted: a table of them fits no near cache."""
 _SPREAD = 4
 """Numbers that lie this much further apart than there are of them are sorted, not counted."""
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """Return the library made from ``sorting.c``, None where there is none to use."""
+    path = Path(__file__).with_name("_sorting.so")
+    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_sorting_version")
+    if library is not None:
+        p, n = ctypes.c_void_p, ctypes.c_int64
+        library.snapreport_number.argtypes = (p, n, p, ctypes.c_int32, p, n, p)
+        library.snapreport_number.restype = n
+        library.snapreport_order.argtypes = (p, n, p, p)
+        library.snapreport_order.restype = None
+    return library
 
 
 def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
@@ -32,8 +55,14 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
         return np.arange(n, dtype=np.int64)
     low, high = int(keys.min()), int(keys.max())
     if high - low <= np.iinfo(np.uint16).max:
-        keys = np.subtract(keys, low, dtype=np.int64).astype(np.uint16)
-    bits = (n - 1).bit_length()
+        wide = keys.dtype.itemsize > 1 or low < 0
+        keys = (np.subtract(keys, low, dtype=np.int64) if wide else keys).astype(np.uint16)
+    bits = _bits(n)
+    if keys.dtype == np.uint16 and n >= _LONG and (library := _library()) is not None:
+        counts, places = np.zeros(1 << 16, np.int64), np.empty(n, np.int64)
+        keys = np.ascontiguousarray(keys)
+        library.snapreport_order(keys.ctypes.data, n, counts.ctypes.data, places.ctypes.data)
+        return places
     if keys.dtype == np.uint16 or (high - low).bit_length() + bits > _BITS:
         order: NDArray[np.int64] = np.argsort(keys, kind="stable")
         return order
@@ -44,6 +73,11 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
     packed.sort()
     packed &= (1 << bits) - 1
     return packed
+
+
+def _bits(n: int) -> int:
+    """Return how many bits hold the numbers below one."""
+    return (n - 1).bit_length()
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -62,6 +96,8 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     low, high = int(values.min()), int(values.max())
     if low == high:
         return values[:1].copy(), np.zeros(len(values), np.int64)
+    if (numbered := _numbered(values)) is not None:
+        return numbered
     if high - low < _SPREAD * len(values):
         above, there = _there(values, low, high)
         found = np.flatnonzero(there)
@@ -77,6 +113,31 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     place = np.empty(len(values), np.int64)
     place[order] = number
     return sorted_[first], place
+
+
+def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """Do as ``distinct`` where there is a library, and few are distinct."""
+    library = _library()
+    if library is None or len(values) < _LONG or values.dtype == np.uint64:
+        return None
+    whole, place = np.ascontiguousarray(values, np.int64), np.empty(len(values), np.int64)
+    most = min(_FEW, 1 << _bits(len(values)))
+    met, table = np.empty(most, np.int64), np.empty(2 * most, np.int32)
+    n = library.snapreport_number(
+        whole.ctypes.data,
+        len(whole),
+        table.ctypes.data,
+        _bits(len(table)),
+        met.ctypes.data,
+        len(met),
+        place.ctypes.data,
+    )
+    if n < 0:
+        return None
+    order = np.argsort(met[:n])
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n)
+    return met[order].astype(values.dtype), rank.take(place)
 
 
 def unique(values: NDArray[Any]) -> NDArray[Any]:

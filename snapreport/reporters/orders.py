@@ -37,7 +37,7 @@ def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.i
         kinds[steps[(steps >= 0) & (steps < len(values))]] = kind
     both = kinds * np.uint8(_KINDS)
     both[1:] += kinds[:-1]
-    ordered: NDArray[np.int64] = values[np.argsort(both, kind="stable")]  # few bits: by radix
+    ordered: NDArray[np.int64] = values[stable_order(both)]
     return ordered
 
 

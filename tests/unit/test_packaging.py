@@ -30,6 +30,7 @@ else:
 LIBRARIES = {
     f"snapreport/{name}.so"
     for name in (
+        "_sorting",
         "analyse/_sweeps",
         "bundle/_pages",
         "bundle/_strips",
