@@ -13,7 +13,7 @@ from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
 from snapreport.model.stacks import NO_STACK, StackTable
-from snapreport.sorting import is_among
+from snapreport.sorting import distinct, is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict
     in_use = np.flatnonzero(segments.block_state != INACTIVE)
     row = np.full(len(segments.block_state), NO_ID, np.int32)
     open_rows = np.flatnonzero(pairs.completed == ABSENT)
-    order = open_rows[np.argsort(pairs.addr[open_rows], kind="stable")]
+    order = open_rows[stable_order(pairs.addr[open_rows])]
     place = np.searchsorted(pairs.addr[order], segments.block_address[in_use])
     place_or_0 = np.minimum(place, max(len(order) - 1, 0))
     if len(order):
@@ -160,8 +160,9 @@ def _birth_order(
 
 def _versions(addr: NDArray[np.int64]) -> NDArray[np.int32]:
     """Count earlier allocations at the same address; rows come in birth order."""
-    order = np.argsort(addr, kind="stable")
-    ordered = addr[order]
+    place = distinct(addr)[1]  # smaller than addresses, so sooner put in order
+    order = stable_order(place)
+    ordered = place[order]
     begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     lengths = np.diff(np.concatenate([begins, [len(addr)]]))
     versions = np.empty(len(addr), np.int32)

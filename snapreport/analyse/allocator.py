@@ -57,7 +57,7 @@ def _segments_around(
     # A segment that is still there is still the one that holds the address.
     until = np.append(lives.end_step, START)  # behind the segments one for none, which -1 finds
     changed = np.flatnonzero(until[born] <= step)
-    changed = changed[np.argsort(step[changed], kind="stable")]
+    changed = changed[stable_order(step[changed])]
     freed[changed] = locate(lives, step[changed], rows.addr[changed])
     return born, freed
 
@@ -74,7 +74,7 @@ def locate(
     if compiled is not None:
         return compiled
     found = np.full(len(steps), NO_ID, np.int32)
-    ends_first = np.argsort(lives.end_step, kind="stable")
+    ends_first = stable_order(lives.end_step)
     changes = unique(np.concatenate([lives.start_step, lives.end_step]))
     bounds = [
         np.searchsorted(column, changes, side="right").tolist()
@@ -163,7 +163,7 @@ def _used_before(
 ) -> NDArray[np.int64]:
     """Add up, for each segment, the blocks in its range that were live just before it began."""
     step = np.concatenate([rows.alloc_step[moved], rows.free_step[moved]])
-    order = np.argsort(step, kind="stable")
+    order = stable_order(step)
     change = np.concatenate([rows.block_size[moved], -rows.block_size[moved]])[order]
     earlier = np.searchsorted(step[order], lives.start_step, side="left")
     below = sum_of_first_below(

@@ -16,6 +16,7 @@ import numpy as np
 
 from snapreport.analyse.holes import find_holes
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +123,7 @@ def recover_block_sizes(
 
 def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:
     """Say for each address whether a non-expandable segment ever covered it."""
-    order = np.argsort(spans.address, kind="stable")
+    order = stable_order(spans.address)
     starts = spans.address[order]
     reach = np.maximum.accumulate(starts + spans.size[order]) if len(starts) else starts
     place = np.searchsorted(starts, addr, side="right") - 1

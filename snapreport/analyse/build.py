@@ -16,6 +16,7 @@ from snapreport.analyse.storages import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
 from snapreport.progress import Progress, silent
+from snapreport.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,12 +119,14 @@ def _default(devices: list[DeviceHistory]) -> int:
         failed = "oom" in history.other.action
         return failed, history.device.kind == "cuda", _most_requested(history.allocations)
 
-    return max(range(len(devices)), key=lambda i: weight(devices[i]), default=0)
+    if len(devices) < 2:
+        return 0
+    return max(range(len(devices)), key=lambda i: weight(devices[i]))
 
 
 def _most_requested(allocations: Allocations) -> int:
     steps = np.concatenate([allocations.alloc_step, allocations.free_step])
-    order = np.argsort(steps, kind="stable")
+    order = stable_order(steps)
     deltas = np.concatenate([allocations.size, -allocations.size])[order]
     return int(np.cumsum(deltas).max(initial=0))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from snapreport.analyse import sweeps
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.sorting import distinct
+from snapreport.sorting import distinct, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class _Places:
     ) -> None:
         self.at, rank = distinct(addr)
         key = rank * steps + born + 1
-        self.order = np.argsort(key, kind="stable")
+        self.order = stable_order(key)
         self._key, self._rank = key[self.order], rank[self.order]
         self._died, self._steps = died[self.order], steps
         begun = born[self.order]

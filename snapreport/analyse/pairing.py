@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.snapshot import Trace
-from snapreport.sorting import is_among
+from snapreport.sorting import is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     codes = np.array([_CODES.get(name, -1) for name in trace.actions], np.int8)
     code = codes[trace.action] if len(trace) else np.empty(0, np.int8)
     step = np.flatnonzero(code >= 0)
-    step = step[np.argsort(trace.addr[step], kind="stable")]
+    step = step[stable_order(trace.addr[step])]
     code, addr = code[step], trace.addr[step]
     kinds = frozenset(kind for kind in _CODES.values() if (code == kind).any())
 

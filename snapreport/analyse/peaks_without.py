@@ -16,6 +16,7 @@ import numpy as np
 
 from snapreport.analyse.curves import peak_without
 from snapreport.analyse.range_maxima import range_maxima
+from snapreport.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +101,7 @@ def _peaks_without_all(
         ]
     )
     change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
-    order = np.argsort(key, kind="stable")
+    order = stable_order(key)
     key, total = key[order], np.cumsum(change[order])
     last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
     key, total = key[last], total[last]

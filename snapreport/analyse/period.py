@@ -74,7 +74,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
     """
     rows = history.allocations
     made = np.flatnonzero(rows.alloc_step >= 0)
-    made = made[np.argsort(rows.alloc_step[made], kind="stable")]
+    made = made[stable_order(rows.alloc_step[made])]
     if len(made) < FEWEST * _BODY:
         return None
     node = _nodes(tables.stacks, rows.stack[made])

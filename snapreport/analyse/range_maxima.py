@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.sorting import stable_order
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ def range_maxima(
     if not len(low):
         return most, place
     power = np.frexp((high - low).astype(np.float64))[1] - 1  # the largest that fits
-    order = np.argsort(power, kind="stable")
+    order = stable_order(power)
     bounds = np.searchsorted(power[order], np.arange(int(power.max()) + 2))
     longest = values.copy()
     first = np.arange(len(values), dtype=np.int64)

@@ -14,7 +14,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
-from snapreport.sorting import distinct, median, unique
+from snapreport.sorting import distinct, median, stable_order, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     if len(bounds) > WARM_UP + FEWEST_EVEN:
         gone = _freed_from_before(live)
         # Each site's in one go: in a program that keeps its graphs every site of a model grows.
-        order = np.argsort(key, kind="stable")
+        order = stable_order(key)
         ordered = key[order]
         for site in _that_grew(live, key):
             low, high = np.searchsorted(ordered, [site, site + 1]).tolist()
@@ -370,7 +370,7 @@ def _freed_from_before(live: _Live) -> _Freed:
     freed = np.flatnonzero(
         (rows.alloc_step == START) & (rows.free_requested_step < live.bounds[-1])
     )
-    freed = freed[np.argsort(rows.size[freed], kind="stable")]
+    freed = freed[stable_order(rows.size[freed])]
     turn = np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right")
     return _Freed(rows.size[freed], turn)
 

@@ -17,7 +17,7 @@ from snapreport.model.answers import Group
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
-from snapreport.sorting import unique
+from snapreport.sorting import stable_order, unique
 from snapreport.units import format_count
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _in_stages(history: DeviceHistory) -> Members:
     """Every stage by its name with all that was made in it, in the stages inside it too."""
     stages, born = history.stages, history.allocations.alloc_step
     in_trace = np.flatnonzero(born > START)
-    in_order = in_trace[np.argsort(born[in_trace], kind="stable")]
+    in_order = in_trace[stable_order(born[in_trace])]
     steps = born[in_order]
     spans = list(
         zip(stages.name, stages.start_step.tolist(), stages.end_step.tolist(), strict=True)
