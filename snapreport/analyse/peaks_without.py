@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse import sweeps
 from snapreport.analyse.curves import peak_without
 from snapreport.analyse.range_maxima import range_maxima
 from snapreport.sorting import stable_order
@@ -51,7 +52,10 @@ def peaks_without(
     whole = int(curve[top])
     peaks, steps = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
-    for one in large.tolist():
+    found = sweeps.peaks_without(curve, (weight, begin, end), group, large)
+    if found is not None:
+        peaks[large], steps[large] = found
+    for one in large.tolist() if found is None else []:
         own = np.flatnonzero(group == one)
         peaks[one], steps[one] = peak_without(curve, weight[own], begin[own], end[own])
     left = held > 0
@@ -61,7 +65,8 @@ def peaks_without(
     # Only where the curve is high enough: steps are numbered anew.
     high = curve >= whole - int(held[left].max())
     at = np.flatnonzero(high)
-    before = np.concatenate(([0], np.cumsum(high)))  # of those steps, before each place
+    before = np.zeros(len(curve) + 1, np.int64)  # of those steps, before each place
+    np.cumsum(high, out=before[1:])
     own = np.flatnonzero(left[group])
     number = np.cumsum(left) - 1
     first, last = (before[np.clip(column[own] + 1, 0, len(curve))] for column in (begin, end))

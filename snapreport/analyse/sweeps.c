@@ -163,6 +163,42 @@ EXPORT int32_t snapreport_peak_without(const int64_t *curve, int64_t points, con
     return 1;
 }
 
+/* peaks_without: likewise for each of some groups, whose members are marked with their numbers. */
+EXPORT int32_t snapreport_peaks_without(const int64_t *curve, int64_t points, const int64_t *weight,
+                                        const int64_t *begin, const int64_t *end,
+                                        const int64_t *group, int64_t n, const int64_t *groups,
+                                        int64_t n_groups, int64_t *sums, int64_t *peaks,
+                                        int64_t *places)
+{
+    if (points < 1)
+        return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (begin[i] < START || begin[i] >= points || end[i] < START || end[i] >= points)
+            return 0;
+    for (int64_t k = 0; k < n_groups; k++) {
+        for (int64_t i = 0; i < n; i++) {
+            if (group[i] != groups[k])
+                continue;
+            sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
+            sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
+        }
+        int64_t sum = 0, most = INT64_MIN, place = 0;
+        for (int64_t i = 0; i < points; i++) {
+            sum = plus(sum, sums[i]);
+            sums[i] = 0; /* for the next group */
+            int64_t rest = minus(curve[i], sum);
+            if (rest > most) {
+                most = rest;
+                place = i;
+            }
+        }
+        sums[points] = 0;
+        peaks[k] = most;
+        places[k] = place;
+    }
+    return 1;
+}
+
 /* allocator.locate: `ends_first` has the rows of the `n_lives` lives in order of their ends.
  *
  * Returns 1, or 0 where a life ends that never began.

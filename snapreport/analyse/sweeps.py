@@ -38,6 +38,7 @@ def _library() -> ctypes.CDLL | None:
             "sum_live": (p, p, p, n, n, p),
             "weigh": (p, p, n, p),
             "peak_without": (p, n, p, p, p, n, p, p),
+            "peaks_without": (p, n, p, p, p, p, n, p, n, p, p, p),
             "locate": (p, p, p, p, p, n, p, p, n, p),
             "fragmentation": (p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
             "segments": (p, n, p, p, p, p, p, n, p, n, p),
@@ -93,6 +94,41 @@ def peak_without(
         _at(points), len(points), *map(_at, kept), len(kept[0]), _at(sums), _at(found)
     )
     return (int(found[0]), int(found[1])) if done else None
+
+
+def peaks_without(
+    curve: NDArray[np.int64],
+    spans: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    group: NDArray[np.int64],
+    groups: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Do as ``curves.peak_without`` for each of some groups.
+
+    Args:
+        curve: int64, shape (n_events + 1,).
+        spans: the weight, begin and end of each member; int64, shape (n,).
+        group: int64, shape (n,): the number of each member's group.
+        groups: int64, shape (n_groups,): the numbers that are asked for.
+
+    Returns:
+        int64, shape (n_groups,), the peaks and their steps; None where it has to be done in Python.
+    """
+    library = _library()
+    if library is None:
+        return None
+    points, *kept, asked = _int64(curve, *spans, group, groups)
+    sums = np.zeros(len(points) + 1, np.int64)
+    peaks, places = np.empty(len(asked), np.int64), np.empty(len(asked), np.int64)
+    done = library.snapreport_peaks_without(
+        _at(points),
+        len(points),
+        *map(_at, kept),
+        len(group),
+        _at(asked),
+        len(asked),
+        *map(_at, (sums, peaks, places)),
+    )
+    return (peaks, places - 1) if done else None
 
 
 def locate(

@@ -19,11 +19,12 @@ member = st.tuples(
 WAYS = [(1, 0), (4, 1), (1 << 60, 99)]
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("large", "few"), WAYS)
 @settings(max_examples=150)
 @given(members=st.lists(member, min_size=1, max_size=40), base=st.integers(0, 60))
 def test_it_is_the_most_of_what_is_left(
-    large: int, few: int, members: list[tuple[int, int, int, int]], base: int
+    large: int, few: int, compiled: bool, members: list[tuple[int, int, int, int]], base: int
 ) -> None:
     group, begin, end, weight = np.array(members, np.int64).T
     end = np.maximum(begin, end)
@@ -37,6 +38,8 @@ def test_it_is_the_most_of_what_is_left(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_LARGE", large)
         patched.setattr(module, "_FEW", few)
+        if not compiled:
+            patched.setattr(module.sweeps, "_library", lambda: None)
         peaks, steps = peaks_without(curve, group, begin, end, weight, held)
     for number in range(len(held)):
         own = group == number
