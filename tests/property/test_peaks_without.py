@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapreport.analyse import peaks_without as module
+from snapreport.analyse import sweeps
 from snapreport.analyse.curves import sum_live
 from snapreport.analyse.peaks_without import peaks_without
 
@@ -39,7 +40,7 @@ def test_it_is_the_most_of_what_is_left(
         patched.setattr(module, "_LARGE", large)
         patched.setattr(module, "_FEW", few)
         if not compiled:
-            patched.setattr(module.sweeps, "_library", lambda: None)
+            patched.setattr(sweeps, "_library", lambda: None)
         peaks, steps = peaks_without(curve, group, begin, end, weight, held)
     for number in range(len(held)):
         own = group == number
