@@ -34,6 +34,20 @@ def is_own(
     return is_among(device.category[rows], own)
 
 
+def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
+    """Count the bounds up to each step: there are few, so nothing need search for each row's.
+
+    Args:
+        bounds: int64, ascending, none before START or after ``events``.
+        events: how many steps there are.
+
+    Returns:
+        int64, shape (events + 2,): for START, each step, and the one behind the last.
+    """
+    lengths = np.diff(bounds, prepend=START, append=events + 1)
+    return np.repeat(np.arange(len(bounds) + 1), lengths)
+
+
 def find_held_over(
     device: DeviceFindings,
     bounds: NDArray[np.int64],
@@ -50,8 +64,8 @@ def find_held_over(
     """
     history = device.history
     rows = history.allocations
-    enter = np.searchsorted(bounds, rows.alloc_step, side="right")
-    leave = np.searchsorted(bounds, rows.free_requested_step, side="right")
+    until = bounds_until(bounds, history.events)
+    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
     soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
     # An end at the last bound alone shows no free: there it is just not known yet.
     soon &= rows.free_requested_step < history.events
@@ -64,6 +78,8 @@ def find_held_over(
     pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)
     often = np.bincount(pairs) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
     chosen = chosen[often[sites]] if len(chosen) else chosen
+    if not len(chosen):
+        return HeldOver(chosen, 0, 0)
     held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
     allocated = device.curves["allocated"]
     over = sum_live(

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapreport.analyse.callsites import label_sites
 from snapreport.analyse.curves import sum_live
-from snapreport.analyse.held_over import find_held_over, is_own
+from snapreport.analyse.held_over import bounds_until, find_held_over, is_own
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.growth import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.model.history import START, History
@@ -59,11 +59,8 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     """
     bounds, stride = _thinned(turns.bounds)
     rows = device.history.allocations
-    # How many bounds come up to each step, from START on: few, so not to be searched for each row.
-    lengths = np.diff(bounds, prepend=START, append=device.history.events + 1)
-    until = np.repeat(np.arange(len(bounds) + 1), lengths)
-    enter = until[rows.alloc_step - START]
-    leave = until[rows.free_requested_step - START]
+    until = bounds_until(bounds, device.history.events)
+    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
     crossing = np.flatnonzero(leave > enter)
     number = label_sites(device.history, tables.stacks)[0]
     key = number[crossing]

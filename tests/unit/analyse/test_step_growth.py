@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapreport.analyse import step_growth
 from snapreport.analyse.find import find
+from snapreport.analyse.held_over import bounds_until
 from tests.builders import frame, trace
 
 SITES, TURNS = 30, 8
@@ -39,3 +41,10 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
     assert sorted(site.per_step for site in found.sites) == [512 * (i + 1) for i in range(SITES)]
     # All of every site's: with 5,000 call sites and a million allocations it must not be 5 * 10^9.
     assert sum(looked_at) <= SITES * TURNS
+
+
+def test_bounds_are_counted_as_a_search_finds_them() -> None:
+    steps = np.arange(-1, 9)
+    for bounds in ([], [0], [-1, 3], [2, 3, 4, 8], [8]):
+        found = bounds_until(np.array(bounds, np.int64), 8)
+        assert found.tolist() == np.searchsorted(bounds, steps, side="right").tolist()
