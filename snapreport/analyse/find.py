@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from snapreport.model.diagnosis import silence
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.rules import Rule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def find(
@@ -88,15 +92,14 @@ def _find_device(
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, step)
     stages = find_stage_use(history, curves)
-    known = times[times >= 0]
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
     category, categories = classify(tables, history, rules)
     return DeviceFindings(
         history=history,
         recorded=recorded(history, tables),
-        first_time_us=int(known[0]) if len(known) else None,
-        last_time_us=int(known[-1]) if len(known) else None,
+        first_time_us=_first_known(times),
+        last_time_us=_first_known(times[::-1]),
         start=start,
         peak=peak,
         end=find_amounts(history, lives, curves, times, history.events - 1),
@@ -128,3 +131,9 @@ def _find_device(
         diagnose=partial(diagnose, tables, ignore),
         judge=partial(judge_recording, tables),
     )
+
+
+def _first_known(times: NDArray[np.int64]) -> int | None:
+    """Return the first time that is known, None where none is."""
+    known = times >= 0
+    return int(times[known.argmax()]) if known.any() else None

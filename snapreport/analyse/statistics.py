@@ -34,16 +34,15 @@ def curves_statistics(
         times: int64 microseconds, shape (n_events,), NO_TIME where unknown.
     """
     known = len(times) > 1 and bool((times != NO_TIME).all())
-    lasting = np.diff(np.maximum.accumulate(times)) if known else np.empty(0, np.int64)
-    return {name: _sum_up(curve, lasting) for name, curve in curves.items()}
+    whole = int(times.max()) - int(times[0]) if known else 0
+    return {name: _sum_up(curve, times, whole) for name, curve in curves.items()}
 
 
-def _sum_up(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> CurveStatistics:
-    """Sum one curve up; ``lasting``: how long each step lasts, but for the last one."""
-    whole = int(lasting.sum())
+def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> CurveStatistics:
+    """Sum one curve up; ``whole``: microseconds that passed, 0 where not known."""
     by_time = whole > 0
     if by_time:
-        least, most, weighted = weigh(curve, lasting)
+        least, most, weighted = weigh(curve, times)
         average = weighted // whole
     else:
         least, most = int(curve.min()), int(curve.max())
@@ -59,15 +58,18 @@ def _sum_up(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> CurveStatis
     )
 
 
-def weigh(curve: NDArray[np.int64], lasting: NDArray[np.int64]) -> tuple[int, int, int]:
+def weigh(curve: NDArray[np.int64], times: NDArray[np.int64]) -> tuple[int, int, int]:
     """Return the least and the most of a curve, and the sum of its values times how long they last.
 
+    A time before the latest so far counts as that: no step lasts less than nothing.
+
     Args:
-        curve: int64, shape (n,).
-        lasting: int64 microseconds, shape (n - 2,): of all but the first and the last value.
+        curve: int64, shape (n_events + 1,).
+        times: int64 microseconds, shape (n_events,), at least one.
     """
-    found = sweeps.weigh(curve, lasting)
+    found = sweeps.weigh(curve, times)
     if found is None:
+        lasting = np.diff(np.maximum.accumulate(times))
         # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
         low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
         halves = int(np.dot(low, lasting)), int(np.dot(high, lasting))

@@ -108,24 +108,23 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
-/* statistics.weigh: `weights` has two numbers fewer, those between the first and the last value.
+/* statistics.weigh: there is one value more than `n` times.
  *
  * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,
- * each times its weight.
+ * each times how long the value lasts: from its time, or the latest so far, to the next one.
  */
-EXPORT void snapreport_weigh(const int64_t *values, const int64_t *weights, int64_t n,
-                             int64_t *found)
+EXPORT void snapreport_weigh(const int64_t *values, const int64_t *times, int64_t n, int64_t *found)
 {
-    int64_t least = values[0], most = values[0];
+    int64_t least = values[0], most = values[0], now = times[0];
     uint64_t low = 0, high = 0;
-    for (int64_t i = 1; i < n; i++) {
-        int64_t value = values[i];
+    for (int64_t i = 1; i <= n; i++) {
+        int64_t value = values[i], next = i < n && times[i] > now ? times[i] : now;
+        uint64_t lasting = (uint64_t)next - (uint64_t)now;
         least = value < least ? value : least;
         most = value > most ? value : most;
-        if (i < n - 1) {
-            low += (uint64_t)(value & 0xFFFFF) * (uint64_t)weights[i - 1];
-            high += (uint64_t)(value >> 20) * (uint64_t)weights[i - 1];
-        }
+        low += (uint64_t)(value & 0xFFFFF) * lasting;
+        high += (uint64_t)(value >> 20) * lasting;
+        now = next;
     }
     found[0] = least;
     found[1] = most;

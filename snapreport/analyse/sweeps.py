@@ -66,14 +66,14 @@ def sum_live(
 
 
 def weigh(
-    curve: NDArray[np.int64], lasting: NDArray[np.int64]
+    curve: NDArray[np.int64], times: NDArray[np.int64]
 ) -> tuple[int, int, tuple[int, int]] | None:
     """Do as ``statistics.weigh``."""
     library = _library()
-    if library is None or len(curve) != len(lasting) + 2:
+    if library is None or not len(times) or len(curve) != len(times) + 1:
         return None
-    kept, found = _int64(curve, lasting), np.empty(4, np.int64)
-    library.snapreport_weigh(*map(_at, kept), len(curve), _at(found))
+    kept, found = _int64(curve, times), np.empty(4, np.int64)
+    library.snapreport_weigh(*map(_at, kept), len(times), _at(found))
     least, most, low, high = found.tolist()
     return least, most, (low, high)
 

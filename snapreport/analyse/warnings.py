@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from snapreport.analyse.capture import (
     baseline_faults,
     end_faults,
@@ -168,8 +166,9 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
             view=_RECORDING,
         )
-    times = np.concatenate([history.allocations.alloc_time_us, history.other.time_us])
-    if history.events > 1 and history.device.kind == "cuda" and (times == NO_TIME).all():
+    times = (history.allocations.alloc_time_us, history.other.time_us)
+    untimed = all((each == NO_TIME).all() for each in times)
+    if history.events > 1 and history.device.kind == "cuda" and untimed:
         yield Finding(
             "no-times",
             "note",

@@ -168,9 +168,10 @@ def test_weights_over_spans() -> None:
 def test_values_over_time() -> None:
     chance = np.random.default_rng(5)
     for n in (2, 3, 60):
-        curve, lasting = chance.integers(-(2**45), 2**45, n), chance.integers(0, 2**30, n - 2)
-        compiled, plain = both(partial(weigh, curve, lasting))
-        weighted = sum(a * b for a, b in zip(curve[1:-1].tolist(), lasting.tolist(), strict=True))
+        curve, times = chance.integers(-(2**45), 2**45, n), chance.integers(0, 2**30, n - 1)
+        compiled, plain = both(partial(weigh, curve, times))
+        latest = [max(times[: i + 1].tolist()) for i in range(n - 1)]
+        weighted = sum(int(curve[i]) * (latest[i] - latest[i - 1]) for i in range(1, n - 1))
         assert compiled == plain == (int(curve.min()), int(curve.max()), weighted)
 
 
