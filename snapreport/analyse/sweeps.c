@@ -521,48 +521,118 @@ static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t 
     return ends[segments->row[place]];
 }
 
+/* Which of some places are taken: a bit for each, and above 64 of them one that says whether any is.
+ * So the next one is found in a step for each level, wherever it is. */
+enum { LEVELS = 6, WORD = 64 };
+
+typedef struct {
+    uint64_t *words[LEVELS];
+    int levels;
+} bits;
+
+static int make_bits(bits *all, int64_t n)
+{
+    all->levels = 0;
+    do {
+        n = n / WORD + 1;
+        uint64_t *words = calloc((size_t)n, sizeof(uint64_t));
+        if (!words)
+            return 0;
+        all->words[all->levels++] = words;
+    } while (n > 1 && all->levels < LEVELS);
+    return n == 1;
+}
+
+static void give_bits_back(bits *all)
+{
+    while (all->levels)
+        free(all->words[--all->levels]);
+}
+
+static void take_place(bits *all, int64_t place)
+{
+    for (int level = 0; level < all->levels; level++, place /= WORD)
+        all->words[level][place / WORD] |= UINT64_C(1) << place % WORD;
+}
+
+static void leave_place(bits *all, int64_t place)
+{
+    for (int level = 0; level < all->levels; level++, place /= WORD) {
+        uint64_t *word = all->words[level] + place / WORD;
+        *word &= ~(UINT64_C(1) << place % WORD);
+        if (*word)
+            return;
+    }
+}
+
+/* Return the first place that is taken above one, or the last below it; NO_ID where none is. */
+static int64_t taken_next_to(const bits *all, int64_t place, int above)
+{
+    for (int level = 0; level < all->levels; level++, place /= WORD) {
+        uint64_t word = all->words[level][place / WORD], low = UINT64_C(1) << place % WORD;
+        word &= above ? ~(low | (low - 1)) : low - 1;
+        if (!word)
+            continue;
+        for (;; level--) {
+            int bit = above ? __builtin_ctzll(word) : WORD - 1 - __builtin_clzll(word);
+            place = place / WORD * WORD + bit;
+            if (!level)
+                return place;
+            word = all->words[level - 1][place];
+            place *= WORD;
+        }
+    }
+    return NO_ID;
+}
+
 /* holes.replay_holes, where no two blocks or segments begin at one address at the same time.
  *
+ * at: the `n_places` distinct addresses at which blocks begin, ascending; place: of each block.
  * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
  * start, gone: the steps at which the `n_segments` segments begin and end; likewise the orders.
  * ends: where the segments end in memory.
+ * owner: room for `n_places` rows.
  * hole, bound: `n` zeros each.
  *
  * Returns 1, or 0 where two do.
  */
-EXPORT int32_t snapreport_holes(const int64_t *addr, const int64_t *born, const int64_t *died,
-                                const int64_t *by_birth, const int64_t *by_death, int64_t n,
-                                const int64_t *address, const int64_t *ends, const int64_t *start,
-                                const int64_t *gone, const int64_t *by_start,
-                                const int64_t *by_end, int64_t n_segments, int64_t *hole,
-                                int64_t *bound)
+EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64_t *place,
+                                const int64_t *born, const int64_t *died, const int64_t *by_birth,
+                                const int64_t *by_death, int64_t n, const int64_t *address,
+                                const int64_t *ends, const int64_t *start, const int64_t *gone,
+                                const int64_t *by_start, const int64_t *by_end,
+                                int64_t n_segments, int32_t *owner, int64_t *hole, int64_t *bound)
 {
-    ordered active, segments;
-    int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0, place;
+    bits active = {.levels = 0};
+    ordered segments;
+    int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0, where;
     int32_t sound = 0;
-    int room = make_room(&active, n);
-    room = make_room(&segments, n_segments) && room;
+    int room = make_room(&segments, n_segments);
+    room = make_bits(&active, n_places) && room;
     if (!room || n >= INT32_MAX || n_segments >= INT32_MAX)
         goto done;
+    for (int64_t i = 0; i < n_places; i++)
+        owner[i] = NO_ID;
     for (; next_start < n_segments && start[by_start[next_start]] < 0; next_start++) {
         int64_t i = by_start[next_start];
-        place = first_from(segments.key, segments.n, address[i]);
-        if (place < segments.n && segments.key[place] == address[i])
+        where = first_from(segments.key, segments.n, address[i]);
+        if (where < segments.n && segments.key[where] == address[i])
             goto done;
-        insert(&segments, place, address[i], (int32_t)i);
+        insert(&segments, where, address[i], (int32_t)i);
     }
     for (; next_birth < n && born[by_birth[next_birth]] < 0; next_birth++) {
         int64_t i = by_birth[next_birth];
-        place = first_from(active.key, active.n, addr[i]);
-        if (place < active.n && active.key[place] == addr[i])
+        if (owner[place[i]] != NO_ID)
             goto done;
-        insert(&active, place, addr[i], (int32_t)i);
+        take_place(&active, place[i]);
+        owner[place[i]] = (int32_t)i;
     }
-    for (place = 0; place < active.n; place++) {
-        int64_t i = active.row[place], end = end_around(&segments, ends, addr[i]);
-        if (end && place + 1 < active.n && active.key[place + 1] < end)
-            end = active.key[place + 1];
-        bound[i] = end ? end - addr[i] : 0;
+    for (int64_t k = 0; k < next_birth; k++) {
+        int64_t i = by_birth[k], end = end_around(&segments, ends, at[place[i]]);
+        int64_t above = end ? taken_next_to(&active, place[i], 1) : NO_ID;
+        if (above != NO_ID && at[above] < end)
+            end = at[above];
+        bound[i] = end ? end - at[place[i]] : 0;
     }
     while (next_birth < n || next_death < n || next_start < n_segments || next_end < n_segments) {
         /* Of one step: a segment goes, a block goes, a segment comes, a block comes. */
@@ -578,40 +648,42 @@ EXPORT int32_t snapreport_holes(const int64_t *addr, const int64_t *born, const 
             what = 3;
         if (what == 0) {
             int64_t i = by_end[next_end++];
-            place = first_from(segments.key, segments.n, address[i]);
-            if (place == segments.n || segments.row[place] != i)
+            where = first_from(segments.key, segments.n, address[i]);
+            if (where == segments.n || segments.row[where] != i)
                 goto done;
-            take_out(&segments, place, place + 1);
+            take_out(&segments, where, where + 1);
         } else if (what == 1) {
             int64_t i = by_death[next_death++];
-            place = first_from(active.key, active.n, addr[i]);
-            if (place == active.n || active.row[place] != i)
+            if (owner[place[i]] != i)
                 goto done;
-            take_out(&active, place, place + 1);
+            leave_place(&active, place[i]);
+            owner[place[i]] = NO_ID;
         } else if (what == 2) {
             int64_t i = by_start[next_start++];
-            place = first_from(segments.key, segments.n, address[i]);
-            if (place < segments.n && segments.key[place] == address[i])
+            where = first_from(segments.key, segments.n, address[i]);
+            if (where < segments.n && segments.key[where] == address[i])
                 goto done;
-            insert(&segments, place, address[i], (int32_t)i);
+            insert(&segments, where, address[i], (int32_t)i);
         } else {
             int64_t i = by_birth[next_birth++];
-            place = first_from(active.key, active.n, addr[i]);
-            if (place < active.n && active.key[place] == addr[i])
+            if (owner[place[i]] != NO_ID)
                 goto done;
-            int64_t end = end_around(&segments, ends, addr[i]);
-            if (end && place < active.n && active.key[place] < end)
-                end = active.key[place];
-            hole[i] = end ? end - addr[i] : 0;
-            int64_t below = place ? active.row[place - 1] : NO_ID;
-            if (below != NO_ID && born[below] < 0 && addr[i] - addr[below] < bound[below])
-                bound[below] = addr[i] - addr[below];
-            insert(&active, place, addr[i], (int32_t)i);
+            int64_t end = end_around(&segments, ends, at[place[i]]);
+            int64_t above = end ? taken_next_to(&active, place[i], 1) : NO_ID;
+            if (above != NO_ID && at[above] < end)
+                end = at[above];
+            hole[i] = end ? end - at[place[i]] : 0;
+            int64_t below = taken_next_to(&active, place[i], 0);
+            below = below == NO_ID ? NO_ID : owner[below];
+            if (below != NO_ID && born[below] < 0 && at[place[i]] - at[place[below]] < bound[below])
+                bound[below] = at[place[i]] - at[place[below]];
+            take_place(&active, place[i]);
+            owner[place[i]] = (int32_t)i;
         }
     }
     sound = 1;
 done:
-    give_back(&active);
+    give_bits_back(&active);
     give_back(&segments);
     return sound;
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from snapreport.libraries import open_library
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.sorting import stable_order
+from snapreport.sorting import distinct, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def _library() -> ctypes.CDLL | None:
             "locate": (p, p, p, p, p, n, p, p, n, p),
             "fragmentation": (p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
             "segments": (p, n, p, p, p, p, p, n, p, n, p),
-            "holes": (p, p, p, p, p, n, p, p, p, p, p, p, n, p, p),
+            "holes": (p, n, p, p, p, p, p, n, p, p, p, p, p, p, n, p, p, p),
         }
         for name, shape in shapes.items():
             function = getattr(library, f"snapreport_{name}")
@@ -233,18 +233,23 @@ def holes(
     library = _library()
     if library is None:
         return None
-    blocks = _int64(addr, born, died)
+    at, place = distinct(addr)
+    blocks = _int64(place, born, died)
     ends = spans.address + spans.size
     around = _int64(spans.address, ends, spans.start_step, spans.end_step)
-    if not _all_small(blocks[0], *around[:2]):
+    if not _all_small(at, *around[:2]):
         return None
     orders = [stable_order(steps) for steps in (*blocks[1:], *around[2:])]
     hole, bound = np.zeros(len(addr), np.int64), np.zeros(len(addr), np.int64)
+    owner = np.empty(len(at), np.int32)
     done = library.snapreport_holes(
+        _at(at),
+        len(at),
         *map(_at, (*blocks, *orders[:2])),
         len(addr),
         *map(_at, (*around, *orders[2:])),
         len(spans),
+        _at(owner),
         *map(_at, (hole, bound)),
     )
     return (hole, bound) if done else None

@@ -207,3 +207,19 @@ def test_holes_of_blocks_that_overlap_are_those_of_the_replay(seed: int) -> None
     found, replayed = find_holes(addr, born, died, spans), replay_holes(addr, born, died, spans)
     assert_same(found[0], replayed[0])
     assert_same(found[1], replayed[1])
+
+
+def test_holes_among_many_places() -> None:
+    chance = np.random.default_rng(6)
+    n, top = 9000, 1 << 20
+    addr = chance.permutation(top)[:n].astype(np.int64)
+    born, died = np.sort(chance.permutation(4 * n)[: 2 * n].reshape(2, n), axis=0).astype(np.int64)
+    born[: n // 8] = -1
+    spans = spans_of([(i * top // 8, top // 8, -1 if i % 2 else 900, 3 * n) for i in range(8)])
+    compiled = sweeps.holes(addr, born, died, spans)
+    assert compiled is not None
+    replayed = replay_holes(addr, born, died, spans)
+    assert_same(compiled[0], replayed[0])
+    assert_same(compiled[1], replayed[1])
+    assert (compiled[0] > 0).any()
+    assert (compiled[1] > 0).any()
