@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.analyse.action_codes import code_actions
 from snapreport.analyse.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.analyse.curves import live_at
 from snapreport.analyse.heap import SMALL_GRANULE, heap_at
@@ -44,7 +45,7 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
         device: the device's figures.
     """
     other = device.history.other
-    kind = np.array([_KIND.get(action, -1) for action in other.action], np.int64)
+    kind = code_actions(other, _KIND, -1)
     moves = np.flatnonzero(kind >= 0)
     given = moves[kind[moves] == _GIVEN]
     if not len(given):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse import sweeps
+from snapreport.analyse.action_codes import code_actions
 from snapreport.analyse.once import once_for_each, shared
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
@@ -32,7 +33,7 @@ def reserved_changes(
     Returns:
         steps, int64, shape (k,): the first is -1; and reserved bytes from each of them on.
     """
-    signs = np.array([_GROWS.get(action, 0) for action in other.action], np.int64)
+    signs = code_actions(other, _GROWS, 0)
     moves = np.flatnonzero(signs)
     deltas = signs[moves] * other.size[moves]
     end = int(segments.size.sum())
@@ -47,8 +48,7 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     Pool and kind are those of the final segments; ``analyse.allocator`` finds some of the others.
     """
     final = _final_rows(segments, events)
-    columns = (other.step, other.addr, other.size, other.stream)
-    found = sweeps.segments(final, len(segments), other.action, columns)
+    found = sweeps.segments(final, len(segments), other)
     rows, families, misfits = _replayed(other, final) if found is None else found
     return _as_columns(rows, families, segments), misfits
 

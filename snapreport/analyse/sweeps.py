@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.analyse.action_codes import code_actions
 from snapreport.libraries import open_library
+from snapreport.model.history import Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.sorting import distinct, stable_order
 
@@ -185,18 +187,14 @@ def fragmentation(
 
 
 def segments(
-    final: NDArray[np.int64],
-    families: int,
-    actions: list[str],
-    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    final: NDArray[np.int64], families: int, other: Events
 ) -> tuple[NDArray[np.int64], int, int] | None:
     """Undo the events of segments, the last first, as ``segment_replay`` does.
 
     Args:
         final: int64, shape (n, SEGMENT_COLUMNS): the segments at the end, in address order.
         families: the first number that none of them has.
-        actions: of the events, in order of their steps; all but four are left out.
-        columns: their steps, addresses, sizes and streams; int64, shape (len(actions),).
+        other: the events, of which all but four kinds are left out.
 
     Returns:
         int64, shape (n, SEGMENT_COLUMNS): the lives; how many families they have, and how many
@@ -205,9 +203,10 @@ def segments(
     library = _library()
     if library is None:
         return None
-    kind = np.array([_SEGMENT_KINDS.get(action, 0) for action in actions], np.int8)
+    kind = code_actions(other, _SEGMENT_KINDS, 0).astype(np.int8)
     chosen = np.flatnonzero(kind)[::-1]
-    kind, events = kind[chosen], [column[chosen] for column in _int64(*columns)]
+    columns = _int64(other.step, other.addr, other.size, other.stream)
+    kind, events = kind[chosen], [column[chosen] for column in columns]
     if not _all_small(events[1], events[2], final[:, 0], final[:, 1]):
         return None
     room = len(final) + 2 * len(chosen)
