@@ -121,7 +121,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 LOCK := constraints.txt
-BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/*/*.c)
+BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/*.c snapreport/*/*.c)
 
 $(VENV)/.installed: $(BUILD) $(LOCK) | $(BIN)/python
 	$(PIP) install --constraint $(LOCK) --editable .
