@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -92,6 +92,10 @@ ATHERIS ?= atheris==3.0.0
 fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz FUZZ_SECONDS=600
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --constraint $(LOCK) $(ATHERIS)
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
+
+EXAMPLES ?= 10
+thorough: $(VENV)/.dev ## try ten times as many examples in the property tests, others each time: make thorough EXAMPLES=50
+	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 tests/property tests/unit/simulator
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python docs/make_screenshots.py

@@ -51,6 +51,9 @@ class TookTooLongError(CommandError):
         self.cost = cost
 
 
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
+
 @dataclass(frozen=True)
 class Cost:
     """What one run took."""
@@ -63,6 +66,11 @@ class Cost:
     """Resident bytes at the most."""
     bytes: int = 0
     """Bytes of what it wrote; all files of it together if it wrote a folder."""
+
+
+def _environment() -> dict[str, str]:
+    """Our own, but programs may keep what they compile: they are installed once and run often."""
+    return {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
 
 
 def run_once(
@@ -102,7 +110,7 @@ def run_once(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
+            env={**_environment(), **(environment or {})},
             cwd=folder,
             pass_fds=(tell,),
             start_new_session=True,

@@ -7,29 +7,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from numpy.typing import NDArray
 
 from simulator import DeviceTruth, Simulator
 from simulator.strategies import simulations
 from snapreport.model.history import DeviceHistory, History
 from tests.builders import history_of
+from tests.property.examples import tried
 
 Test = Callable[..., None]
 
 
 def for_simulations(examples: int, *, plain: bool = False) -> Callable[[Test], Test]:
-    """Run a test on simulated histories: the same ones every time, so that CI is stable."""
+    """Run a test on simulated histories, as ``tried`` picks them."""
 
     def decorate(test: Test) -> Test:
-        configure = settings(
-            max_examples=examples,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        return configure(given(simulation=simulations(plain=plain))(test))
+        return tried(examples)(given(simulation=simulations(plain=plain))(test))
 
     return decorate
 

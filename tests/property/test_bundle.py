@@ -49,7 +49,7 @@ def query(database: bytes, text: str) -> list[tuple[Any, ...]]:
             connection.close()
 
 
-@for_simulations(200)
+@for_simulations(120)
 def test_a_bundle_gives_back_what_was_put_in(simulation: Simulator) -> None:
     history = history_of(simulation.snapshot())
     assert_same_history(read_back(bundle_of(history)), history)

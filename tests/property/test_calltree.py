@@ -18,7 +18,7 @@ from tests.property.simulated import device_files, for_simulations, some_steps
 CURVES = ("requested", "allocated", "active")
 
 
-@for_simulations(250)
+@for_simulations(150)
 def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulator) -> None:
     for file, device in device_files(simulation):
         curves = find_curves(device).named()
@@ -28,7 +28,7 @@ def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulator) ->
                 assert int(tree.bytes[0]) == int(curves[curve][step + 1])
 
 
-@for_simulations(250)
+@for_simulations(150)
 def test_a_node_is_its_own_and_its_children(simulation: Simulator) -> None:
     for file, device in device_files(simulation):
         for step in some_steps(device.events, 3):
@@ -51,7 +51,7 @@ def assert_adds_up(tree: CallTree) -> None:
             assert tree.bytes[one] >= tree.bytes[other]
 
 
-@for_simulations(250)
+@for_simulations(150)
 def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simulator) -> None:
     for file, device in device_files(simulation):
         for step in some_steps(device.events, 3):
@@ -96,7 +96,7 @@ def recount(file: History, device: DeviceHistory, step: int, curve: str) -> Sums
     return {path: (sums[path], counts[path]) for path in counts}
 
 
-@for_simulations(250)
+@for_simulations(150)
 def test_call_sites_share_out_the_allocated_bytes(simulation: Simulator) -> None:
     for file, device in device_files(simulation):
         curves = find_curves(device)
@@ -111,7 +111,7 @@ def test_call_sites_share_out_the_allocated_bytes(simulation: Simulator) -> None
             assert sizes == sorted(sizes, reverse=True)
 
 
-@for_simulations(250)
+@for_simulations(150)
 def test_stacks_are_those_that_were_recorded(simulation: Simulator) -> None:
     for file, device in device_files(simulation):
         trace = simulation.snapshot()["device_traces"][device.device.ordinal]

@@ -89,7 +89,7 @@ def test_skipped_actions_are_survived_and_keep_the_requested_end(simulation: Sim
                 assert device.end.requested == truth.requested[-1]
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_bent_values_are_refused_or_survived(simulation: Simulator) -> None:
     snapshot = layouts.as_json(simulation.snapshot())  # a copy without shared parts
     rng = dice(snapshot)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import snapreport
 from simulator import Simulator
@@ -14,23 +14,17 @@ from simulator.strategies import simulations
 from snapreport.model.diff import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
+from tests.property.examples import tried
 from tests.property.simulated import Test, for_simulations
 
 _CURVES = ("allocated", "requested", "active", "reserved")
 
 
 def for_pairs(examples: int) -> Callable[[Test], Test]:
-    """Run a test on two simulations that share nothing: the same ones every time."""
+    """Run a test on two simulations that share nothing, as ``tried`` picks them."""
 
     def decorate(test: Test) -> Test:
-        configure = settings(
-            max_examples=examples,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        return configure(given(base=simulations(), new=simulations())(test))
+        return tried(examples)(given(base=simulations(), new=simulations())(test))
 
     return decorate
 

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from snapreport.analyse.pairing import ABSENT, pair_events
 from snapreport.model.snapshot import DeviceId, Trace
+from tests.property.examples import tried
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 Move = tuple[str, int]
@@ -144,20 +145,20 @@ def sound_moves(draw: st.DrawFn) -> list[Move]:
     return moves[draw(st.integers(0, 20)) :]
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True, database=None)
+@tried(1000)
 @given(any_moves())
 def test_ill_formed_events_pair_as_a_walk_pairs_them(moves: list[Move]) -> None:
     assert_paired_as_walked(moves)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, database=None)
+@tried(500)
 @given(sound_moves())
 def test_sound_events_pair_as_a_walk_pairs_them_and_nothing_is_odd(moves: list[Move]) -> None:
     assert_paired_as_walked(moves)
     assert pair_events(trace_of(moves)).anomalies == {}
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, database=None)
+@tried(300)
 @given(any_moves())
 def test_every_event_is_in_one_pair_or_left_over(moves: list[Move]) -> None:
     pairs = pair_events(trace_of(moves))
@@ -168,7 +169,7 @@ def test_every_event_is_in_one_pair_or_left_over(moves: list[Move]) -> None:
     assert set(used) == paired
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, database=None)
+@tried(300)
 @given(any_moves())
 def test_no_address_is_live_twice_at_a_time(moves: list[Move]) -> None:
     pairs = pair_events(trace_of(moves))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from snapreport.analyse import peaks_without as module
 from snapreport.analyse import sweeps
 from snapreport.analyse.curves import sum_live
 from snapreport.analyse.peaks_without import peaks_without
+from tests.property.examples import tried
 
 EVENTS = 40
 member = st.tuples(
@@ -22,7 +23,7 @@ WAYS = [(1, 0), (4, 1), (1 << 60, 99)]
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("large", "few"), WAYS)
-@settings(max_examples=150)
+@tried(100)
 @given(members=st.lists(member, min_size=1, max_size=40), base=st.integers(0, 60))
 def test_it_is_the_most_of_what_is_left(
     large: int, few: int, compiled: bool, members: list[tuple[int, int, int, int]], base: int

@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import orjson
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.seeds import seeds
@@ -14,14 +14,9 @@ from fuzz.targets import run
 from snapreport.errors import SnapreportError
 from snapreport.read import compiled, read_bytes
 from tests.builders import differences
+from tests.property.examples import tried
 
-bounded = settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+bounded = tried(100)
 
 NAMES = [
     "segments",

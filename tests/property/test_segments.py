@@ -18,7 +18,7 @@ from tests.builders import history_of
 from tests.property.simulated import device_pairs, for_simulations
 
 
-@for_simulations(200)
+@for_simulations(120)
 def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         lives = lives_of(history)
@@ -30,7 +30,7 @@ def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulator) ->
             assert int(lives.size[rows].sum()) == truth.reserved[step + 1]
 
 
-@for_simulations(200)
+@for_simulations(120)
 def test_the_last_segments_are_those_of_the_file(simulation: Simulator) -> None:
     for history, _ in device_pairs(simulation):
         lives, segments = lives_of(history), history.segments
@@ -42,13 +42,13 @@ def test_the_last_segments_are_those_of_the_file(simulation: Simulator) -> None:
         assert ((lives.final >= 0) == (lives.end_step == history.events)).all()
 
 
-@for_simulations(300)
+@for_simulations(200)
 def test_fragmentation_over_time_is_that_of_every_single_step(simulation: Simulator) -> None:
     for history, _ in device_pairs(simulation):
         assert_fragmentation_at_every_step(history)
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulator) -> None:
     for history, _ in device_pairs(simulation):
         kept = np.flatnonzero(
@@ -75,14 +75,14 @@ def assert_fragmentation_at_every_step(history: DeviceHistory) -> None:
     assert fragmentation.tolist() == np.where(known, expected, -1).tolist()
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_the_figures_at_start_peak_and_end_are_on_the_curve(simulation: Simulator) -> None:
     for device in find(history_of(simulation.snapshot())).devices:
         for amounts in (device.start, device.peak, device.end):
             assert device.allocator.fragmentation[amounts.step + 1] == amounts.fragmentation
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_pools_and_kinds_that_are_found_are_true(simulation: Simulator) -> None:
     for device in find(history_of(simulation.snapshot())).devices:
         rows, lives = device.history.allocations, device.allocator.segments

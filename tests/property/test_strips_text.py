@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import snapreport
@@ -22,6 +22,7 @@ from snapreport.model.cut import Drawn
 from snapreport.model.history import START, DeviceHistory, History
 from tests.corpus import corpus_files
 from tests.laid_strips import device_of, drawn_rows
+from tests.property.examples import tried
 from tests.property.simulated import device_files, for_simulations
 
 COMPILED = strips_text._library()
@@ -31,13 +32,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 ENDINGS = {".pickle", ".gz", ".zst", ".json"}
 FILES = [*(p for p in sorted(SAMPLES.iterdir()) if p.suffix in ENDINGS), *corpus_files()]
 
-checked = settings(
-    max_examples=400,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+checked = tried(200)
 
 
 @st.composite

@@ -23,7 +23,7 @@ from tests.property.simulated import (
 )
 
 
-@for_simulations(600)
+@for_simulations(300)
 def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         curves = find_curves(history)
@@ -33,7 +33,7 @@ def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation:
         assert (curves.active <= truth.active).all()
 
 
-@for_simulations(600)
+@for_simulations(300)
 def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         rows = history.allocations
@@ -53,7 +53,7 @@ def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulat
             assert low[low == high].tolist() == true[low == high].tolist()
 
 
-@for_simulations(600)
+@for_simulations(300)
 def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         ours, true = history_rows(history), truth_rows(truth)
@@ -67,7 +67,7 @@ def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulator
         assert rows.stream[ours].tolist() == truth.stream[true].tolist()
 
 
-@for_simulations(600)
+@for_simulations(300)
 def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         ours, true = history_rows(history), truth_rows(truth)
@@ -80,7 +80,7 @@ def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Sim
         assert (actual <= high).all()
 
 
-@for_simulations(400)
+@for_simulations(200)
 def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> None:
     for history, _ in device_pairs(simulation):
         assert history.anomalies == {}
@@ -89,7 +89,7 @@ def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> N
         assert closing is None or closing.closes
 
 
-@for_simulations(300)
+@for_simulations(200)
 def test_the_live_set_at_any_step_is_true(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         for step in some_steps(history.events):
@@ -103,7 +103,7 @@ def test_the_live_set_at_any_step_is_true(simulation: Simulator) -> None:
                 assert sorted(ours.tolist()) == sorted(truth.address[alive].tolist())
 
 
-@for_simulations(300)
+@for_simulations(200)
 def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -> None:
     findings = find(history_of(simulation.snapshot()))
     for device, truth in zip(findings.devices, simulation.truths(), strict=True):
@@ -122,7 +122,7 @@ def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -
             assert device.peak == device.end
 
 
-@for_simulations(300)
+@for_simulations(200)
 def test_segments_replayed_forward_are_those_found_backward(simulation: Simulator) -> None:
     for history, truth in device_pairs(simulation):
         lives = lives_of(history)
@@ -160,7 +160,7 @@ def granules(address: Any, size: Any) -> set[int]:
     }
 
 
-@for_simulations(200)
+@for_simulations(120)
 def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulator) -> None:
     for _, device in device_files(simulation):
         end = find(history_of(simulation.snapshot())).devices[device.device.ordinal].end
@@ -189,7 +189,7 @@ def test_older_layouts_give_the_same_curves(layout: Any) -> None:
     check()
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simulator) -> None:
     if simulation.settings != type(simulation.settings)():
         return  # that layout has no settings, so the defaults are taken
@@ -201,7 +201,7 @@ def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simul
         assert low[in_trace].tolist() == truth.block_size[true][in_trace].tolist()
 
 
-@for_simulations(150, plain=True)
+@for_simulations(100, plain=True)
 def test_torch21_gives_true_block_sizes(simulation: Simulator) -> None:
     history = history_of(layouts.torch21(simulation.snapshot()))
     for device, truth in zip(history.devices, simulation.truths(), strict=True):
@@ -209,7 +209,7 @@ def test_torch21_gives_true_block_sizes(simulation: Simulator) -> None:
         assert device.allocations.block_size[ours].tolist() == truth.block_size[true].tolist()
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_a_list_of_segments_gives_the_final_state(simulation: Simulator) -> None:
     truths = simulation.truths()
     for device in history_of(layouts.segment_list(simulation.snapshot())).devices:
@@ -222,7 +222,7 @@ def test_a_list_of_segments_gives_the_final_state(simulation: Simulator) -> None
         assert curves.reserved.tolist() == [truth.reserved[-1]]
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Simulator) -> None:
     snapshot = simulation.snapshot()
     history = history_of(layouts.only_free_completed(snapshot))
@@ -234,7 +234,7 @@ def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Sim
         assert find_curves(device).requested.tolist() == expected.requested.tolist()
 
 
-@for_simulations(150, plain=True)
+@for_simulations(100, plain=True)
 def test_a_profiler_snapshot_gives_the_requested_curve(simulation: Simulator) -> None:
     snapshot = simulation.snapshot()
     reduced = layouts.profiler_layout(snapshot)

@@ -28,7 +28,7 @@ def known(stage: StageUse) -> dict[str, int]:
     return {name: getattr(stage, name) for name in FIGURES}
 
 
-@for_simulations(150)
+@for_simulations(100)
 def test_stage_figures_of_a_cut_recording_are_those_of_the_whole(simulation: Simulator) -> None:
     snapshot = simulation.snapshot()
     whole = find(history_of(snapshot)).devices

@@ -84,6 +84,15 @@ def test_a_command_that_fails_says_why_in_a_line(tmp_path: Path) -> None:
         run_once([sys.executable, "-c", "import time; time.sleep(60)"], seconds=0.5)
 
 
+def test_programs_may_keep_what_they_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "module.py").touch()
+    run_once([sys.executable, "-c", "import module"], folder=tmp_path)
+    assert len(list(tmp_path.rglob("*.pyc"))) == 1
+
+
 def test_what_a_stopped_command_had_taken_is_known(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     note = f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))"

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
 from simulator import AllocatorSettings, Config, DeviceTruth, Simulator, simulate
 from simulator.invariants import violations
 from simulator.settings import MIB
 from simulator.strategies import simulations
 from simulator.training import TrainingRun, Transformer
+from tests.property.examples import tried
 
 
 def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
             assert event["size"] == truth.size[row]
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@tried(200)
 @given(simulations(max_operations=80))
 def test_any_history_keeps_the_rules_and_its_truth(simulator: Simulator) -> None:
     snapshot = simulator.snapshot()
