@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,18 @@ OFF = "SNAPREPORT_NO_COMPILED"
 _VERSION = 1
 
 
-def open_library(kind: type[Any], path: Path, version: str) -> Any:
-    """Return a library; None where there is none to use.
+Shape = tuple[Any, ...]
+"""What a function of a library returns, then what it takes: types of ctypes, None for nothing."""
+
+
+def open_library(kind: type[Any], path: Path, version: str, shapes: Mapping[str, Shape]) -> Any:
+    """Return a library, its functions ready to be called; None where there is none to use.
 
     Args:
         kind: ``ctypes.CDLL``, or ``ctypes.PyDLL`` for one that works on Python's objects.
         path: where it is.
         version: the name of its function that says from which version's source it was made.
+        shapes: of its other functions that are used, by name.
     """
     if os.environ.get(OFF) or not path.is_file():
         return None
@@ -34,6 +40,9 @@ def open_library(kind: type[Any], path: Path, version: str) -> Any:
         asked.argtypes, asked.restype = (), ctypes.c_int32
         if asked() != _VERSION:
             raise OSError("it was compiled from another version's source")
+        for name, (result, *arguments) in shapes.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, result
     except (OSError, AttributeError) as error:  # built for another machine, or out of date
         import logging  # otherwise not worth its time
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.libraries import open_library
+from snapreport.libraries import Shape, open_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,14 +33,15 @@ _SPREAD = 4
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """Return the library made from ``sorting.c``, None where there is none to use."""
+    p, n = ctypes.c_void_p, ctypes.c_int64
+    shapes: dict[str, Shape] = {
+        "snapreport_number": (n, p, n, p, ctypes.c_int32, p, n, p),
+        "snapreport_order": (None, p, n, p, p),
+    }
     path = Path(__file__).with_name("_sorting.so")
-    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_sorting_version")
-    if library is not None:
-        p, n = ctypes.c_void_p, ctypes.c_int64
-        library.snapreport_number.argtypes = (p, n, p, ctypes.c_int32, p, n, p)
-        library.snapreport_number.restype = n
-        library.snapreport_order.argtypes = (p, n, p, p)
-        library.snapreport_order.restype = None
+    library: ctypes.CDLL | None = open_library(
+        ctypes.CDLL, path, "snapreport_sorting_version", shapes
+    )
     return library
 
 

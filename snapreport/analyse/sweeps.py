@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.analyse.action_codes import code_actions
-from snapreport.libraries import open_library
+from snapreport.libraries import Shape, open_library
 from snapreport.model.history import Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.sorting import distinct, stable_order
@@ -32,25 +32,21 @@ _MOST = 2**62
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """Return the library made from ``sweeps.c``, None where there is none to use."""
+    p, n, done = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+    shapes: dict[str, Shape] = {
+        "snapreport_sum_live": (done, p, p, p, n, n, p),
+        "snapreport_weigh": (None, p, p, n, p),
+        "snapreport_peak_without": (done, p, n, p, p, p, n, p, p),
+        "snapreport_peaks_without": (done, p, n, p, p, p, p, n, p, n, p, p, p),
+        "snapreport_locate": (done, p, p, p, p, p, n, p, p, n, p),
+        "snapreport_fragmentation": (done, p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
+        "snapreport_segments": (n, p, n, p, p, p, p, p, n, p, n, p),
+        "snapreport_holes": (done, p, n, p, p, p, p, p, n, p, p, p, p, p, p, n, p, p, p),
+    }
     path = Path(__file__).with_name("_sweeps.so")
-    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_sweeps_version")
-    if library is not None:
-        p, n = ctypes.c_void_p, ctypes.c_int64
-        shapes = {
-            "sum_live": (p, p, p, n, n, p),
-            "weigh": (p, p, n, p),
-            "peak_without": (p, n, p, p, p, n, p, p),
-            "peaks_without": (p, n, p, p, p, p, n, p, n, p, p, p),
-            "locate": (p, p, p, p, p, n, p, p, n, p),
-            "fragmentation": (p, p, p, p, p, n, n, p, p, p, p, n, p, p, p, p),
-            "segments": (p, n, p, p, p, p, p, n, p, n, p),
-            "holes": (p, n, p, p, p, p, p, n, p, p, p, p, p, p, n, p, p, p),
-        }
-        for name, shape in shapes.items():
-            function = getattr(library, f"snapreport_{name}")
-            function.argtypes, function.restype = shape, ctypes.c_int32
-        library.snapreport_weigh.restype = None
-        library.snapreport_segments.restype = n
+    library: ctypes.CDLL | None = open_library(
+        ctypes.CDLL, path, "snapreport_sweeps_version", shapes
+    )
     return library
 
 

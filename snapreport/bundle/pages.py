@@ -99,15 +99,13 @@ def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Ro
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """Return the library made from ``pages.c``, None where there is none to use."""
+    pointer, number = ctypes.c_void_p, ctypes.c_uint64
+    sizes_and_leaves = (pointer, number, number, pointer, number, number)
+    found = (pointer, pointer, pointer, number)
+    texts = (number, pointer, pointer)
+    shapes = {"snapreport_rows": (ctypes.c_int32, *sizes_and_leaves, *found, *texts)}
     path = Path(__file__).with_name("_pages.so")
-    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_rows_version")
-    if library is not None:
-        pointer, number = ctypes.c_void_p, ctypes.c_uint64
-        sizes_and_leaves = (pointer, number, number, pointer, number, number)
-        found = (pointer, pointer, pointer, number)
-        texts = (number, pointer, pointer)
-        library.snapreport_rows.argtypes = (*sizes_and_leaves, *found, *texts)
-        library.snapreport_rows.restype = ctypes.c_int32
+    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_rows_version", shapes)
     return library
 
 

@@ -23,7 +23,7 @@ from snapreport.bundle.strips import (
     sampled_steps,
     with_last_step,
 )
-from snapreport.libraries import open_library
+from snapreport.libraries import Shape, open_library
 from snapreport.model.cut import Drawn
 from snapreport.model.history import DeviceHistory
 
@@ -97,13 +97,14 @@ class _Fields(ctypes.Structure):  # as in strips.c
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """Return the library made from ``strips.c``, None where there is none to use."""
+    shapes: dict[str, Shape] = {
+        "snapreport_strips_begin": (ctypes.c_int32, ctypes.c_void_p),
+        "snapreport_strips_go_on": (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64),
+    }
     path = Path(__file__).with_name("_strips.so")
-    library: ctypes.CDLL | None = open_library(ctypes.CDLL, path, "snapreport_strips_version")
-    if library is not None:
-        library.snapreport_strips_begin.argtypes = (ctypes.c_void_p,)
-        library.snapreport_strips_begin.restype = ctypes.c_int32
-        library.snapreport_strips_go_on.argtypes = (ctypes.c_void_p, ctypes.c_uint64)
-        library.snapreport_strips_go_on.restype = ctypes.c_uint64
+    library: ctypes.CDLL | None = open_library(
+        ctypes.CDLL, path, "snapreport_strips_version", shapes
+    )
     return library
 
 

@@ -11,13 +11,13 @@ import ctypes
 import functools
 import mmap
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.libraries import open_library
+from snapreport.libraries import Shape, open_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ _P, _N = ctypes.c_void_p, ctypes.c_ssize_t
 @functools.cache
 def _opcodes() -> ctypes.CDLL | None:
     """Return the library made from ``opcodes.c``, None where there is none to use."""
-    library: ctypes.CDLL | None = _open(ctypes.CDLL, "_opcodes.so", "snapreport_scan_version")
-    if library is not None:
-        library.snapreport_scan.argtypes = (_P, ctypes.c_size_t)
-        library.snapreport_scan.restype = ctypes.c_size_t
+    shapes = {"snapreport_scan": (ctypes.c_size_t, _P, ctypes.c_size_t)}
+    library: ctypes.CDLL | None = _open(
+        ctypes.CDLL, "_opcodes.so", "snapreport_scan_version", shapes
+    )
     return library
 
 
@@ -41,30 +41,32 @@ def _columns() -> ctypes.PyDLL | None:
     # Builds for debugging or without the global lock lay objects out in other ways.
     if sys.implementation.name != "cpython" or vars(sys).get("abiflags"):
         return None
-    library: ctypes.PyDLL | None = _open(ctypes.PyDLL, "_columns.so", "snapreport_columns_version")
-    if library is not None:
-        library.snapreport_integers.argtypes = (ctypes.py_object, ctypes.py_object, _P, _N)
-        library.snapreport_integers.restype = ctypes.c_int32
-        objects = (ctypes.py_object, ctypes.py_object)
-        library.snapreport_groups.argtypes = (*objects, _P, _P, _P, _P, _N, _N)
-        library.snapreport_groups.restype = _N
+    objects = (ctypes.py_object, ctypes.py_object)
+    shapes: dict[str, Shape] = {
+        "snapreport_integers": (ctypes.c_int32, *objects, _P, _N),
+        "snapreport_groups": (_N, *objects, _P, _P, _P, _P, _N, _N),
+    }
+    library: ctypes.PyDLL | None = _open(
+        ctypes.PyDLL, "_columns.so", "snapreport_columns_version", shapes
+    )
     return library
 
 
 @functools.cache
 def events() -> ctypes.CDLL | None:
     """Return the library made from ``events.c``, None where there is none; parsed.py calls it."""
-    library: ctypes.CDLL | None = _open(ctypes.CDLL, "_events.so", "snapreport_events_version")
-    if library is not None:
-        library.snapreport_events.argtypes = (_P, ctypes.c_size_t, _P)
-        library.snapreport_events.restype = ctypes.c_int32
-        library.snapreport_events_free.argtypes = (_P,)
-        library.snapreport_events_free.restype = None
+    shapes: dict[str, Shape] = {
+        "snapreport_events": (ctypes.c_int32, _P, ctypes.c_size_t, _P),
+        "snapreport_events_free": (None, _P),
+    }
+    library: ctypes.CDLL | None = _open(
+        ctypes.CDLL, "_events.so", "snapreport_events_version", shapes
+    )
     return library
 
 
-def _open(kind: type[Any], name: str, version: str) -> Any:
-    return open_library(kind, Path(__file__).with_name(name), version)
+def _open(kind: type[Any], name: str, version: str, shapes: Mapping[str, Shape]) -> Any:
+    return open_library(kind, Path(__file__).with_name(name), version, shapes)
 
 
 def scan(data: bytes | mmap.mmap) -> int | None:

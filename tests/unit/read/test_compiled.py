@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import random
 import struct
@@ -223,6 +224,17 @@ def test_a_library_that_cannot_be_loaded_is_done_without(
     finally:
         monkeypatch.undo()
         compiled._opcodes.cache_clear()
+    assert "is not used" in caplog.text
+
+
+def test_a_library_without_a_function_that_is_needed_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv(libraries.OFF, raising=False)
+    path = Path(compiled.__file__).with_name("_opcodes.so")
+    version = "snapreport_scan_version"
+    assert libraries.open_library(ctypes.CDLL, path, version, {}) is not None
+    assert libraries.open_library(ctypes.CDLL, path, version, {"missing": (None,)}) is None
     assert "is not used" in caplog.text
 
 
