@@ -254,6 +254,20 @@ def test_keys_walk_through_blocks_and_segments(open_page: Opener) -> None:
     expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "0")
 
 
+def test_a_step_with_fewer_blocks_keeps_the_place_in_memory(open_page: Opener) -> None:
+    builder = trace()
+    for k in range(6):
+        builder.alloc(BASE + 4 * k * MIB, 2 * MIB)
+    builder.segment(BASE, 24 * MIB, *[(2 * MIB, 2 * MIB, "live"), (2 * MIB, 0, "free")] * 6)
+    page = open_panel(open_page, built(builder))
+    page.get_by_role("application", name="Segments").press("End")
+    said = page.locator(".block-said")
+    expect(said).to_contain_text("2.00 MiB free; 22.00 MiB into the segment")
+    go_to(page, 0)
+    expect(said).to_contain_text("22.00 MiB free; 2.00 MiB into the segment")
+    expect(page.locator(".segment-blocks h3")).to_contain_text("Segment 1 of 1")
+
+
 def test_the_bars_have_the_colours_of_what_is_in_them(open_page: Opener) -> None:
     builder = (
         trace()

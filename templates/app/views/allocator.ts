@@ -138,9 +138,10 @@ export class AllocatorPanel implements Panel {
     this.showParts(this.layout)
     this.groups.replaceChildren(this.table(this.layout.groups, total))
     this.map.show(this.layout)
+    this.block = -1 // blocks are counted anew
     this.fragmentation?.draw()
-    if (state.pinned >= 0) this.follow(state.pinned)
-    if (state.pinned < 0 || this.address === null) this.chooseAddress()
+    this.follow(state.pinned)
+    if (this.block < 0) this.chooseAddress()
     this.tell(state.pinned)
   }
 

@@ -75,6 +75,7 @@ export class SegmentMap {
   show(layout: Layout): void {
     this.layout = layout
     const { device } = this.store.history
+    this.block = -1 // of another layout
     this.strips = layout.groups.map((group) => ({ group, canvas: h("canvas"), marks: h("canvas", { class: "marks" }), flow: null }))
     const sections = new Map<number, HTMLElement>()
     this.body.replaceChildren()
