@@ -7,6 +7,7 @@ import type { Window } from "./lib/window"
 import { makeSurface } from "./gl/surface"
 import { Address } from "./views/address"
 import { DevicePage } from "./views/device_page"
+import { showUncaught } from "./views/failure"
 import { plotSize } from "./views/plot_size"
 import { themeSwitch } from "./views/theme_switch"
 import { RasterClient } from "./worker/client"
@@ -89,6 +90,7 @@ async function startPage(script: string): Promise<void> {
 
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)
 else {
+  showUncaught()
   startPage(document.currentScript!.textContent!).catch((error: unknown) => {
     // The page without its script is complete enough to read; say what happened and leave it.
     document.documentElement.classList.remove("js")

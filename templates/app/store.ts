@@ -116,7 +116,13 @@ export class Store {
     this.current = next
     if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
     if (sameWindow(next.window, before.window)) next.window = before.window
-    for (const listener of this.listeners) listener(next, before)
+    for (const listener of this.listeners) {
+      try {
+        listener(next, before)
+      } catch (error) {
+        reportError(error) // the others are told all the same
+      }
+    }
   }
 
   /** Shows the state after a step everywhere, and brings that step into the timeline's sight. */

@@ -12,6 +12,7 @@ import { BlockColours } from "./block_colours"
 import { siteOf } from "./describe"
 import { details } from "./details"
 import { h } from "./dom"
+import { later } from "./failure"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
 import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_map"
@@ -110,11 +111,11 @@ export class AllocatorPanel implements Panel {
     if (!before) {
       this.show()
       // The map first: this takes a moment on a long recording.
-      if (!this.charted) setTimeout(() => this.makeChart())
+      if (!this.charted) setTimeout(later(this.element, () => this.makeChart()))
       this.charted = true
       return
     }
-    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(() => this.show())
+    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(later(this.element, () => this.show()))
     else if (state.pinned !== before.pinned && !this.body.hidden) {
       this.follow(state.pinned)
       this.tell(state.pinned)
@@ -137,8 +138,8 @@ export class AllocatorPanel implements Panel {
     this.notes.replaceChildren(...this.missing(this.layout).map((text) => h("p", { class: "note" }, text)))
     this.showParts(this.layout)
     this.groups.replaceChildren(this.table(this.layout.groups, total))
-    this.map.show(this.layout)
     this.block = -1 // blocks are counted anew
+    this.map.show(this.layout)
     this.fragmentation?.draw()
     this.follow(state.pinned)
     if (this.block < 0) this.chooseAddress()
@@ -221,7 +222,7 @@ export class AllocatorPanel implements Panel {
         this.chart.replaceChildren(this.fragmentation.element)
         return this.fragmentation.draw()
       }
-      setTimeout(goOn)
+      setTimeout(later(this.element, goOn))
     }
     goOn()
   }

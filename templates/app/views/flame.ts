@@ -6,6 +6,7 @@ import { frameKind } from "../lib/frames"
 import type { History } from "../lib/history"
 import type { TreeModel } from "../lib/tree_model"
 import { h } from "./dom"
+import { guarded } from "./failure"
 import { amountText, frameLabel, frameTitle, heat } from "./frames"
 
 /** The least width of a tile of its own. */
@@ -26,7 +27,7 @@ export interface FlameActions {
 export class FlameView {
   readonly element: HTMLElement
   private readonly body: HTMLElement
-  private readonly resizing = new ResizeObserver(() => this.draw())
+  private readonly resizing = new ResizeObserver(() => guarded(this.element, () => this.draw()))
   private tiles: Tile[] = []
   private marked: ReadonlySet<number> = new Set()
   private widthPx = 0

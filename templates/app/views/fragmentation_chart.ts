@@ -5,6 +5,7 @@ import { formatBytes, formatStep } from "../lib/format"
 import { onTheme, readTheme } from "../lib/theme"
 import type { Store } from "../store"
 import { h } from "./dom"
+import { later } from "./failure"
 
 const HEIGHT = 64
 const TOP = 4
@@ -44,7 +45,7 @@ export class FragmentationChart {
         h("span", { class: "fragmentation-most", "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""), this.slider,
         h("div", { class: "fragmentation-ends", "aria-hidden": "true" },
           h("span", {}, "start"), h("span", {}, formatStep(values.length - 2)))))
-    new ResizeObserver(() => this.draw()).observe(this.slider)
+    new ResizeObserver(later(this.element, () => this.draw())).observe(this.slider)
     onTheme(() => this.draw())
   }
 

@@ -7,6 +7,7 @@ import { type Origins, originsOf } from "../lib/live"
 import { filterTest, type Test } from "../lib/search"
 import type { State, Store } from "../store"
 import { h } from "./dom"
+import { later } from "./failure"
 import { bytesCell, frameLabel, frameTitle, heatMeter } from "./frames"
 import type { Panel } from "./panels"
 import { VirtualList } from "./virtual_list"
@@ -63,7 +64,7 @@ export class LinesPanel implements Panel {
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
     const same = this.shown && (["cursor", "curve", "search", "pinned"] as const).every((name) => state[name] === this.shown![name])
-    if (!same || (before.selection && !state.selection)) this.frame ||= requestAnimationFrame(() => this.refresh())
+    if (!same || (before.selection && !state.selection)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   /** `key` is that of a selection made here. */

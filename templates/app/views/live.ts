@@ -7,6 +7,7 @@ import { addUp, type LiveColumn, searchLive, sortLive } from "../lib/live_table"
 import { NOT_DRAWN, restAt } from "../lib/rest"
 import type { State, Store } from "../store"
 import { h } from "./dom"
+import { later } from "./failure"
 import { bytesCell, frameCell } from "./frames"
 import type { Panel } from "./panels"
 import { VirtualList } from "./virtual_list"
@@ -62,7 +63,7 @@ export class LivePanel implements Panel {
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
     if (!this.shown || (["cursor", "curve", "search", "pinned"] as const).some((name) => state[name] !== this.shown![name])) {
-      this.frame ||= requestAnimationFrame(() => this.refresh())
+      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
     }
   }
 

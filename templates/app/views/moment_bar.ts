@@ -6,6 +6,7 @@ import { momentText, totalsAt } from "../lib/moment"
 import { restAt } from "../lib/rest"
 import type { Store } from "../store"
 import { h } from "./dom"
+import { later, onFailure } from "./failure"
 
 export function momentBar(store: Store): HTMLElement {
   const { history } = store
@@ -43,6 +44,7 @@ export function momentBar(store: Store): HTMLElement {
           click: () => store.pinOom(nextOom(store)),
         }, "Out of memory"))),
     where, totals)
+  onFailure(element, () => "This moment's figures", (note) => where.replaceChildren(note))
   let pending = 0
   const say = () => {
     pending = 0
@@ -69,7 +71,7 @@ export function momentBar(store: Store): HTMLElement {
       h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))
   }
   store.on((state, before) => {
-    if (state.cursor !== before.cursor || state.curve !== before.curve) pending ||= requestAnimationFrame(say)
+    if (state.cursor !== before.cursor || state.curve !== before.curve) pending ||= requestAnimationFrame(later(element, say))
   })
   say()
   return element

@@ -3,6 +3,7 @@
 import type { History } from "../lib/history"
 import type { State, Store } from "../store"
 import { h } from "./dom"
+import { guarded, onFailure } from "./failure"
 
 /** One view of the state after `state.cursor`. */
 export interface Panel {
@@ -39,6 +40,8 @@ export class Panels {
   private readonly body: HTMLElement
   private readonly prefix = `panel-${made++}`
   private shown = ""
+  /** The state in which the panel in sight could not be drawn. */
+  private failed: State | null = null
 
   constructor(private readonly store: Store, private readonly tabs: Tab[]) {
     this.body = h("div", { class: "panel", role: "tabpanel", id: this.prefix, tabindex: -1 })
@@ -48,27 +51,45 @@ export class Panels {
     }, tab.title))
     const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment", keydown: (event: KeyboardEvent) => this.key(event) }, ...this.buttons)
     this.element = h("section", { class: "panels", "aria-label": "Details" }, list, this.body)
+    onFailure(this.body, () => `\u201c${tabs.find(({ id }) => id === this.shown)?.title}\u201d`, (note) => {
+      this.failed = store.state
+      this.panels.delete(this.shown) // whatever state it is in, another step begins with a new one
+      const again = h("button", { type: "button", click: () => this.draw(store.state, null) }, "Try again")
+      this.body.replaceChildren(note, again)
+    })
     store.on((state, before) => this.changed(state, before))
     this.changed(store.state, null)
   }
 
   /** Picks again what a link names, in the panel that it names. */
   restore(panel: string, key: string): void {
-    if (this.tabs.some((tab) => tab.id === panel)) this.panel(panel).select?.(key)
+    if (this.tabs.some((tab) => tab.id === panel)) guarded(this.body, () => this.panel(panel).select?.(key))
   }
 
   private changed(state: State, before: State | null): void {
     const known = this.tabs.some((tab) => tab.id === state.tab) ? state.tab : this.tabs[0].id
-    if (known === this.shown) return this.panel(known).update(state, before)
+    if (known === this.shown) {
+      const { failed } = this
+      if (!failed || failed.cursor !== state.cursor || failed.curve !== state.curve) this.draw(state, failed ? null : before)
+      return
+    }
     this.shown = known
     this.tabs.forEach((tab, k) => {
       this.buttons[k].setAttribute("aria-selected", String(tab.id === known))
       this.buttons[k].tabIndex = tab.id === known ? 0 : -1
     })
-    const panel = this.panel(known)
     this.body.setAttribute("aria-labelledby", `${this.prefix}-${known}`)
-    this.body.replaceChildren(panel.element)
-    panel.update(state, null)
+    this.draw(state, null)
+  }
+
+  /** Draws the panel in sight; it comes into sight where `before` is null. */
+  private draw(state: State, before: State | null): void {
+    guarded(this.body, () => {
+      const panel = this.panel(this.shown)
+      this.failed = null
+      if (!before) this.body.replaceChildren(panel.element)
+      panel.update(state, before)
+    })
   }
 
   private panel(id: string): Panel {

@@ -7,6 +7,7 @@ import { onTheme, readTheme } from "../lib/theme"
 import type { Store } from "../store"
 import type { BlockColours } from "./block_colours"
 import { h } from "./dom"
+import { later } from "./failure"
 import { allocationTip } from "./tooltip"
 
 export type BlockColour = "state" | "site"
@@ -65,17 +66,17 @@ export class SegmentMap {
     keys.addEventListener("pointermove", (event) => this.point(event))
     keys.addEventListener("pointerleave", () => this.leave())
     keys.addEventListener("click", (event) => this.click(event))
-    new ResizeObserver(() => {
+    new ResizeObserver(later(this.element, () => {
       if (Math.round(this.body.clientWidth) !== this.width) this.draw()
-    }).observe(this.body)
+    })).observe(this.body)
     onTheme(() => this.draw())
   }
 
   /** Shows another moment. */
   show(layout: Layout): void {
     this.layout = layout
-    const { device } = this.store.history
     this.block = -1 // of another layout
+    const { device } = this.store.history
     this.strips = layout.groups.map((group) => ({ group, canvas: h("canvas"), marks: h("canvas", { class: "marks" }), flow: null }))
     const sections = new Map<number, HTMLElement>()
     this.body.replaceChildren()

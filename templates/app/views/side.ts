@@ -17,6 +17,12 @@ export class Side {
     this.legend = new Legend(store)
   }
 
+  /** Shows what went wrong instead, until something else is asked for. */
+  fail(note: HTMLElement): void {
+    delete this.element.dataset.shows
+    this.element.replaceChildren(note)
+  }
+
   /** Shows what the state asks for; the details that stand there already stay as they are. */
   show(grouping: Grouping, colours: Uint8Array, dark: boolean): void {
     const { element, store } = this

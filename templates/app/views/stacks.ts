@@ -6,6 +6,7 @@ import { type CallTree, ROOT } from "../lib/tree"
 import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } from "../lib/tree_model"
 import type { Selection, State, Store } from "../store"
 import { h, nameText, pathText } from "./dom"
+import { later } from "./failure"
 import { FlameView } from "./flame"
 import { amountText, frameLabel } from "./frames"
 import type { Panel } from "./panels"
@@ -87,7 +88,7 @@ export class StacksPanel implements Panel {
     const { shown } = this
     if (shown && state.cursor === shown.cursor && state.curve === shown.curve && state.search === shown.search && state.pinned === shown.pinned
       && state.selection === before.selection && sameView(state.stacks, this.view)) return
-    this.frame ||= requestAnimationFrame(() => this.refresh())
+    this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   /** `key` is that of a selection made here. */

@@ -11,6 +11,7 @@ import { sameWindow } from "../lib/window"
 import type { State, Store } from "../store"
 import type { RasterClient } from "../worker/client"
 import { h } from "./dom"
+import { guarded, onFailure } from "./failure"
 import { type Geometry, layOut, plotPx, sameGeometry } from "./geometry"
 import { Help } from "./help"
 import { listen, type Tool } from "./input"
@@ -36,6 +37,7 @@ export class Timeline {
   private readonly pointing: Pointing
   /** Where the strips are, for tests and pointers; the canvas reaches further. */
   private readonly strips = h("div", { class: "strips" })
+  private readonly failure = h("div")
   private readonly live = h("p", { class: "hidden", "aria-live": "polite" })
   private readonly help: Help
   private readonly toolbar: Toolbar
@@ -84,7 +86,9 @@ export class Timeline {
     this.element = h("div", { class: "live" },
       this.toolbar.element,
       surface.note && h("p", { class: "note" }, surface.note),
-      h("div", { class: "panes" }, this.plot, this.side.element), this.live, this.help.element)
+      this.failure, h("div", { class: "panes" }, this.plot, this.side.element), this.live, this.help.element)
+    onFailure(this.side.element, () => "The legend", (note) => this.side.fail(note))
+    onFailure(this.element, () => "The timeline", (note) => this.failure.replaceChildren(note))
     // Without a graphics card, plain painting is twice as fast as emulating one.
     this.pen = this.lines.getContext("2d", { willReadFrequently: surface.painter.software })!
     this.overlay = new Overlay(history)
@@ -321,21 +325,27 @@ export class Timeline {
     if (!this.geometry || this.freed) return
     const { painter } = this.surface
     const { state } = this.store
-    if (this.stale.palette) painter.setColours(this.palette(), this.theme.background, this.theme.page)
-    if (this.stale.overlay) {
-      const { pen, ratio } = this
-      pen.setTransform(ratio, 0, 0, ratio, 0, 0)
-      pen.clearRect(0, 0, this.geometry.width, this.geometry.height)
-      pen.lineJoin = "round"
-      this.overlay.draw(penOf(pen), this.scene())
-      this.map.draw(pen, this.scene(), ratio)
-      painter.setOverlay(this.lines)
-    }
+    const { overlay, palette } = this.stale
     // The list beside it can wait for the first picture.
     const side = this.stale.side && this.raster !== null
-    if (side) this.side.show(this.grouping, this.colours, this.theme.dark)
     this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
-    painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
+    if (overlay) guarded(this.plot, () => this.drawOverlay())
+    if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.colours, this.theme.dark))
+    guarded(this.plot, () => {
+      if (palette) painter.setColours(this.palette(), this.theme.background, this.theme.page)
+      painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
+    })
+  }
+
+  private drawOverlay(): void {
+    const { pen, ratio } = this
+    this.failure.replaceChildren()
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0)
+    pen.clearRect(0, 0, this.geometry.width, this.geometry.height)
+    pen.lineJoin = "round"
+    this.overlay.draw(penOf(pen), this.scene())
+    this.map.draw(pen, this.scene(), ratio)
+    this.surface.painter.setOverlay(this.lines)
   }
 
   private palette(): Uint32Array {

@@ -2,6 +2,7 @@
 
 import { RowScroll } from "../lib/rows"
 import { h } from "./dom"
+import { guarded, later } from "./failure"
 
 export interface Column {
   title: string
@@ -47,7 +48,7 @@ export class VirtualList {
   private readonly body = h("div", { class: "rows", role: "presentation" })
   private readonly nothing = h("p", { class: "empty" })
   private readonly id = `list-${made++}`
-  private readonly resizing = new ResizeObserver(() => this.view.clientHeight !== this.scroll.viewPx && this.layOut())
+  private readonly resizing = new ResizeObserver(() => this.view.clientHeight !== this.scroll.viewPx && guarded(this.element, () => this.layOut()))
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
   /** The row to bring into sight once there is room for one, or -1. */
@@ -133,7 +134,7 @@ export class VirtualList {
     // Our own moves come back as an event: their pixel is a rounded one, and must not move the rows again.
     if (Math.abs(this.view.scrollTop - this.scroll.scrollAt(this.top)) < 1) return
     this.top = this.scroll.topAt(this.view.scrollTop)
-    this.frame ||= requestAnimationFrame(() => this.draw())
+    this.frame ||= requestAnimationFrame(later(this.element, () => this.draw()))
   }
 
   /** In a scaled list one pixel of the scroll bar is many rows, so the wheel moves rows itself. */

@@ -33,7 +33,10 @@ export class RasterClient {
       const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }))
       this.worker = new Worker(url)
       this.worker.onmessage = (event: MessageEvent<PaintedMessage>) => this.painted(event.data)
-      this.worker.onerror = () => this.workHere()
+      this.worker.onerror = (event) => {
+        this.workHere()
+        if (event.message) reportError(event.error ?? new Error(event.message)) // without one it may not start here at all
+      }
     } catch {
       this.workHere()
     }
@@ -102,7 +105,13 @@ export class RasterClient {
     } else if (this.local) {
       const server = this.local
       setTimeout(() => {
-        const answer = server.handle(message)
+        let answer = null
+        try {
+          answer = server.handle(message)
+        } catch (error) {
+          this.busy = null // what is wished for next may be painted
+          reportError(error)
+        }
         if (answer) this.painted(answer)
       })
     }

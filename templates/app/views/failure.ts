@@ -1,0 +1,57 @@
+/** Nothing fails in silence: what could not be drawn says so in its own place, and the rest of the page goes on. */
+
+import { h } from "./dom"
+
+const EVENT = "drawing-failed"
+const MOST_CHARACTERS = 300
+
+/** What went wrong, short enough to show. */
+function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}\u2026` : text
+}
+
+/** Draws a part of the page; where that fails, the panel around `part` says so, else the whole page does. */
+export function guarded(part: Element, draw: () => void): void {
+  try {
+    draw()
+  } catch (error) {
+    console.error(error)
+    if (part.dispatchEvent(new CustomEvent(EVENT, { bubbles: true, cancelable: true, detail: error }))) showFailure(error)
+  }
+}
+
+/** `draw`, guarded, as a frame or an observer calls it. */
+export function later(part: Element, draw: () => void): () => void {
+  return () => guarded(part, draw)
+}
+
+/** Tells of failures of what is drawn inside of `box`; `what` names that for its reader. */
+export function onFailure(box: Element, what: () => string, tell: (note: HTMLElement) => void): void {
+  box.addEventListener(EVENT, (event) => {
+    event.preventDefault()
+    event.stopPropagation()
+    tell(h("p", { class: "note failure", role: "alert" },
+      `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page goes on.`))
+  })
+}
+
+/** Says on top of whatever is in sight what nothing else tells of; several failures share one notice. */
+function showFailure(error: unknown): void {
+  const box = document.querySelector<HTMLElement>(".failure-notice") ?? h("aside", { class: "failure-notice failure", role: "alert" })
+  const count = Number(box.dataset.count ?? 0) + 1
+  box.dataset.count = String(count)
+  box.replaceChildren(
+    h("p", {}, `Something on this page failed${count > 1 ? ` (${count} times)` : ""}: ${messageOf(error)}. What it shows may be out of date until it is reloaded.`),
+    h("button", { type: "button", "aria-label": "Close this notice", click: () => box.remove() }, "\u00d7"))
+  if (!box.isConnected) document.body.append(box)
+}
+
+/** From now on every error that nobody caught is shown. */
+export function showUncaught(): void {
+  addEventListener("error", (event) => {
+    // Browsers say so when a frame's observers go on in the next one: nothing failed.
+    if (!event.message.startsWith("ResizeObserver loop")) showFailure(event.error ?? event.message)
+  })
+  addEventListener("unhandledrejection", (event) => showFailure(event.reason))
+}
