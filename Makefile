@@ -73,11 +73,11 @@ bench-check: $(VENV)/.installed ## compare the quick workloads with benchmarks/b
 
 SHARE ?= 1
 hostile: $(VENV)/.dev ## try hostile inputs by the thousand: make hostile SHARE=0.1
-	@$(BIN)/python -m benchmarks.hostile --share $(SHARE)
+	@$(BIN)/python -m tests.hostile --share $(SHARE)
 
 KILLS ?= 1000
 kills: $(VENV)/.installed ## kill convert and render at random moments: make kills KILLS=100
-	@$(BIN)/python -m benchmarks.hostile.kills --kills $(KILLS)
+	@$(BIN)/python -m tests.hostile.kills --kills $(KILLS)
 
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile.kills import kill_at_random
 from tests.commands.conftest import Run
 from tests.conftest import REPOSITORY
+from tests.hostile.kills import kill_at_random
 
 SNAPREPORT = [sys.executable, "-m", "snapreport"]
 FULL = Path("/dev/full")

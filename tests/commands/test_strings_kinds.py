@@ -10,7 +10,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.hostile import databases, zips
 from snapreport.commands.export import FORMATS
 from snapreport.disclosure.protobuf import PPROF, message_strings
 from snapreport.disclosure.tally import Tally
@@ -19,6 +18,7 @@ from snapreport.exporting import EXPORTS
 from tests.commands.conftest import Run
 from tests.commands.test_errors import assert_one_line_error
 from tests.commands.test_strings import HOME, homely
+from tests.hostile import databases, zips
 
 __all__ = ["homely"]  # the fixture
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile import databases, zips
 from snapreport import allowed
 from snapreport.analyse import build_history
 from snapreport.bundle import members, read_bundle, read_elements, write_bundle
@@ -18,6 +17,7 @@ from snapreport.model.history import History
 from snapreport.read import read_snapshot
 from tests.builders import assert_same_history
 from tests.conftest import REPOSITORY
+from tests.hostile import databases, zips
 
 SAMPLE = REPOSITORY / "sample_snapshots" / "private_pool.json"
 

@@ -1,4 +1,4 @@
-"""The runner of hostile inputs sees what it is there to see; and a share of the bundles."""
+"""What runs hostile inputs sees what it is there to see; and a share of the bundles."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile import bundles
-from benchmarks.hostile.families import MEMORY, MIB, Family, run_family, table
 from snapreport.errors import BundleError
+from tests.hostile import bundles
+from tests.hostile.cost import assert_within
+from tests.hostile.families import MEMORY, MIB, Family, run_family, table
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs are tried in forks")
 
@@ -110,6 +111,21 @@ def test_the_table_has_a_line_for_each_family_and_its_crashes() -> None:
     assert len(lines) == 4
     assert lines[1].split() == ["deeds", "1", *lines[1].split()[2:4], "0", "0", "0"]
     assert "ZeroDivisionError" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("deed", "wrong"),
+    [
+        (b"fail", "ZeroDivisionError"),
+        (b"hang", "SIGPROF"),
+        (b"grow", "MiB, and may take 32"),
+        (b"run", "ran"),
+    ],
+)
+def test_what_costs_more_than_it_may_fails_the_test(deed: bytes, wrong: str) -> None:
+    assert_within(b"fine", seconds=0.5, mib=32, attempt=misbehave)
+    with pytest.raises(AssertionError, match=wrong):
+        assert_within(deed, seconds=0.5, mib=32, attempt=misbehave)
 
 
 @pytest.fixture(scope="module")

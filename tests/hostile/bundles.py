@@ -12,11 +12,11 @@ import apsw
 import orjson
 
 import snapreport
-from benchmarks.hostile import databases, zips
-from benchmarks.hostile.families import Family, Inputs, run_family
 from snapreport.analyse import build_history
 from snapreport.bundle import write_bundle
 from snapreport.read import read_snapshot
+from tests.hostile import databases, zips
+from tests.hostile.families import Family, Inputs, run_family
 
 SAMPLES = Path(__file__).resolve().parent.parent.parent / "sample_snapshots"
 

@@ -3,7 +3,7 @@
 Half of the runs are processes of their own, killed anywhere from the first import on; the others
 are forks in which everything is imported, so that the work itself and the writing are hit.
 
-Example: python -m benchmarks.hostile.kills --kills 1000
+Example: python -m tests.hostile.kills --kills 1000
 """
 
 from __future__ import annotations

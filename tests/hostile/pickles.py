@@ -14,12 +14,12 @@ from pathlib import Path
 import orjson
 
 import snapreport
-from benchmarks.hostile.families import Family, Inputs, run_family
 from snapreport.bundle import pages, strips_text
 from snapreport.libraries import OFF
 from snapreport.read import compiled
 from tests import bombs
 from tests.corpus import corpus_files
+from tests.hostile.families import Family, Inputs, run_family
 
 MUTATED = 10_000
 """How many bent snapshots are tried, all in all."""

@@ -1,6 +1,8 @@
-"""Print a table of all families of hostile inputs; fail where something went wrong.
+"""Try hostile inputs by the thousand, and print a table; fail where something went wrong.
 
-Example: python -m benchmarks.hostile --share 0.1
+For `make hostile`. What takes no time is a test beside it, most of them by `cost.assert_within`.
+
+Example: python -m tests.hostile --share 0.1
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from benchmarks.hostile import bundles, pickles
-from benchmarks.hostile.families import Family, table
+from tests.hostile import bundles, pickles
+from tests.hostile.families import Family, table
 
 FAMILIES: list[Callable[[float], Iterator[Family]]] = [
     pickles.families,

@@ -1,0 +1,62 @@
+"""What one input costs, tried in a process of its own: seconds of the processor, and memory.
+
+A test of a hostile input makes it in a few lines and says what it may take at most:
+
+    assert_within(pickle.dumps(snapshot), seconds=2, mib=100)
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import snapreport
+from tests.hostile.families import MIB, Attempt, run_family
+
+SAMPLE = Path(__file__).resolve().parent.parent.parent / "sample_snapshots" / "two_streams.pickle"
+
+
+def report(source: Path, output: Path) -> None:
+    """Do with a file what most users do: convert it, then write its page and its Markdown."""
+    bundle = output.with_suffix(".zip")
+    try:
+        snapreport.convert(source, bundle)
+        for format in ("html", "md"):
+            snapreport.render(bundle, output, format=format, force=True)
+    finally:
+        bundle.unlink(missing_ok=True)
+
+
+def assert_within(
+    data: bytes,
+    *,
+    seconds: float,
+    mib: float,
+    attempt: Attempt = report,
+    ending: str = ".pickle",
+) -> None:
+    """Fail where an input takes longer or more memory, or ends in anything but success or one line.
+
+    Args:
+        data: the input.
+        seconds: of the processor, in all threads.
+        mib: of memory besides what Python and our modules take before.
+        attempt: what is done with it; a SnapreportError is as good as success.
+        ending: of the input's file name, with its dot.
+    """
+    _warm(attempt)
+    most = int(2 * mib + 512) * MIB  # address space: threads and what is mapped count too
+    tried = run_family("", lambda: [("", data)], attempt, ending, seconds=2 * seconds, memory=most)
+    assert not tried.notes, tried.notes
+    assert tried.left_over == tried.code_run == 0
+    assert tried.worst_s <= seconds, f"took {tried.worst_s:.2f} s, and may take {seconds} s"
+    took = tried.worst_bytes / MIB
+    assert took <= mib, f"took {took:.0f} MiB, and may take {mib} MiB"
+
+
+@functools.cache
+def _warm(attempt: Attempt) -> None:
+    """Import what an attempt needs, so that no child has to."""
+    with tempfile.TemporaryDirectory() as folder:
+        attempt(SAMPLE, Path(folder, "output"))
