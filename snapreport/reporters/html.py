@@ -61,6 +61,7 @@ class DevicePage:
 
 LOADER = (
     "(async()=>{"
+    "document.documentElement.className='js starting';"
     "const text=atob(document.getElementById('app').textContent),"
     "packed=new Uint8Array(text.length),"
     "script=document.createElement('script');"
@@ -69,6 +70,7 @@ LOADER = (
     "script.textContent=await new Response(stream).text();"
     "document.body.append(script)"
     "})().catch(error=>{"
+    "document.documentElement.className='';"
     "const note=document.createElement('p');"
     "note.className='note';"
     "note.textContent='The interactive part of this page could not start ('+error.message+');"
@@ -77,7 +79,8 @@ LOADER = (
     "})"
 )
 """Unpacks the page's own code and runs it; the policy names both by hash, so it can be no other.
-Packed it takes less than half of its size in every report."""
+Packed it takes less than half of its size in every report. While the page starts, what its panels
+will show instead is hidden: to lay it out took longer than all else of the page."""
 
 
 class HtmlReporter:

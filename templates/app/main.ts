@@ -4,11 +4,10 @@ import { readStacks } from "./lib/device"
 import type { Link } from "./lib/link"
 import { type Summary, unpack } from "./lib/payload"
 import type { Window } from "./lib/window"
-import { makeSurface } from "./gl/surface"
+import { Surface } from "./gl/surface"
 import { Address } from "./views/address"
 import { DevicePage } from "./views/device_page"
 import { showUncaught } from "./views/failure"
-import { plotSize } from "./views/plot_size"
 import { themeSwitch } from "./views/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
@@ -34,12 +33,10 @@ function publish(api: PageApi): void {
 /** Unpacks the data and wakes the device of the link, or the default; the others wait until they are chosen. */
 async function startPage(script: string): Promise<void> {
   const root = document.documentElement
-  root.classList.add("js")
-  // Unpacking, the worker's start and the graphics context each take a while, side by side.
-  const client = new RasterClient(script)
+  performance.mark("script")
   const unpacking = unpack(document.getElementById("payload")!.textContent!)
-  const surface = makeSurface(plotSize())
-  performance.mark("surface")
+  const client = new RasterClient(script)
+  const surface = new Surface()
   document.querySelector(".masthead")!.append(themeSwitch())
   const payload = await unpacking
   performance.mark("unpacked")
@@ -81,6 +78,7 @@ async function startPage(script: string): Promise<void> {
     link: () => address.fragment,
   })
   if (!pages.length) {
+    root.classList.remove("starting")
     root.dataset.ready = root.dataset.complete = ""
     return
   }
@@ -93,7 +91,7 @@ else {
   showUncaught()
   startPage(document.currentScript!.textContent!).catch((error: unknown) => {
     // The page without its script is complete enough to read; say what happened and leave it.
-    document.documentElement.classList.remove("js")
+    document.documentElement.classList.remove("js", "starting")
     const note = document.createElement("p")
     note.className = "note"
     note.textContent = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`

@@ -142,6 +142,37 @@ def test_devices_are_switched_between(open_page: Opener) -> None:
         assert len(strip_colours(page)) > 1
 
 
+def test_the_first_picture_waits_for_no_worker_and_no_graphics_card(open_page: Opener) -> None:
+    order = """
+      window.order = []
+      const heard = (name) => window.order.push(name)
+      const get = HTMLCanvasElement.prototype.getContext
+      HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+        if (kind === "webgl2") heard("context")
+        return get.call(this, kind, ...rest)
+      }
+      const Plain = window.Worker
+      window.Worker = class extends Plain {
+        constructor(...given) { super(...given); heard("worker") }
+      }
+      const mark = performance.mark
+      performance.mark = function (name) { heard(name); return mark.call(this, name) }
+    """
+    page = open_page(findings(training()), before=order).page
+    settle(page)
+    order = page.evaluate("window.order")
+    assert order[-3:] == ["first picture", "worker", "context"]
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "broken"])
+def test_what_is_hidden_while_the_page_starts_comes_back(open_page: Opener, broken: bool) -> None:
+    unpacks_nothing = "window.DecompressionStream = class { constructor() { throw Error('no') } }"
+    opened = open_page(findings(training()), before=unpacks_nothing * broken, ready=not broken)
+    page = opened.page
+    expect(page.locator("section.sites" if broken else ".panels")).to_be_visible()
+    assert page.evaluate("document.documentElement.className") == ("" if broken else "js")
+
+
 def test_a_lost_context_comes_back(open_page: Opener) -> None:
     page = open_page(findings(training())).page
     before = strip_colours(page)

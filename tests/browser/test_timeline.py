@@ -211,14 +211,17 @@ def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(open_page: Op
 
 
 @pytest.mark.parametrize("ratio", [1, 1.5])
-def test_the_canvas_has_the_size_of_its_place_from_the_first(
+def test_a_context_has_the_size_of_its_place_from_the_first(
     open_page: Opener, ratio: float
 ) -> None:
     count = (
+        "const get = HTMLCanvasElement.prototype.getContext;"
+        "HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {"
+        " this.drawsWith = kind; return get.call(this, kind, ...rest) };"
         "for (const name of ['width', 'height']) {"
         " const own = Object.getOwnPropertyDescriptor(HTMLCanvasElement.prototype, name);"
         " Object.defineProperty(HTMLCanvasElement.prototype, name, { ...own, set(value) {"
-        " if (this.className === 'picture' && this.isConnected) window.resized = true;"
+        " if (this.drawsWith === 'webgl2') window.resized = true;"
         " own.set.call(this, value) } }) }"
     )
     page = open_page(findings(training()), before=count, device_scale_factor=ratio).page
@@ -229,8 +232,10 @@ def test_the_canvas_has_the_size_of_its_place_from_the_first(
       return Math.max(Math.abs(canvas.width - x), Math.abs(canvas.height - y))
     }"""
     assert page.locator(".plot").count() == 1
+    settle(page)
+    assert page.evaluate("document.querySelector('canvas.picture').drawsWith") == "webgl2"
     assert page.evaluate(sizes) <= 0.5
-    assert not page.evaluate("window.resized")  # that would have waited for the first paint
+    assert not page.evaluate("window.resized")  # that waits for the graphics process
     page.set_viewport_size({"width": 900, "height": 700})
     page.evaluate("""new Promise((done) => {
       const look = () => (window.resized ? done() : requestAnimationFrame(look))

@@ -53,8 +53,14 @@ export class DevicePage {
     }
     this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
-      // After the first picture: nobody reads a tree before there is something to see.
-      if (fresh) requestAnimationFrame(() => this.complete(store, link))
+      // After the first picture: nobody reads a tree, or moves, before there is something to see.
+      requestAnimationFrame(() => {
+        if (fresh) this.complete(store, link)
+        setTimeout(() => {
+          client.hire()
+          this.timeline?.accelerate()
+        })
+      })
     })
     slot.querySelector(".static")?.classList.add("covered")
     slot.append(this.timeline.element)
@@ -101,6 +107,7 @@ export class DevicePage {
 
   /** Makes everything but the timeline. */
   private complete(store: Store, link: Link | null): void {
+    document.documentElement.classList.remove("starting")
     this.linkOoms(store)
     const still = this.article.querySelector(".still")
     if (still) {

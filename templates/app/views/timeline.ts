@@ -22,7 +22,6 @@ import { palette } from "./palette"
 import { penOf } from "./pen"
 import { savePicture } from "./picture"
 import { pictureLegend } from "./picture_legend"
-import { sizePx } from "./plot_size"
 import { Pointing } from "./pointing"
 import { rulerText } from "./ruler"
 import type { Box, Scene } from "./scene"
@@ -41,8 +40,8 @@ export class Timeline {
   private readonly live = h("p", { class: "hidden", "aria-live": "polite" })
   private readonly help: Help
   private readonly toolbar: Toolbar
-  private readonly lines = document.createElement("canvas")
-  private readonly pen: CanvasRenderingContext2D
+  private lines!: HTMLCanvasElement
+  private pen!: CanvasRenderingContext2D
   private readonly overlay: Overlay
   private readonly map: Minimap
   private readonly resizing = new ResizeObserver(() => this.resize())
@@ -52,6 +51,7 @@ export class Timeline {
   private grouping!: Grouping
   private colours: Uint8Array = new Uint8Array(0)
   private geometry!: Geometry
+  private sizePx = { width: 0, height: 0 }
   private ratio = 1
   private raster: Raster | null = null
   private base: Raster | null = null
@@ -85,20 +85,17 @@ export class Timeline {
     })
     this.element = h("div", { class: "live" },
       this.toolbar.element,
-      surface.note && h("p", { class: "note" }, surface.note),
       this.failure, h("div", { class: "panes" }, this.plot, this.side.element), this.live, this.help.element)
     onFailure(this.side.element, () => "The legend", (note) => this.side.fail(note))
     onFailure(this.element, () => "The timeline", (note) => this.failure.replaceChildren(note))
-    // Without a graphics card, plain painting is twice as fast as emulating one.
-    this.pen = this.lines.getContext("2d", { willReadFrequently: surface.painter.software })!
+    this.takePainter()
+    if (surface.note) this.tellNote()
     this.overlay = new Overlay(history)
     this.map = new Minimap(history)
     this.pointing = new Pointing(store, this.plot, this.overlay, this.map, () => {
       const { geometry, raster, grouping, colours } = this
       return { geometry, raster, grouping, colours }
     })
-    surface.painter.clear()
-    surface.painter.onRestored = () => this.redraw()
     client.onRaster = (raster) => this.receive(raster)
     this.regroup()
     this.load()
@@ -114,6 +111,35 @@ export class Timeline {
     this.resize()
   }
 
+  /** After the first picture: has a graphics card draw from now on, where there is one. */
+  accelerate(): void {
+    const { surface, raster } = this
+    const { canvas } = surface
+    if (surface.final) return
+    if (surface.accelerate()) {
+      canvas.replaceWith(surface.canvas)
+      this.takePainter()
+      this.place()
+      if (this.base) surface.painter.setBase(this.base)
+      if (raster) surface.painter.setDetail(raster)
+      this.stale.palette = true
+      this.draw()
+    } else this.tellNote()
+  }
+
+  private takePainter(): void {
+    const { painter } = this.surface
+    painter.clear()
+    painter.onRestored = () => this.redraw()
+    // Without a graphics card, plain painting is twice as fast as emulating one.
+    this.lines = document.createElement("canvas")
+    this.pen = this.lines.getContext("2d", { willReadFrequently: painter.software })!
+  }
+
+  private tellNote(): void {
+    this.toolbar.element.after(h("p", { class: "note" }, this.surface.note))
+  }
+
   /** Lets go of the canvas and the worker, which the next timeline takes over. */
   free(): void {
     this.freed = true
@@ -126,7 +152,7 @@ export class Timeline {
 
   /** Whether what is on the screen is the exact picture of the present window. */
   get settled(): boolean {
-    return this.client.idle && !this.frame
+    return this.surface.final && this.client.idle && !this.frame
   }
 
   /** The strips as they are now, without what lies over them. */
@@ -210,25 +236,30 @@ export class Timeline {
   }
 
   private resize(): void {
-    const { surface } = this
     const ratio = devicePixelRatio || 1
-    const size = sizePx(this.plot, ratio)
+    const { width, height } = this.plot.getBoundingClientRect()
+    if (width < 1 || height < 1) return // not laid out
+    const [widthPx, heightPx] = [Math.round(width * ratio), Math.round(height * ratio)]
     const remPx = parseFloat(getComputedStyle(document.documentElement).fontSize)
-    if (!size) return
-    const { width: widthPx, height: heightPx } = size
     const rows = bandRows(this.store.history.device.summary.stages)
     const g = layOut(widthPx / ratio, heightPx / ratio, rows, remPx, ratio)
     if (ratio === this.ratio && sameGeometry(g, this.geometry)) return // a fresh observer tells what is known
     this.geometry = g
     this.ratio = ratio
-    Object.assign(surface.canvas.style, { width: `${g.width}px`, height: `${g.height}px` })
+    this.sizePx = { width: widthPx, height: heightPx }
     Object.assign(this.strips.style, { left: `${g.left}px`, top: `${g.top}px`, width: `${g.plotWidth}px`, height: `${g.plotHeight}px` })
-    surface.painter.resize(widthPx, heightPx)
-    this.lines.width = widthPx
-    this.lines.height = heightPx
-    this.stale.overlay = true
+    this.place()
     this.ask() // the worker paints while the rest is drawn
     this.draw()
+  }
+
+  /** Gives the canvases their size. */
+  private place(): void {
+    const { geometry: g, sizePx, surface } = this
+    Object.assign(surface.canvas.style, { width: `${g.width}px`, height: `${g.height}px` })
+    surface.painter.resize(sizePx.width, sizePx.height)
+    Object.assign(this.lines, sizePx)
+    this.stale.overlay = true
   }
 
   private changed(state: State, before: State): void {
@@ -269,7 +300,7 @@ export class Timeline {
       for (let i = 0; i < hidden.length; i++) hidden[i] = out[ofAllocation[i]]
     }
     this.base = null
-    this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.stepTime : null })
+    this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.stepTime : null }, history.curves[curve])
   }
 
   private ask(): void {

@@ -1,5 +1,8 @@
-/** Asks the worker for rasters: one at a time, the latest wish wins, a coarse one first where it is slow. */
+/** Asks for rasters: one at a time, the latest wish wins, a coarse one first where it is slow.
+ *
+ * The page itself works out the first one: until a worker has started and has its copy of the strips, that is long done. */
 
+import type { Bytes } from "../lib/curves"
 import type { Raster } from "../lib/raster"
 import { sameWindow, type Window } from "../lib/window"
 import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
@@ -17,29 +20,37 @@ const COARSE = 3
 
 export class RasterClient {
   private worker: Worker | null = null
-  private local: RasterServer | null = null
+  private local: RasterServer | null = new RasterServer()
   private loaded: Scene | null = null
   private job = 0
   private busy: (Wish & { coarse: boolean }) | null = null
   private wish: Wish | null = null
   private spare: Uint32Array | undefined
   private fullTook = 0
+  private hired = false
 
   onRaster: (raster: Raster) => void = () => {}
 
   /** `script` is the page's own code, which knows that it runs in a worker. */
-  constructor(script: string) {
+  constructor(private readonly script: string) {}
+
+  /** Has a worker work out all later rasters, so that the page can move meanwhile; without workers the page goes on with it. */
+  hire(): void {
+    if (this.hired) return
+    this.hired = true
     try {
-      const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }))
+      const url = URL.createObjectURL(new Blob([this.script], { type: "text/javascript" }))
       this.worker = new Worker(url)
-      this.worker.onmessage = (event: MessageEvent<PaintedMessage>) => this.painted(event.data)
-      this.worker.onerror = (event) => {
-        this.workHere()
-        if (event.message) reportError(event.error ?? new Error(event.message)) // without one it may not start here at all
-      }
     } catch {
-      this.workHere()
+      return
     }
+    this.worker.onmessage = (event: MessageEvent<PaintedMessage>) => this.painted(event.data)
+    this.worker.onerror = (event) => {
+      this.workHere()
+      if (event.message) reportError(event.error ?? new Error(event.message)) // without one it may not start here at all
+    }
+    this.local = null
+    if (this.loaded) this.send({ kind: "load", scene: this.loaded })
   }
 
   /** Whether nothing is asked for and nothing on its way. */
@@ -47,8 +58,8 @@ export class RasterClient {
     return !this.busy && !this.wish
   }
 
-  /** Paints this scene from now on. */
-  load(scene: Scene): void {
+  /** Paints this scene from now on. `curve`: of all its strips, the hidden ones included. */
+  load(scene: Scene, curve: Bytes): void {
     const { loaded } = this
     this.loaded = scene
     this.job++ // answers to earlier jobs show another scene
@@ -57,7 +68,7 @@ export class RasterClient {
     this.fullTook = 0
     const { strips, hidden, times } = scene
     const same = loaded && strips.birth === loaded.strips.birth && strips.death === loaded.strips.death && strips.height === loaded.strips.height
-    this.send({ kind: "load", scene: { hidden, ...!same && { strips }, ...times !== loaded?.times && { times } } })
+    this.send({ kind: "load", scene: { hidden, ...!same && { strips }, ...times !== loaded?.times && { times } } }, curve)
   }
 
   /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */
@@ -98,7 +109,7 @@ export class RasterClient {
     this.begin(!(done.coarse && same) && this.fullTook > PATIENCE_MS)
   }
 
-  private send(message: LoadMessage | PaintMessage): void {
+  private send(message: LoadMessage | PaintMessage, curve?: Bytes): void {
     if (this.worker) {
       const transfer = message.kind === "paint" && message.recycled ? [message.recycled.buffer as ArrayBuffer] : []
       this.worker.postMessage(message, transfer)
@@ -107,7 +118,7 @@ export class RasterClient {
       setTimeout(() => {
         let answer = null
         try {
-          answer = server.handle(message)
+          answer = server.handle(message, curve)
         } catch (error) {
           this.busy = null // what is wished for next may be painted
           reportError(error)

@@ -1,6 +1,6 @@
 /** Paints rasters on request: in a worker, or in the page where no worker can start. */
 
-import { curveOf, without } from "../lib/curves"
+import { type Bytes, curveOf, without } from "../lib/curves"
 import { Rasteriser } from "../lib/raster"
 import { StepScale, TimeScale } from "../lib/scale"
 import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
@@ -9,14 +9,14 @@ export class RasterServer {
   private rasteriser: Rasteriser | null = null
   private scene: Scene | null = null
 
-  /** Handles one message; a request to paint is answered. */
-  handle(message: LoadMessage | PaintMessage): PaintedMessage | null {
+  /** Handles one message; a request to paint is answered. `curve`: of all strips of the scene, if it is there already. */
+  handle(message: LoadMessage | PaintMessage, curve?: Bytes): PaintedMessage | null {
     if (message.kind === "load") {
       this.scene = { ...this.scene, ...message.scene } as Scene // the first message has it all
       const { strips, hidden, times } = this.scene
       const left = hidden ? without(strips, hidden) : strips
       const scale = times ? new TimeScale(times) : new StepScale(strips.events)
-      this.rasteriser = new Rasteriser(left, curveOf(left), scale)
+      this.rasteriser = new Rasteriser(left, (hidden ? null : curve) ?? curveOf(left), scale)
       return null
     }
     if (!this.rasteriser) return null
