@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from snapreport.analyse.diff import Recording, find_diff
 from snapreport.api import PathLike, Snapshot, load
 from snapreport.device import CURVES, Device, Moment
+from snapreport.endings import check_ending
 from snapreport.errors import DeviceError, MomentError, OutputError
 from snapreport.files import check_output, report_format, write_atomically
 from snapreport.model.diff import DIFF_GROUPINGS, MOMENTS, Diff
@@ -111,7 +112,9 @@ def render_diff(
     target = Path(output)
     if str(target) == "-":
         raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
-    reporter = _reporter(format or report_format(target))
+    kind = format or report_format(target)
+    reporter = _reporter(kind)
+    check_ending(target, f".{kind}")
     check_output(target, force)
     with write_atomically(target, force) as out:
         reporter.render(found, out)

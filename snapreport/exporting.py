@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from snapreport.api import PathLike, Snapshot, load, redacted_output
 from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.collector import collector_off
+from snapreport.endings import check_ending
 from snapreport.errors import ExportError, OutputError
 from snapreport.files import check_output, output_path, write_atomically
 from snapreport.model.export import DeviceExport, Export
@@ -199,6 +200,7 @@ def _export_folder(
     progress: Progress,
 ) -> Path:
     folder = wanted or output_path(source, None, EXPORTS["snapviewer"])
+    check_ending(folder, EXPORTS["snapviewer"])
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder for SnapViewer's files.")
     if not folder.parent.is_dir():

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from snapreport.endings import check_ending
 from snapreport.errors import OutputError, OutputExistsError
 
 _COMPRESSED = {".gz", ".zst", ".zstd"}
@@ -26,17 +27,21 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
     Args:
         source: the input file; ``snap.pickle.gz`` gives ``snap`` and the ending.
         output: the file to write, an existing folder to write into, or None for the current one.
-        ending: the ending of a name made from the input's, with its dot.
+        ending: the ending of a name made from the input's, with its dot: what will be written.
 
     Raises:
-        OutputError: that would be the input itself, or ``-``, which is no file here.
+        OutputError: that would be the input itself, or ``-``, which is no file here, or a name
+            that ends as other files do.
     """
     if output is not None and str(output) == "-":
         raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
+    chosen = output
     if output is None or output.is_dir():
         output = (output or Path()) / (stem_of(source.name) + ending)
     if output.is_file() and source.is_file() and output.samefile(source):
         raise OutputError(f"{output} is the input itself; name another file with -o.")
+    if output is chosen:
+        check_ending(output, ending)
     return output
 
 
@@ -57,12 +62,13 @@ def report_format(output: Path | None) -> str:
     """
     if output is None or output.is_dir() or not output.suffix:
         return "html"
-    try:
-        return _REPORTS[output.suffix.lower()]
-    except KeyError:
+    kind = _REPORTS.get(output.suffix.lower())
+    if kind is None:
+        check_ending(output, ".html", ".md")
         raise OutputError(
-            f"{output} ends neither in .html nor in .md; say which format it is to have."
-        ) from None
+            f"{output} ends neither in .html nor in .md; end it in one of them, or give a format."
+        )
+    return kind
 
 
 def check_output(path: Path, force: bool) -> None:

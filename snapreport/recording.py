@@ -24,6 +24,7 @@ from typing import Any, TypeVar, cast, final
 from snapreport.analyse import build_history, shorten
 from snapreport.api import PathLike, Snapshot, load
 from snapreport.collector import collector_off
+from snapreport.endings import check_folder
 from snapreport.errors import RecordingError, SnapreportError
 from snapreport.making import save_bundle, save_report
 from snapreport.read import read_bytes
@@ -284,8 +285,10 @@ def record(
         schedule: take snapshots at steps of a loop, too; call ``step()`` after each.
 
     Raises:
+        OutputError: ``path`` is named as a file is.
         ValueError: an argument is none that can be; likewise TypeError.
     """
+    check_folder(Path(path))
     wanted_context = "none" if context is None else context
     if stacks is not None and stacks not in STACKS:
         raise ValueError(f"stacks is {stacks!r}, none of {', '.join(STACKS)}")

@@ -20,6 +20,7 @@ OTHERS = sorted(
 GROUND = {
     "allowed",
     "collector",
+    "endings",
     "errors",
     "files",
     "libraries",

@@ -15,6 +15,7 @@ from snapreport.batch.jobs import choose_jobs
 from snapreport.batch.names import Named, name_outputs
 from snapreport.batch.pool import run_tasks
 from snapreport.batch.work import Outcome, Task, link_to
+from snapreport.endings import check_folder
 from snapreport.errors import OutputError
 from snapreport.files import check_output, write_atomically
 
@@ -36,9 +37,6 @@ class Doing:
 
 
 ManyProgress: TypeAlias = Callable[[Doing], None]
-
-_OUTPUTS = {".zip", ".html", ".htm", ".md", ".markdown", ".pickle", ".pkl", ".json"}
-
 
 _UNTOLD = "no report could be made of it."
 """Where names are redacted, for a line that names the file; who ran it was told."""
@@ -290,8 +288,7 @@ def _folder(output: PathLike | None) -> Path:
         return folder
     if folder.exists():
         raise OutputError(f"{folder} is a file; with several inputs -o names a folder.")
-    if folder.suffix.lower() in _OUTPUTS or str(folder) == "-":
-        raise OutputError(f"{folder} is named as a file is; with several inputs -o names a folder.")
+    check_folder(folder)
     return folder
 
 

@@ -19,7 +19,6 @@ from snapreport.commands.options import (
     rules_option,
     top_option,
 )
-from snapreport.errors import OutputError
 from snapreport.files import check_output, output_path, report_format
 
 
@@ -142,10 +141,7 @@ def diff(
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
     """Find out before any work is done where the report goes, and that it can go there."""
-    try:
-        kind = format_ or report_format(output)
-    except OutputError as error:
-        raise click.UsageError(f"{error} Use --format.") from None
+    kind = format_ or report_format(output)
     target = output_path(new, output, f".diff.{kind}")
     output_path(base, target, f".{kind}")  # BASE is no place for it either
     check_output(target, force)

@@ -90,7 +90,7 @@ def render(
       snapreport render snap.zip -o report.html
     """
     many = is_many(sources)
-    format_ = format_ or ("html" if many else _format_by_ending(output))
+    format_ = format_ or ("html" if many else report_format(output))
     target = None
     if not many:
         from snapreport.making import target_path
@@ -131,13 +131,6 @@ def _how_to_attach(path: Path, format_: str) -> str:
         return f"gh issue comment NUMBER -F {path} posts it as a comment."
     # It takes .html in no issue, but .zip and .gz.
     return f"GitHub attaches no .html: gzip -k {path}, and drag {path}.gz into the issue."
-
-
-def _format_by_ending(output: Path | None) -> str:
-    try:
-        return report_format(output)
-    except OutputError as error:
-        raise click.UsageError(f"{error} Use --format.") from None
 
 
 def _is_same(target: Path, notes: Path) -> bool:

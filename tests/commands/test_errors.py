@@ -80,8 +80,8 @@ def test_an_existing_output_is_kept(
 def test_an_output_in_a_missing_folder_is_an_error(
     run: Run, snapshot: Path, folder: Path, command: str
 ) -> None:
-    result = run(command, snapshot, "-o", "no/such/place.html")
-    assert_one_line_error(result, "place.html", "there is no folder")
+    result = run(command, snapshot, "-o", "no/such/place")
+    assert_one_line_error(result, "place", "there is no folder")
     assert os.listdir(folder) == []
 
 
@@ -134,7 +134,6 @@ def test_bad_notes_are_one_line_that_names_the_file(
         ["summary", "a.pickle", "b.pickle"],
         ["convert", "a.pickle", "--device", "0"],
         ["render", "a.pickle", "--format", "pdf"],
-        ["render", "a.pickle", "-o", "report.pdf"],
         ["summary", "a.pickle", "--jsn"],
         ["explain", "a.pickle"],
     ],

@@ -28,7 +28,6 @@ def test_the_path_is_all_of_stdout(run: Run, snapshot: Path, folder: Path) -> No
         (["-o", "report.HTM"], "report.HTM", True),
         (["-o", "report"], "report", True),
         (["-o", "report.txt", "--format", "md"], "report.txt", False),
-        (["-o", "report.md", "--format", "html"], "report.md", True),
     ],
 )
 def test_the_format_is_told_by_the_option_or_else_the_ending(

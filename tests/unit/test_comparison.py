@@ -89,7 +89,7 @@ def test_a_comparison_is_written_whole_or_not_at_all(samples: Path, tmp_path: Pa
     with pytest.raises(snapreport.OutputExistsError):
         snapreport.render_diff(found, tmp_path / "x.md")
     with pytest.raises(snapreport.OutputError, match=r"neither in \.html nor in \.md"):
-        snapreport.render_diff(found, tmp_path / "x.pdf")
+        snapreport.render_diff(found, tmp_path / "x.other")
     with pytest.raises(snapreport.OutputError, match="not taken as a name"):
         snapreport.render_diff(found, "-")
     with pytest.raises(ValueError, match="not 'html' or 'md'"):
