@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from snapreport.analyse import find_warnings
 from snapreport.api import PathLike, Snapshot, load, redacted_output
 from snapreport.api import redacted_names as redacted_names  # for several files at once
-from snapreport.bundle import is_zip, write_bundle
+from snapreport.bundle import is_zip, require_bundle, write_bundle
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError
 from snapreport.files import check_output, output_path, report_format, write_atomically
@@ -86,7 +86,8 @@ def convert(
     )
     check_output(target, force)
     if is_zip(source):
-        raise BundleError(f"{source} is a zip, not a snapshot; a bundle needs no converting.")
+        require_bundle(source)
+        raise BundleError(f"{source} is a bundle already; it needs no converting.")
     with collector_off():
         loaded = load(
             source,

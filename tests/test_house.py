@@ -23,6 +23,7 @@ GROUND = {
     "endings",
     "errors",
     "files",
+    "foreign",
     "libraries",
     "progress",
     "safe_text",

@@ -4,6 +4,7 @@ from snapreport.bundle.archive import (
     is_zip,
     read_bundle,
     read_elements,
+    require_bundle,
     viewer_files,
     write_bundle,
 )
@@ -13,6 +14,7 @@ __all__ = [
     "is_zip",
     "read_bundle",
     "read_elements",
+    "require_bundle",
     "viewer_files",
     "write_bundle",
     "write_database",

@@ -24,6 +24,7 @@ from snapreport.bundle.manifest import (
 from snapreport.bundle.packing import Packer
 from snapreport.bundle.strips_text import strips_text
 from snapreport.errors import BundleError, InputError, reason_of
+from snapreport.foreign import BEGIN, foreign_zip
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
 from snapreport.progress import Progress, silent
@@ -123,6 +124,19 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
             return history
 
 
+def require_bundle(path: Path) -> None:
+    """Look whether a zip is a bundle, and not into it.
+
+    Raises:
+        InputError, BundleError: as ``read_bundle()``.
+    """
+    with _bundle_errors(path):
+        from snapreport.bundle.members import open_members
+
+        with open_members(path) as members:
+            _read_manifest(members)
+
+
 def read_elements(path: Path) -> bytes:
     """Return a bundle's ``elements.db`` as it lies there, unchecked.
 
@@ -156,8 +170,10 @@ def _bundle_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (BundleError, InputError) as error:
-        raise type(error)(f"{path} {error}") from error.__cause__
+    except BundleError as error:
+        raise BundleError(f"{path} {_foreign(path) or error}") from error.__cause__
+    except InputError as error:
+        raise InputError(f"{path} {error}") from error.__cause__
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -179,3 +195,8 @@ def _bundle_errors(path: Path) -> Iterator[None]:
         if error.errno == errno.EINVAL:  # a directory that points to before the file
             raise BundleError(f"{path} is a damaged zip; copy or convert it again.") from error
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _foreign(path: Path) -> str:
+    with path.open("rb") as file:
+        return foreign_zip(file.read(BEGIN))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snapreport.errors import NotASnapshotError
+from snapreport.foreign import TRACE
 from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
@@ -69,6 +70,8 @@ def recognise(top: Any, oddities: dict[str, int], rows: Allowance) -> Layout:
             f"is no memory snapshot: it holds a {type(top).__name__}, and {_WHAT_TO_DO}."
         )
     if "segments" not in top and "device_traces" not in top:
+        if "traceEvents" in top:
+            raise NotASnapshotError(TRACE)
         raise NotASnapshotError(
             f"is no memory snapshot: it has neither 'segments' nor 'device_traces', and"
             f" {_WHAT_TO_DO}."

@@ -11,6 +11,7 @@ from typing import Any
 
 from snapreport.collector import collector_off
 from snapreport.errors import NotASnapshotError, SnapreportError
+from snapreport.foreign import BEGIN, foreign_file
 from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
 from snapreport.progress import Progress, silent
 from snapreport.read.annotations import read_annotations
@@ -39,7 +40,7 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (source, data):
-            top = _parse(data, load_snapshot_pickle)
+            top = _parse(data, path.name, load_snapshot_pickle)
             found, length = source(), len(data)
         return _to_columns(found, top, length, progress)
 
@@ -56,7 +57,7 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
     """
     with _named(name), collector_off():
         source = Source(name, len(data), sha256(data).hexdigest())
-        return _to_columns(source, _parse(data, load_snapshot_pickle), len(data), silent)
+        return _to_columns(source, _parse(data, name, load_snapshot_pickle), len(data), silent)
 
 
 def read_objects(path: Path, progress: Progress = silent) -> Any:
@@ -69,7 +70,7 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (_, data):
-            top, length = _parse(data, load_plain_pickle), len(data)
+            top, length = _parse(data, path.name, load_plain_pickle), len(data)
         copy = top
         if isinstance(top, dict):  # it is emptied by what looks at it
             copy = dict(top)
@@ -92,11 +93,14 @@ def _named(path: Path | str) -> Iterator[None]:
         raise type(error)(f"{path} {error}") from error.__cause__
 
 
-def _parse(data: bytes | mmap.mmap, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
-    start = data[:64].lstrip()
+def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
+    begin = data[:BEGIN]
+    other = foreign_file(begin, len(data), name)
+    if other:
+        raise NotASnapshotError(other)
     if data[:1] == b"\x80":
         return load(data)
-    if start[:1] in (b"{", b"["):
+    if begin[:64].lstrip()[:1] in (b"{", b"["):
         import orjson
 
         require_memory(OBJECTS * len(data))
