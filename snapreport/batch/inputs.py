@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 import zipfile
@@ -27,9 +28,14 @@ NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
 NO_CONVERTING = "a zip; bundles need no converting"
 NO_SNAPSHOT = "not beginning as snapshots do"
 NO_BUNDLE = "a zip, but no bundle"
-FOLDER = "a folder in a folder; to be given by itself"
 CONVERTED = "its bundle is taken"
 NAMED = "named already"
+DEEPER = "too many folders down; to be given by itself"
+
+DEEPEST = 8
+"""Folders in folders that are looked into."""
+MOST_ENTRIES = 100_000
+"""Files and folders of one that is given: more are a home, or a disk, and no run."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,11 @@ class Inputs:
 def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
     """Replace each folder by the snapshots in it and, with ``bundles``, the bundles.
 
-    A file that was named is taken whatever it is: reading it says what is wrong. Of a folder are
-    taken files directly in it that end in ``.pickle``, ``.pkl`` or ``.json``, also with ``.gz``
-    or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``. Where
-    the bundle of a snapshot lies beside it, the bundle alone is taken. Hidden files are passed
-    over without a word.
+    A file that was named is taken whatever it is: reading it says what is wrong. Of a folder, and
+    of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
+    ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
+    Where the bundle of a snapshot is among them, the bundle alone is taken. Hidden files and
+    folders, and a folder that links lead to once more, are passed over without a word.
 
     Raises:
         InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
@@ -102,32 +108,50 @@ def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
 
 
 def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
-    try:
-        entries = sorted(folder.iterdir(), key=_by_number)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error.strerror}.") from error
     found: list[Path] = []
     skipped: list[Skipped] = []
-    sources: set[tuple[str, int]] = set()
-    for path in entries:
-        if path.name.startswith("."):
+    sources: set[tuple[str, int, str]] = set()
+    waiting, seen, entries = [(folder, 0)], set(), 0
+    while waiting:
+        place, depth = waiting.pop()
+        try:
+            status = place.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            inside = [path for path in place.iterdir() if not path.name.startswith(".")]
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            if depth == 0:
+                raise InputError(f"{folder} {reason}.") from error
+            skipped.append(Skipped(place, reason))
             continue
-        reason = _why_not(path, bundles, sources)
-        if reason:
-            skipped.append(Skipped(path, reason))
-        else:
-            found.append(path)
-    for path in list(found):
-        if not _ends_in(path, (_BUNDLE,)) and _identity(path) in sources:
-            found.remove(path)
-            skipped.append(Skipped(path, CONVERTED))
-    return found, skipped
+        entries += len(inside)
+        if entries > MOST_ENTRIES:
+            raise InputError(
+                f"{folder} has over {MOST_ENTRIES:,} files in it; name the folders of the run."
+            )
+        inside.sort(key=_by_number)
+        folders = [path for path in inside if path.is_dir()]
+        files = [path for path in inside if not path.is_dir()]
+        if depth == DEEPEST:
+            skipped += [Skipped(path, DEEPER) for path in folders]
+        else:  # the last comes first: a link behind what it may lead to
+            folders.sort(key=Path.is_symlink)
+            waiting += [(path, depth + 1) for path in reversed(folders)]
+        for path in files:
+            reason = _why_not(path, bundles, sources)
+            if reason:
+                skipped.append(Skipped(path, reason))
+            else:
+                found.append(path)
+    converted = {path for path in found if _is_one_of(path, sources)}
+    skipped += [Skipped(path, CONVERTED) for path in found if path in converted]
+    return [path for path in found if path not in converted], skipped
 
 
-def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int]]) -> str:
+def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> str:
     """Say why a file is left out, ``""`` if it is taken; notes the sources of bundles."""
-    if path.is_dir():
-        return FOLDER
     if _ends_in(path, (_BUNDLE,)):
         if not bundles:
             return NO_CONVERTING
@@ -149,8 +173,8 @@ def _ends_in(path: Path, endings: Sequence[str]) -> bool:
     return name.endswith(tuple(endings))
 
 
-def _source_of(bundle: Path) -> tuple[str, int] | None:
-    """Return name and size of the snapshot that a bundle was made of; None if it is no bundle.
+def _source_of(bundle: Path) -> tuple[str, int, str] | None:
+    """Return name, size and SHA-256 of what a bundle was made of; None if it is no bundle.
 
     What cannot be read may be a bundle that is damaged: reading it whole says what is wrong.
     """
@@ -159,21 +183,29 @@ def _source_of(bundle: Path) -> tuple[str, int] | None:
             if "manifest.json" not in archive.namelist():
                 return None
             if archive.getinfo("manifest.json").file_size > _MANIFEST:
-                return "", -1
+                return "", -1, ""
             manifest = orjson.loads(archive.read("manifest.json"))
         source = manifest["source"]
-        return str(source["name"]), int(source["size"])
+        return str(source["name"]), int(source["size"]), str(source["sha256"])
     except (OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError):
-        return "", -1
+        return "", -1, ""
     except (ArithmeticError, ValueError, LookupError, TypeError):
-        return "", -1
+        return "", -1, ""
 
 
-def _identity(path: Path) -> tuple[str, int]:
+def _is_one_of(path: Path, sources: set[tuple[str, int, str]]) -> bool:
+    """Say whether bundles were made of a snapshot: ranks have one name, and perhaps one size."""
     try:
-        return path.name, path.stat().st_size
+        alike = {each[2] for each in sources if each[:2] == (path.name, path.stat().st_size)}
+        if not alike:
+            return False
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return digest.hexdigest() in alike
     except OSError:
-        return path.name, -1
+        return False
 
 
 def _begins_well(path: Path) -> bool:

@@ -42,8 +42,9 @@ def convert(
     (elements.db) and the timeline as JSON (allocations.json). Its path is printed.
 
     Several snapshots, or folders of them, such as the ranks of one run, are converted in several
-    processes, and -o names a folder, made if there is none. Of a folder files are taken that end
-    in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots do.
+    processes, and -o names a folder, made if there is none. Of a folder, and of those in
+    it, files are taken that end in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots
+    do.
 
     --from, --to and --min-size cut what allocations.json draws, and the pages made of the bundle;
     elements.db has everything, and render with --min-size 0 shows it.

@@ -82,8 +82,8 @@ def render(
 
     Several files, or folders of them, such as the ranks of one run, are rendered in several
     processes. Then -o names a folder, made if there is none, and index.html (or index.md) in it
-    lists the reports with their peaks and verdicts. Of a folder snapshots and bundles are taken:
-    of a snapshot with its bundle beside it the bundle alone.
+    lists the reports with their peaks and verdicts. Of a folder, and of those in it, snapshots and
+    bundles are taken: of a snapshot with its bundle beside it the bundle alone.
 
     \b
     Example:

@@ -249,3 +249,18 @@ def test_from_python_wrong_options_are_refused(ranks: Path, tmp_path: Path) -> N
     with pytest.raises(ValueError, match="pdf"):
         snapreport.render_many(ranks, tmp_path, format="pdf")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("command", "ending"), [("convert", "zip"), ("render", "html")])
+def test_a_folder_of_folders_gives_what_its_folders_give(
+    run: Run, snapshot: Path, folder: Path, command: str, ending: str
+) -> None:
+    for rank in ("rank0", "rank1"):
+        (folder / "run" / rank).mkdir(parents=True)
+        (folder / "run" / rank / "snapshot.pickle").write_bytes(snapshot.read_bytes())
+    made = [f"rank0-snapshot.{ending}", f"rank1-snapshot.{ending}"]
+    for output, given in (("whole", ["run"]), ("each", ["run/rank0", "run/rank1"])):
+        assert run(command, *given, "-o", output, "-q").exit_code == 0
+        assert set(made) <= set(os.listdir(folder / output))
+    for name in made:
+        assert (folder / "whole" / name).read_bytes() == (folder / "each" / name).read_bytes()

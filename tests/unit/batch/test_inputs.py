@@ -13,7 +13,8 @@ import zstandard
 
 from snapreport.batch.inputs import (
     CONVERTED,
-    FOLDER,
+    DEEPER,
+    DEEPEST,
     NAMED,
     NO_BUNDLE,
     NO_CONVERTING,
@@ -65,7 +66,6 @@ def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: by
     (tmp_path / "weights.pkl").write_bytes(pickle.dumps({"w": [1.0]}))
     (tmp_path / "packed.pkl.gz").write_bytes(gzip.compress(pickle.dumps({"w": [1.0]})))
     (tmp_path / "log.txt").write_text("segments")
-    (tmp_path / "rank0").mkdir()
     (tmp_path / "snap.zip").write_bytes(b"")
     os.mkfifo(tmp_path / "pipe.pickle")
     assert names(tmp_path) == ["snap.pickle"]
@@ -75,7 +75,6 @@ def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: by
         "packed.pkl.gz": NO_SNAPSHOT,
         "pipe.pickle": NO_SNAPSHOT,
         "log.txt": NO_SNAPSHOT_NAME,
-        "rank0": FOLDER,
         "snap.zip": NO_CONVERTING,
     }
 
@@ -99,6 +98,49 @@ def test_of_a_snapshot_and_its_bundle_the_bundle_is_taken(tmp_path: Path, data: 
     assert names(tmp_path, bundles=True) == ["made.zip", "rank1.pickle"]
     assert reasons(tmp_path, bundles=True) == {"rank0.pickle": CONVERTED, "other.zip": NO_BUNDLE}
     assert names(tmp_path) == ["rank0.pickle", "rank1.pickle"]
+
+
+def test_folders_in_folders_are_read_whatever_leads_to_them(tmp_path: Path, data: bytes) -> None:
+    for place in ("run/rank10", "run/rank2/deep", "run/.hidden", "run"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "snap.pickle").write_bytes(data)
+    (tmp_path / "run" / "latest").symlink_to("rank10")
+    (tmp_path / "run" / "rank2" / "up").symlink_to("..")
+    found = find_inputs([tmp_path / "run"], bundles=False)
+    assert [path.relative_to(tmp_path).as_posix() for path in found.files] == [
+        "run/snap.pickle", "run/rank2/deep/snap.pickle", "run/rank10/snap.pickle"
+    ]  # fmt: skip
+    assert found.skipped == ()
+
+
+def test_a_folder_has_a_bottom(
+    tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "snap.pickle").write_bytes(data)
+    deep = tmp_path.joinpath(*(f"f{k}" for k in range(DEEPEST + 1)))
+    deep.mkdir(parents=True)
+    (deep.parent / "low.pickle").write_bytes(data)
+    (deep / "lower.pickle").write_bytes(data)
+    assert names(tmp_path) == ["snap.pickle", "low.pickle"]
+    assert reasons(tmp_path) == {deep.name: DEEPER}
+    monkeypatch.setattr("snapreport.batch.inputs.MOST_ENTRIES", DEEPEST)
+    with pytest.raises(InputError, match="name the folders of the run"):
+        find_inputs([tmp_path], bundles=False)
+
+
+def test_a_bundle_in_another_folder_stands_for_its_own_snapshot_alone(
+    tmp_path: Path, data: bytes
+) -> None:
+    other = pickle.dumps(trace().alloc("a", 2 * MIB).free("a").snapshot())
+    assert len(other) == len(data)
+    for rank, content in (("rank0", data), ("rank1", other)):
+        (tmp_path / rank).mkdir()
+        (tmp_path / rank / "snap.pickle").write_bytes(content)
+    (tmp_path / "bundles").mkdir()
+    convert(tmp_path / "rank1" / "snap.pickle", tmp_path / "bundles" / "made.zip")
+    found = find_inputs([tmp_path], bundles=True)
+    assert found.files == (tmp_path / "bundles/made.zip", tmp_path / "rank0/snap.pickle")
+    assert found.skipped == (Skipped(tmp_path / "rank1/snap.pickle", CONVERTED),)
 
 
 def test_files_that_were_named_are_taken_whatever_they_are(tmp_path: Path) -> None:
@@ -132,8 +174,8 @@ def test_a_folder_with_nothing_to_take_is_an_error_that_says_what_it_has(tmp_pat
 
 def test_many_skipped_files_are_a_line_for_each_reason() -> None:
     skipped = [Skipped(Path(f"{k}.txt"), NO_SNAPSHOT_NAME) for k in range(6)]
-    skipped.insert(2, Skipped(Path("a"), FOLDER))
+    skipped.insert(2, Skipped(Path("a"), DEEPER))
     assert list(skipped_words(skipped)) == [
         f"0.txt, 1.txt, 2.txt and 3 more ({NO_SNAPSHOT_NAME})",
-        f"a ({FOLDER})",
+        f"a ({DEEPER})",
     ]
