@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def diff(
         _moment(found, curve, at, stage, step)
         for found, step in zip(devices, (base_step, new_step), strict=True)
     )
-    return find_diff(
+    found = find_diff(
         Recording(before.device.file, before.device.findings, before.step),
         Recording(after.device.file, after.device.findings, after.step),
         curve=curve,
@@ -87,6 +88,8 @@ def diff(
         moment=_words(at, stage, base_step, new_step),
         rules=rules,
     )
+    files = (Path(each) for each in (base, new) if not isinstance(each, Snapshot))
+    return replace(found, files=tuple(files))
 
 
 def render_diff(
@@ -116,7 +119,7 @@ def render_diff(
     reporter = _reporter(kind)
     check_ending(target, f".{kind}")
     check_output(target, force)
-    with write_atomically(target, force) as out:
+    with write_atomically(target, force, found.files) as out:
         reporter.render(found, out)
     return target
 

@@ -114,7 +114,7 @@ def export(
     loaded = read()
     subject = _export_subject(loaded, format, device, curve, moment, at_moment)
     progress("Exporting", None)
-    with write_atomically(target, force) as out, collector_off():
+    with write_atomically(target, force, [source]) as out, collector_off():
         writer(subject, out)
     return target
 
@@ -187,7 +187,7 @@ def _export_raw(
     else:
         whole = read_objects(source, progress)
     progress("Exporting", None)
-    with write_atomically(target, force) as out, collector_off():
+    with write_atomically(target, force, [source]) as out, collector_off():
         (write_json if kind == "json" else write_pickle)(whole, out)
 
 
@@ -216,6 +216,6 @@ def _export_folder(
     files = viewer_files(history, progress)
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
-        with write_atomically(folder / name, force) as out:
+        with write_atomically(folder / name, force, [source]) as out:
             out.write(content)
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -76,11 +76,17 @@ def check_output(path: Path, force: bool) -> None:
 
     Raises:
         OutputExistsError: the file exists and ``force`` is off.
-        OutputError: it is a folder, or the folder to hold it does not exist.
+        OutputError: it is a folder, or the folder to hold it does not exist, or it is a link that
+            leads nowhere and ``force`` is off.
     """
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink() and not force:
+            raise OutputExistsError(
+                f"{path} is a link to {path.readlink()}, where nothing is; remove it, or pass"
+                " --force to write there."
+            ) from None
         if not path.parent.is_dir():
             raise OutputError(
                 f"{path} cannot be written: there is no folder {path.parent}; make it first."
@@ -95,11 +101,16 @@ def check_output(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
+def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
     The bytes go to a hidden file beside the target, which gets its name at the end and is removed
     on any exception, Ctrl-C included. Devices and pipes (``/dev/stdout``) are written directly.
+
+    Args:
+        path: the file.
+        force: replace an existing one.
+        sources: what it is made of: whoever may not read one of these may not read it either.
 
     Raises:
         OutputExistsError: the file exists and ``force`` is off, before the body runs or, where
@@ -122,8 +133,9 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
     beside = target.with_name(f"{_unfinished(target, os.getpid())}{unique}.part")
     ours = True  # what goes wrong is about the file beside
     try:
+        mode = _mode_of([*sources, target])
         # Not tempfile: its files are readable by their owner alone, whatever the umask says.
-        with beside.open("xb") as out:
+        with open(beside, "xb", opener=lambda name, how: os.open(name, how, mode)) as out:
             ours = False
             yield out
         ours = True
@@ -136,6 +148,17 @@ def write_atomically(path: Path, force: bool) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
+
+
+def _mode_of(sources: Iterable[Path]) -> int:
+    """Return what may be done with a file before the umask: no more than with any source."""
+    mode = 0o666
+    for source in sources:
+        with suppress(OSError):  # it may be gone, or not be there yet
+            status = source.stat()
+            if stat.S_ISREG(status.st_mode):
+                mode &= status.st_mode
+    return mode | stat.S_IRUSR | stat.S_IWUSR
 
 
 def _named(path: Path, beside: Path, target: Path) -> bool:

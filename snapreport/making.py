@@ -99,16 +99,23 @@ def convert(
         )
         if cut is not None:
             loaded = Snapshot(replace(loaded.history, cut=cut))
-        warnings = save_bundle(loaded, target, force=force, progress=progress)
+        warnings = save_bundle(loaded, target, force=force, progress=progress, sources=[source])
     if see is not None:
         see(warnings)
     return target
 
 
 def save_bundle(
-    snapshot: Snapshot, target: Path, *, force: bool = False, progress: Progress = silent
+    snapshot: Snapshot,
+    target: Path,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+    sources: Sequence[Path] = (),
 ) -> list[str]:
     """Write a loaded snapshot as a bundle, and return the titles of its warnings.
+
+    The files that it was loaded from, if any, are ``sources``, as in ``write_atomically()``.
 
     Raises:
         SnapreportError: OutputExistsError or OutputError.
@@ -117,7 +124,7 @@ def save_bundle(
         found = find_warnings(snapshot.history)
         warnings = [{"code": each.code, "text": each.paragraph} for each in found]
         drawn = _drawn_devices(snapshot)
-        with write_atomically(target, force) as out:
+        with write_atomically(target, force, sources) as out:
             write_bundle(snapshot.history, out, warnings, progress, drawn)
     return [each.title for each in found if each.severity != "note"]
 
@@ -194,7 +201,9 @@ def render(
     )
     findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
-    save_report(findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force)
+    save_report(
+        findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force,
+        sources=[source])  # fmt: skip
     if see is not None:
         see(findings)
     return target
@@ -208,15 +217,16 @@ def save_report(
     cut: Cut | None = None,
     fit: int | None = None,
     force: bool = False,
+    sources: Sequence[Path] = (),
 ) -> None:
-    """Write findings as a report, ``html`` or ``md``.
+    """Write findings as a report, ``html`` or ``md``; ``sources`` as in ``save_bundle()``.
 
     Raises:
         SnapreportError: CutError, OutputExistsError or OutputError.
         ValueError: there is no such kind.
     """
     reporter = _reporter(kind)
-    with write_atomically(target, force) as out:
+    with write_atomically(target, force, sources) as out:
         if cut is None and fit is None:
             reporter.render(findings, out)
         else:

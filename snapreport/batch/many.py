@@ -76,8 +76,9 @@ def convert_many(
     """Convert several snapshots into bundles, in several processes.
 
     Args:
-        paths: snapshots, such as the ranks of one run, or folders of them. Of a folder those files
-            are taken that end and begin as snapshots do; ``Batch.skipped`` has the others.
+        paths: snapshots, such as the ranks of one run, or folders of them. Of a folder, and of
+            those in it, those files are taken that end and begin as snapshots do;
+            ``Batch.skipped`` has the others.
         output: the folder to write into, made if there is none; by default the current one. Bundles
             are named after their snapshots and, where those have one name, the folders in which
             they differ: ``rank0-snapshot.zip``.
@@ -237,7 +238,7 @@ def _write_index(
         for each, outcome in zip(named, outcomes, strict=True)
     )
     run = Run(title or "", ranks)
-    with write_atomically(path, force) as out:
+    with write_atomically(path, force, [each.source for each in named]) as out:
         if kind == "html":
             from snapreport.reporters.ranks_html import RanksHtmlReporter
 

@@ -147,7 +147,8 @@ def check(
     if summary is not None:
         _append(summary, markdown)
     if target is not None:
-        with write_atomically(target, force) as out:
+        sources = [source, *([Path(base)] if base else [])]
+        with write_atomically(target, force, sources) as out:
             out.write(markdown)
         print_path(target)
     elif as_json:

@@ -125,6 +125,6 @@ def profile(
         print_bytes(text)
         return
     target = output_path(source, output, ending)
-    with write_atomically(target, force) as out:
+    with write_atomically(target, force, [source]) as out:
         out.write(text)
     print_path(target)

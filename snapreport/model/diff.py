@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.model.findings import Amounts, DeviceFindings
@@ -161,6 +162,8 @@ class Diff:
     """Empty unless both recordings have stages."""
     settings: tuple[tuple[str, Any, Any], ...]
     """Allocator settings that differ: name, BASE's and NEW's value."""
+    files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    """Those that were compared, where they were given by their paths."""
 
     @property
     def change(self) -> int:

@@ -229,16 +229,65 @@ def test_an_error_when_the_file_is_renamed_is_an_expected_one(
 def test_an_interrupt_between_opening_and_writing_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Path.open
+    whole = os.open
 
-    def interrupt(path: Path, mode: str) -> None:
-        whole(path, mode).close()
+    def interrupt(path: str, how: int, mode: int) -> None:
+        os.close(whole(path, how, mode))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "open", interrupt)
+    monkeypatch.setattr(os, "open", interrupt)
     with (
         pytest.raises(KeyboardInterrupt),
         write_atomically(tmp_path / "out.zip", force=False),
     ):
         pytest.fail("the body must not run")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such permissions")
+@pytest.mark.parametrize(
+    ("modes", "mask", "mode"),
+    [
+        ([], 0o022, 0o644),
+        ([0o644], 0o022, 0o644),
+        ([0o600], 0o022, 0o600),
+        ([0o640, 0o604], 0o000, 0o600),
+        ([0o666], 0o077, 0o600),
+        ([0o400], 0o022, 0o600),
+        ([0o777], 0o002, 0o664),
+    ],
+)
+def test_who_may_not_read_a_source_may_not_read_the_output(
+    tmp_path: Path, modes: list[int], mask: int, mode: int
+) -> None:
+    sources = [tmp_path / f"{number}.pickle" for number in range(len(modes))]
+    for source, its in zip(sources, modes, strict=True):
+        source.touch()
+        source.chmod(its)
+    target = tmp_path / "out.zip"
+    before = os.umask(mask)
+    try:
+        with write_atomically(target, False, sources) as out:
+            (beside,) = tmp_path.glob(".*")
+            assert beside.stat().st_mode & 0o777 == mode
+            out.write(b"x")
+        assert target.stat().st_mode & 0o777 == mode
+        target.chmod(0o600)
+        with write_atomically(target, True, sources):
+            pass
+    finally:
+        os.umask(before)
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_that_leads_nowhere_is_written_through_by_force_alone(tmp_path: Path) -> None:
+    link, there = tmp_path / "out.zip", tmp_path / "there.zip"
+    link.symlink_to(there)
+    for refuse in (check_output, lambda path, force: write_atomically(path, force).__enter__()):
+        with pytest.raises(OutputExistsError, match=r"is a link to .*there\.zip, where nothing is"):
+            refuse(link, False)
+    assert os.listdir(tmp_path) == ["out.zip"]
+    with write_atomically(link, True) as out:
+        out.write(b"x")
+    assert link.is_symlink()
+    assert there.read_bytes() == b"x"
