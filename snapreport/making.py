@@ -187,9 +187,9 @@ def render(
     source = Path(path)
     wanted = None if output is None else Path(output)
     kind = format or report_format(wanted)
+    _reporter(kind)  # fails before any work is done
     target = target_path(source, wanted, f".{kind}", redact or redact_functions, salt)
     check_output(target, force)
-    _reporter(kind)  # fails before any work is done
     cut, most = make_cut(from_, to, min_size), None if fit is None else parse_size(fit)
     snapshot = load(
         source,
