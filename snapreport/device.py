@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.amounts import find_amounts
-from snapreport.analyse.callsites import classify_frames, name_sites
+from snapreport.analyse.callsites import name_sites
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.categories import classify
 from snapreport.analyse.curves import Curves, find_curves, live_at, time_at
 from snapreport.analyse.event_at import event_at
+from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.analyse.grouping import find_groups, label_allocations
 from snapreport.analyse.lines import find_lines
 from snapreport.analyse.moments import (

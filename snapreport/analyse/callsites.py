@@ -1,9 +1,9 @@
 """The call site of a stack: the one frame that a reader would look up.
 
-It is the innermost Python frame outside of PyTorch, the standard library and the interpreter:
-in user code or a model library. Where there is none (C++ threads of the autograd engine, say),
-it is the innermost Python frame, else the autograd node at work, else the innermost C++ frame
-that is not machinery.
+It is the innermost Python frame that is not library-internal (``frame_kinds``): in user code or
+a model library. Where there is none (C++ threads of the autograd engine, say), it is the
+innermost Python frame, else the autograd node at work, else the innermost C++ frame that is not
+machinery.
 """
 
 from __future__ import annotations
@@ -15,85 +15,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.analyse.curves import live_at
+from snapreport.analyse.frame_kinds import most_telling_nodes
 from snapreport.analyse.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
 from snapreport.analyse.once import once_for_both, once_for_each, shared
-from snapreport.model.findings import (
-    LIBRARY,
-    MACHINERY,
-    MISSING_REASONS,
-    NATIVE,
-    NODE,
-    OUTSIDE,
-    CallSite,
-)
+from snapreport.analyse.site_names import site_names
+from snapreport.model.findings import MISSING_REASONS, CallSite
 from snapreport.model.history import DeviceHistory
-from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
-from snapreport.model.tree_paths import lowest_on_path
+from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 from snapreport.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NATIVE_FILE = re.compile(r"^(\?\?|none)?$|\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)|^<")
-_LIBRARY_FILE = re.compile(
-    r"(^|[/\\])(torch|torchvision|torchaudio|functorch|triton)[/\\]"
-    r"|(^|[/\\]lib(64)?[/\\])python3[^/\\]*[/\\](?!(site|dist)-packages)"
-    r"|^[A-Za-z]:[/\\](.*[/\\])?(?i:c?python[^/\\]*[/\\]lib)[/\\](?!site-packages)"
-    r"|[/\\]Lib[/\\](?!site-packages)[a-z_]+(\.py$|[/\\])"
-    r"|(^|[/\\])(contextlib|threading|runpy|functools|concurrent[/\\].*)\.py$",
-)
-_MACHINERY_NAME = re.compile(
-    r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
-    r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
-    r"|_?Py(Eval|Object|Run|_)|_PyEval|_PyFunction|_PyObject|clone3?$|start_thread"
-    r"|__libc_start|_start$|main$|pthread"
-    r"|aten::(empty(_strided|_like|_permuted)?|resize_)$)"  # operators, as the profiler has them
-)
-_NODE_NAME = re.compile(
-    r"\w+Backward\w*::(apply|operator\(\))|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
-)
-
-
-@once_for_each
-def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
-    """Sort frames into OUTSIDE of PyTorch to MACHINERY, by how little they tell; (n_frames,)."""
-    files: dict[str, int] = {}
-    kinds = np.empty(len(frames), np.int8)
-    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
-        kind = files.get(filename)
-        if kind is None:
-            kind = files[filename] = classify_file(filename)
-        if kind == NATIVE and _NODE_NAME.search(name):
-            kind = NODE
-        elif kind == NATIVE and _MACHINERY_NAME.match(name):
-            kind = MACHINERY
-        kinds[i] = kind
-    return shared(kinds)
-
-
-def is_native_file(filename: str) -> bool:
-    """Say whether frames of a file are C++; generated code such as ``<string>`` is Python."""
-    return _NATIVE_FILE.search(filename) is not None and not filename.startswith("<")
-
-
-def classify_file(filename: str) -> int:
-    """Return OUTSIDE, LIBRARY or NATIVE, by a file's name alone."""
-    if is_native_file(filename):
-        return NATIVE
-    # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open; cells of
-    # IPython in a terminal are, where it was typed.
-    generated = filename.startswith("<") and not filename.startswith("<ipython-input-")
-    return LIBRARY if generated or _LIBRARY_FILE.search(filename) else OUTSIDE
-
 
 @once_for_each
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
-    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,).
-
-    A frame's rank along the path decides; the innermost of the best rank wins.
-    """
-    rank = classify_frames(stacks.frames)[stacks.node_frame]
-    best = stacks.node_frame[lowest_on_path(stacks.node_parent, rank)]
+    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,)."""
+    best = stacks.node_frame[most_telling_nodes(stacks)]
     sites = np.full(len(stacks), -1, np.int32)
     framed = stacks.stack_node >= 0
     sites[framed] = best[stacks.stack_node[framed]]
@@ -146,12 +84,13 @@ def find_sites(
     np.add.at(requested, group, rows.size[live])
     order = np.lexsort((keys, -block_bytes))
     return tuple(
-        _site(stacks.frames, int(keys[i]), int(block_bytes[i]), int(requested[i]), int(counts[i]))
+        _site(stacks, int(keys[i]), int(block_bytes[i]), int(requested[i]), int(counts[i]))
         for i in order
     )
 
 
-def _site(frames: FrameTable, key: int, block_bytes: int, requested: int, count: int) -> CallSite:
+def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count: int) -> CallSite:
+    frames = stacks.frames
     if key >= len(frames):
         return CallSite(
             None, MISSING_REASONS[key - len(frames)], "", None, block_bytes, requested, count
@@ -159,7 +98,7 @@ def _site(frames: FrameTable, key: int, block_bytes: int, requested: int, count:
     line = int(frames.lines[key])
     return CallSite(
         frame=key,
-        name=short_name(frames.names[key]),
+        name=site_names(stacks)[key],
         filename=frames.filenames[key],
         line=None if line in (UNKNOWN_LINE, 0) else line,  # C++ frames mostly have line 0
         bytes=block_bytes,
@@ -176,7 +115,7 @@ def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.
         why there are no frames. Sites of one name but of two frames (C++ overloads) are two.
     """
     keys, number = _number_sites(history, stacks)
-    return number, [site_text(stacks.frames, each) for each in keys.tolist()]
+    return number, [site_text(stacks, each) for each in keys.tolist()]
 
 
 def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:
@@ -198,11 +137,12 @@ def short_site(text: str) -> str:
     return f"{name} ({file})" if file else name
 
 
-def site_text(frames: FrameTable, key: int) -> str:
+def site_text(stacks: StackTable, key: int) -> str:
     """Return a call site's name: of a frame id, or behind these of a reason for having none."""
+    frames = stacks.frames
     if key >= len(frames):
         return MISSING_REASONS[key - len(frames)]
-    name, filename, line = short_name(frames.names[key]), frames.filenames[key], frames.lines[key]
+    name, filename, line = site_names(stacks)[key], frames.filenames[key], frames.lines[key]
     known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
     return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"
 
@@ -217,4 +157,4 @@ def name_stacks(stacks: StackTable, chosen: Sequence[int]) -> list[str]:
     sites = find_site_frames(stacks)
     frames = [int(sites[stack]) if stack >= 0 else -1 for stack in chosen]
     none = MISSING_REASONS[NOT_RECORDED]
-    return [site_text(stacks.frames, frame) if frame >= 0 else none for frame in frames]
+    return [site_text(stacks, frame) if frame >= 0 else none for frame in frames]

@@ -11,17 +11,19 @@ import numpy as np
 from snapreport.analyse.allocator import find_allocator_use
 from snapreport.analyse.amounts import find_amounts
 from snapreport.analyse.answer import write_answer
-from snapreport.analyse.callsites import classify_frames, find_site_frames, find_sites
+from snapreport.analyse.callsites import find_site_frames, find_sites
 from snapreport.analyse.calltree import find_call_tree
 from snapreport.analyse.capture import recorded
 from snapreport.analyse.categories import classify
 from snapreport.analyse.counters import own_counters
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.diagnosis import diagnose
+from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.analyse.iterations import find_iterations
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.recording import find_closing, find_ooms
 from snapreport.analyse.segment_replay import lives_of, reserved_changes
+from snapreport.analyse.site_names import site_names
 from snapreport.analyse.stage_use import find_stage_use
 from snapreport.analyse.statistics import allocation_statistics, curves_statistics
 from snapreport.analyse.trust import judge_recording
@@ -63,6 +65,7 @@ def find(
         notes=notes or (noted.notes if noted else ""),
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
+        site_names=site_names(history.stacks),
         devices=tuple(
             _find_device(history, history.devices[i], rules, tuple(ignore)) for i in chosen
         ),

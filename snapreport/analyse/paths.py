@@ -14,8 +14,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from snapreport.analyse.callsites import classify_file
 from snapreport.analyse.categories import DEFAULT_RULES
+from snapreport.analyse.frame_kinds import classify_file
 from snapreport.analyse.history_strings import Change, Changes, change_strings
 from snapreport.analyse.homes import find_users, folders_of, hide_homes, home_of
 from snapreport.analyse.source_files import file_key

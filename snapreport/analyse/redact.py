@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from snapreport.analyse.callsites import is_native_file
+from snapreport.analyse.frame_kinds import is_native_file
 from snapreport.analyse.history_strings import Changes, change_strings
 from snapreport.analyse.paths import shorten
 from snapreport.analyse.public_names import (

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from snapreport.analyse.callsites import classify_frames
+from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.analyse.line_matching import match_lines
 from snapreport.analyse.source_files import FileKey, Keys, likeness, pair_files
 from snapreport.model.diff import EXACT, MOVED_FILE, MOVED_LINE, ONLY_BASE, ONLY_NEW

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.analyse.callsites import is_native_file
+from snapreport.analyse.frame_kinds import is_native_file
 from snapreport.model.history import History
 from snapreport.model.trust import StackKind
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 OUTSIDE, LIBRARY, NODE, NATIVE, MACHINERY = range(5)
-"""Kinds of frames, by how little they tell a reader: Python code outside of PyTorch; that of
-PyTorch and the standard library; an autograd node; other C++; allocator, interpreter, threads."""
+"""Kinds of frames, by how little they tell a reader: Python code of the user or a model library;
+library-internal Python code; an autograd node; other C++; allocator, interpreter, threads."""
 
 MISSING_REASONS = (
     "",
@@ -226,6 +226,8 @@ class Findings:
     """The kind of each frame: OUTSIDE, LIBRARY, NODE, NATIVE or MACHINERY."""
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
+    site_names: Sequence[str]
+    """What each frame is called where it is a call site."""
     devices: tuple[DeviceFindings, ...]
     """The devices to show: all of the file, or the one that was asked for."""
     default: int

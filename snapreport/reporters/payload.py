@@ -22,6 +22,7 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
+from snapreport.model.stacks import short_name
 from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
@@ -86,6 +87,12 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     }
     shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
+    frames = history.stacks.frames
+    names = [
+        -1 if name == short_name(frames.names[frame]) else strings.id(name)
+        for frame, name in ((frame, findings.site_names[frame]) for frame in subset.frames.tolist())
+    ]
+    shared["site_name"] = columns.add(np.array(names, np.int64))
     pools = [f"{a},{b}" for a, b in history.pools]
     devices = [
         _pack_device(device, pools, history.strings, columns, strings, subset) for device in drawn

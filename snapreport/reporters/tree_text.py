@@ -33,8 +33,9 @@ class _Node:
 def tree_lines(tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most: int) -> list[str]:
     """Draw a call tree from the outermost frame.
 
-    Frames of PyTorch, the interpreter and C++ are folded into the frame that led to them; an
-    autograd node is kept, as it is all that a backward thread has.
+    Library-internal frames and C++ are folded into the frame that led to them; an autograd node
+    is kept, as it is all that a backward thread has. A stack of nothing else is drawn as the one
+    frame that tells most.
 
     Args:
         tree: the tree.
@@ -72,14 +73,18 @@ def _fold(tree: CallTree, frame_kinds: NDArray[np.int8]) -> _Node:
     place = [root]
     own = tree.own_bytes.tolist()
     parents, frames = tree.parent.tolist(), tree.frame.tolist()
+    telling = [-1]  # on the path to each node the frame that tells most, the innermost of these
     for i in range(1, len(tree)):  # parents come first
-        here = place[parents[i]]
+        here, best = place[parents[i]], telling[parents[i]]
         key: int | str = tree.label.get(i, frames[i])
         if isinstance(key, str) or kinds[key] in (OUTSIDE, NODE):
             here = here.child(key)
+        elif best < 0 or kinds[key] <= kinds[best]:
+            best = key
+        telling.append(best)
         place.append(here)
-    for i in range(len(tree) - 1, -1, -1):
-        place[i].bytes += own[i]
+        if own[i]:  # best: a stack of nothing else
+            (root.child(best) if here is root else here).bytes += own[i]
     _add_up(root)
     return root
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.analyse.segment_replay import lives_of
+from snapreport.analyse.site_names import site_names
 from snapreport.model.answers import AllocationStatistics
 from snapreport.model.diagnosis import Diagnosis, Finding, View
 from snapreport.model.findings import (
@@ -133,7 +134,10 @@ def findings(
     sites = _ids([stacks.site(node) for node in stacks.stacks])
     kinds = np.array([not file.endswith(".py") for _, file, _ in stacks.frames], dtype=np.int8)
     settings = history.settings
-    return Findings(history, title, notes, kinds, sites, devices, default, settings, "site", ())
+    names = site_names(history.stacks)
+    return Findings(
+        history, title, notes, kinds, sites, names, devices, default, settings, "site", ()
+    )
 
 
 def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:

@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.analyse.callsites import classify_frames, find_site_frames
+from snapreport.analyse.callsites import find_site_frames
 from snapreport.analyse.categories import classify
+from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.reporters.html import HtmlReporter
 from snapreport.reporters.json_report import findings_as_json
 from tests.corpus import NO_CORPUS, corpus_files

@@ -18,13 +18,12 @@ def sites_table(tables: History, device: DeviceFindings, step: int, title: str) 
     """List the call sites with the most allocated bytes after a step."""
     sites = find_sites(device.history, tables.stacks, step)
     whole = sum(each.bytes for each in sites)
-    frames = tables.stacks.frames
     rows = tuple(
         (
             each.bytes,
             each.bytes / whole if whole else 0.0,
             each.count,
-            each.name if each.frame is None else site_text(frames, each.frame),
+            each.name if each.frame is None else site_text(tables.stacks, each.frame),
         )
         for each in sites[:_ROWS]
     )

@@ -48,7 +48,7 @@ def oom_findings(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         frames[place] = frame
     latest = sorted(places.items(), key=lambda item: -item[1][-1].step)[:_MOST]
     for place, ooms in latest:
-        where = site_text(tables.stacks.frames, frames[place]) if frames[place] >= 0 else ""
+        where = site_text(tables.stacks, frames[place]) if frames[place] >= 0 else ""
         yield _finding(tables, device, ooms, place, where)
 
 

@@ -24,6 +24,8 @@ export interface Stacks {
   stackNode: Int32Array
   /** The call site of each stack, a frame id; -1 for the empty stack. */
   stackSite: Int32Array
+  /** What a frame is called where it is a call site, a string; -1 for its own short name. */
+  siteName: Int32Array
 }
 
 /** Every segment that was there at some step, by start: a run of mapped memory that changed is a new one.
@@ -105,6 +107,7 @@ export function readStacks(payload: Payload): Stacks {
     nodeFrame: payload.ints(columns.node_frame),
     stackNode: payload.ints(columns.stack_node),
     stackSite: payload.ints(columns.stack_site),
+    siteName: payload.ints(columns.site_name),
   }
 }
 

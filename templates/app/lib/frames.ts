@@ -51,6 +51,12 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   }
 }
 
+/** The words of a frame that is a call site: compiled code is called after where it comes from. */
+export function siteText(stacks: Stacks, frame: number): FrameText {
+  const text = frameText(stacks, frame)
+  return { ...text, name: stacks.strings[stacks.siteName[frame]] ?? text.name }
+}
+
 export function placeOf(file: string, line: number | null): string {
   const base = file.slice(Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\")) + 1)
   if (NO_FILE.test(base)) return ""

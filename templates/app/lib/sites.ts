@@ -1,7 +1,7 @@
 /** Allocations grouped by the source line that made them, in the order of the summary's sites. */
 
 import type { Device, Stacks } from "./device"
-import { type FrameText, frameText } from "./frames"
+import { type FrameText, siteText } from "./frames"
 import { restAt } from "./rest"
 
 export interface Site extends FrameText {
@@ -35,7 +35,7 @@ export function groupBySite(device: Device, stacks: Stacks, peakStep: number): S
     let row = rowOf[key]
     if (row < 0) {
       row = rowOf[key] = keys.push(key) - 1
-      rows.push(reason ? withoutFrames(device.missingReasons[reason]) : { frame: key, ...frameText(stacks, key), bytes: 0, count: 0 })
+      rows.push(reason ? withoutFrames(device.missingReasons[reason]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
     }
     found[i] = row
     if (device.allocStep[i] <= peakStep && device.freeRequestedStep[i] > peakStep) {

@@ -4,7 +4,7 @@ import type { EventTable as Table } from "../lib/events"
 import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf, UNKNOWN } from "../lib/events"
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../lib/format"
 import { missingReason } from "../lib/device"
-import { frameText } from "../lib/frames"
+import { siteText } from "../lib/frames"
 import type { State, Store } from "../store"
 import { h } from "./dom"
 import type { Panel } from "./panels"
@@ -141,7 +141,7 @@ export class EventsPanel implements Panel {
     const stack = this.table.tellingStack(step)
     const frame = stack < 0 ? -1 : stacks.stackSite[stack]
     if (frame < 0) return ""
-    const { name, fullName, place } = frameText(stacks, frame)
+    const { name, fullName, place } = siteText(stacks, frame)
     return h("span", { title: fullName, class: stack === own ? null : "muted" }, stack !== own && "allocated by ", h("code", {}, name), " ", h("small", {}, place))
   }
 }

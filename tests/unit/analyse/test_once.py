@@ -8,7 +8,8 @@ from dataclasses import fields
 
 import pytest
 
-from snapreport.analyse.callsites import classify_frames, find_site_frames, label_sites
+from snapreport.analyse.callsites import find_site_frames, label_sites
+from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.analyse.missing_stacks import missing_reason
 from snapreport.analyse.once import once_for_both, once_for_each
 from snapreport.analyse.segment_replay import lives_of

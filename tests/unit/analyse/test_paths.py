@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.analyse.callsites import classify_file
+from snapreport.analyse.frame_kinds import classify_file
 from snapreport.analyse.grouping import module_of
 from snapreport.analyse.paths import short_names, shorten
 from snapreport.analyse.source_files import pair_files
