@@ -107,12 +107,14 @@ def test_every_grouping_of_real_files_sums_up(corpus: Path, by: str) -> None:
     assert_sums(snapreport.diff(base, new, by=by))
 
 
-def test_a_package_that_was_updated_between_two_real_files_is_seen_through(corpus: Path) -> None:
+def test_a_package_that_only_writes_operations_differently_hides_no_line(corpus: Path) -> None:
     base, new = corpus / "memory_ctx128_forward_.pickle", corpus / "medium_512_training.pickle"
-    (change,) = [c for c in snapreport.diff(base, new).sites if c.name == "einsum"]
-    assert change.match == "moved line"
-    assert change.base_place is not None
-    assert change.new_place is not None
-    assert (change.base_place.line, change.new_place.line) == (288, 291)
-    assert change.new_place.filename == "einops/_backends.py"
-    assert change.change == 3288825856 - 1737490432
+    sites = snapreport.diff(base, new).sites
+    places = [place.filename for c in sites for place in (c.base_place, c.new_place) if place]
+    assert not [name for name in places if "einops" in name]
+    # Both programs' largest sites called it: each is a line of a program of its own.
+    largest = [c for c in sites if c.match != "exact"][:2]
+    assert [(c.name, c.match) for c in largest] == [
+        ("forward", "only in NEW"),
+        ("softmax", "only in NEW"),
+    ]
