@@ -36,9 +36,10 @@ GROUND = {
 DOORS = {
     "ground": {"ground"},
     "model": {"ground"},
+    "privacy": {"ground", "model"},
     "read": {"ground", "model"},
-    "recorders": {"ground", "model"},
-    "analyse": {"ground", "model"},
+    "recorders": {"ground", "model", "privacy"},
+    "analyse": {"ground", "model", "privacy"},
     "bundle": {"ground", "model"},
     "reporters": {"ground", "model"},
     "exporters": {"ground", "model"},
@@ -57,7 +58,7 @@ DOORS = {
     # What others' programs load: it uses what everyone may, and only when it is called.
     "integrations": {"root", "ground", "model"},
     # It looks into every file that others write or read.
-    "disclosure": {"ground", "model", "read", "analyse", "bundle", "reporters"},
+    "disclosure": {"ground", "model", "privacy", "read", "bundle", "reporters"},
     "commands": {
         "root",
         "ground",
@@ -68,6 +69,7 @@ DOORS = {
         "batch",
         "gate",
         "disclosure",
+        "privacy",
         "reporters",
     },
     "root": {

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from snapreport.analyse.categories import DEFAULT_RULES
 from snapreport.analyse.frame_kinds import classify_file
 from snapreport.analyse.history_strings import Change, Changes, change_strings
-from snapreport.analyse.homes import find_users, folders_of, hide_homes, home_of
 from snapreport.analyse.source_files import file_key
 from snapreport.model.history import History
 from snapreport.model.libraries import LIBRARIES
 from snapreport.model.paths import KEPT, SHORT, NamesDone
-from snapreport.model.recorder import RecorderInfo
+from snapreport.privacy.homes import find_users, folders_of, hide_homes, hide_servers, home_of
+from snapreport.privacy.private import NOBODY
+from snapreport.privacy.recording import hide_in_recording
 
 _PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/(?:.+)$")
 _PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d+)?[^/]*/lib/", re.IGNORECASE)
@@ -88,7 +89,7 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
 
 
 def _parts(name: str) -> list[str]:
-    text = name.replace("\\", "/")
+    text = hide_servers(name).replace("\\", "/")
     if text.startswith(("/", "~/")) or text[1:3] == ":/":
         text = posixpath.normpath(text)
         text = "/" + text.lstrip("/") if text.startswith("//") else text
@@ -233,32 +234,5 @@ def _changes(files: Mapping[str, str], change: Change) -> Changes:
         setting=change,
         oddity=change,
         source=change,
-        recorder=lambda noted: _recorder(noted, change),
-    )
-
-
-def _recorder(noted: RecorderInfo, change: Change) -> RecorderInfo:
-    def maybe(text: str | None) -> str | None:
-        return None if text is None else change(text)
-
-    failure = noted.failure
-    return replace(
-        noted,
-        made_by=maybe(noted.made_by),
-        command=tuple(map(change, noted.command)),
-        title=maybe(noted.title),
-        notes=change(noted.notes),
-        torch=maybe(noted.torch),
-        cuda=maybe(noted.cuda),
-        driver=maybe(noted.driver),
-        python=maybe(noted.python),
-        devices=tuple(replace(device, name=maybe(device.name)) for device in noted.devices),
-        storages=tuple(
-            each if (name := change(each.name)) == each.name else replace(each, name=name)
-            for each in noted.storages
-        ),
-        marks=tuple(replace(mark, name=change(mark.name)) for mark in noted.marks),
-        failure=None
-        if failure is None
-        else replace(failure, type=change(failure.type), message=change(failure.message)),
+        recorder=lambda noted: hide_in_recording(noted.with_texts(change), NOBODY),
     )

@@ -43,7 +43,8 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     Example:
       snapreport strings --check snap.zip
     """
-    from snapreport.disclosure import find_leaks, known_here, list_strings
+    from snapreport.disclosure import find_leaks, list_strings
+    from snapreport.privacy.private import known_here
 
     with progress_bar(quiet) as progress:
         given = list_strings(source, progress)

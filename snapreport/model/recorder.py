@@ -7,7 +7,7 @@ named here, of the right type, and not without end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -112,6 +112,34 @@ class RecorderInfo:
         for key in ("command", "devices", "storages", "marks"):
             plain[key] = list(plain[key])
         return plain
+
+    def with_texts(self, change: Callable[[str], str]) -> RecorderInfo:
+        """Return it with every text changed, but for those that only we write."""
+
+        def maybe(text: str | None) -> str | None:
+            return None if text is None else change(text)
+
+        failure = self.failure
+        return replace(
+            self,
+            made_by=maybe(self.made_by),
+            command=tuple(map(change, self.command)),
+            title=maybe(self.title),
+            notes=change(self.notes),
+            torch=maybe(self.torch),
+            cuda=maybe(self.cuda),
+            driver=maybe(self.driver),
+            python=maybe(self.python),
+            devices=tuple(replace(device, name=maybe(device.name)) for device in self.devices),
+            storages=tuple(
+                each if (name := change(each.name)) == each.name else replace(each, name=name)
+                for each in self.storages
+            ),
+            marks=tuple(replace(mark, name=change(mark.name)) for mark in self.marks),
+            failure=None
+            if failure is None
+            else replace(failure, type=change(failure.type), message=change(failure.message)),
+        )
 
 
 def recorder_info(value: Any) -> RecorderInfo | None:

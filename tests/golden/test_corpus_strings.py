@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.analyse.homes import find_users
 from snapreport.disclosure import find_leaks, list_strings
-from snapreport.disclosure.leaks import Known
+from snapreport.privacy.homes import find_users
+from snapreport.privacy.private import Known
 from tests.corpus import NO_CORPUS, corpus_files
 
 FILES = corpus_files()

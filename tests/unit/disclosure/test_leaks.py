@@ -6,8 +6,9 @@ import hashlib
 
 import pytest
 
-from snapreport.disclosure.leaks import Known, find_leaks
+from snapreport.disclosure.leaks import find_leaks
 from snapreport.model.disclosure import Given
+from snapreport.privacy.private import Known
 
 HERE = Known(frozenset({"annika"}), frozenset({"gpu-node-7"}))
 NOBODY = Known(frozenset(), frozenset())
@@ -27,6 +28,21 @@ def leaks(text: str, kind: str = "text", known: Known = HERE) -> list[str]:
         ("C:\\\\Users\\\\bob\\\\x.py", "home directory"),
         ("../../home/bob/x.py", "home directory"),
         ("/mnt/data/annika/x.py", "user name"),
+        ("/mnt/lustre/users/bob/x", "home directory"),
+        ("/data/users/bob/x", "home directory"),
+        ("/scratch/bob/x", "home directory"),
+        ("/scratch2/bob", "home directory"),
+        ("/mnt/nfs-7/bob/x", "home directory"),
+        ("/gpfs/projects/bob/x", "home directory"),
+        ("/lustre/fsw/portfolios/users/bob", "home directory"),
+        ("/nfs/bob/x.py", "home directory"),
+        ("/media/bob/disk/x.py", "home directory"),
+        ("~bob/x", "home directory"),
+        (r"\\server\share\x.py", "home directory"),
+        ("vscode-remote/ssh-remote+server/x", "home directory"),
+        ("vscode-remote/ssh-remote%2Bserver/x", "home directory"),
+        ("authorization: bearer abcdef", "token"),
+        ("WANDB_API_KEY=abcdef", "token"),
         ("run of Annika", "user name"),
         ("on gpu-node-7", "host name"),
         ("mail to bob.lee@example.org", "e-mail address"),
@@ -53,6 +69,16 @@ def test_what_should_not_be_in_public_is_found(text: str, what: str) -> None:
         "~/x.py",
         "torch/nn/modules/module.py",
         "home/views/x.py",
+        "app/users/views.py",
+        "/app/users",
+        "/mnt/data/datasets",
+        "/scratch",
+        "~/x",
+        "c10::TensorImpl::~TensorImpl()",
+        "D:\\\\x\\\\y",
+        "--wandb-key=HIDDEN",
+        "Authorization: Bearer HIDDEN",
+        "basic training",
         "annikas.py",
         "pthread_create@GLIBC_2.34",
         "operator@@Version",

@@ -1,0 +1,1 @@
+"""What must not be public: whose home, user, host, address, link or key a text holds."""
