@@ -16,6 +16,8 @@ from typing import Any
 from snapreport.collector import collector_off
 from snapreport.errors import OutputError, SnapreportError
 from snapreport.model.recorder import recorder_info
+from snapreport.privacy.private import known_here
+from snapreport.privacy.recording import hide_in_recording, hide_in_stages
 from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
 from snapreport.recorders.dump import dump
@@ -218,6 +220,7 @@ class Session:
             if self._joined:
                 cut_before(snapshot, self._started_us)
             cut_own_frames(snapshot)
+            hide_in_stages(snapshot, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
             dump(snapshot, path, self._settings.compress)
@@ -260,8 +263,9 @@ class Session:
         info = recorder_info(noted)
         assert info is not None
         # As it will be read: a number of NumPy's among them, or a text of some class of its own,
-        # would make a pickle of the whole that nobody may open.
-        return info.as_plain()
+        # would make a pickle of the whole that nobody may open. Who runs it, and where, is known
+        # here alone: what names them is not even in the snapshot.
+        return hide_in_recording(info, known_here()).as_plain()
 
     def _chosen(self) -> bool:
         """Whether this process is of a rank to be recorded; it may not know before the end."""
