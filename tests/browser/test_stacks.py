@@ -173,7 +173,7 @@ def test_searching_counts_marks_and_walks_the_matches(open_page: Opener) -> None
     box.fill("nowhere")
     expect(told).to_have_text("nothing found")
     box.fill("/(/")
-    expect(told).to_have_text("not a regular expression")
+    expect(told).to_have_text("Not a regular expression")
     expect(box).to_have_attribute("aria-invalid", "true")
     box.fill("/layer|forward/")
     expect(told).to_contain_text("of 11")

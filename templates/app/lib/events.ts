@@ -214,6 +214,9 @@ const SIZE = String.raw`(\d+(?:\.\d+)?)(b|[kmgt](?:i?b)?)?`
 const BOUND = new RegExp(`^(>=|<=|>|<|=)?${SIZE}$`, "i")
 const RANGE = new RegExp(`^${SIZE}(?:\\.\\.|-)${SIZE}$`, "i")
 
+/** More words than this nobody types, but a link may hold them. */
+const MOST_TEXTS = 20
+
 /** Reads a search: actions, sizes (`1MiB`, `>=512k`, `1M..4M`), addresses (`0x7f..`), and text; quotes make anything text. */
 export function parseFilter(search: string, actions: readonly string[]): EventFilter {
   const filter: EventFilter = { actions: new Set(), sizes: [], addresses: [], texts: [] }
@@ -226,6 +229,7 @@ export function parseFilter(search: string, actions: readonly string[]): EventFi
     else if (/^0x[0-9a-f]+$/i.test(word)) filter.addresses.push(parseInt(word, 16))
     else filter.texts.push(word)
   }
+  filter.texts.length = Math.min(filter.texts.length, MOST_TEXTS)
   return filter
 }
 

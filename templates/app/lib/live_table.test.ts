@@ -2,6 +2,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import { versionsOf } from "./live"
 import { addUp, type LiveColumn, searchLive, sortLive } from "./live_table"
+import { PatternError } from "./pattern"
 import { version } from "./device"
 import { groupBySite } from "./sites"
 import { deviceOf, random, stacksOf } from "./testing"
@@ -36,7 +37,7 @@ test("the search knows call sites, sizes as read and exact, and addresses", () =
   assert.deepEqual(found("500"), [1])
   assert.deepEqual(found("0x8f"), [0, 3])
   assert.deepEqual(found(" "), ALL)
-  assert.throws(() => found("/(/"), SyntaxError)
+  assert.throws(() => found("/(/"), PatternError)
 })
 
 test("totals are those of the rows", () => {

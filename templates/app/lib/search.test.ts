@@ -1,6 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { originsOf, sumLive } from "./live"
+import { PatternError } from "./pattern"
 import { filterTest, searchTree, textTest } from "./search"
 import { deviceOf, stacksOf } from "./testing"
 import { CallTree, ROOT } from "./tree"
@@ -21,7 +22,7 @@ test("a glob fits from a separator to the end", () => {
 
 test("between slashes stands a regular expression", () => {
   assert.deepEqual(passing("/(model|linear)\\.py$/"), [FILES[0], FILES[3]])
-  assert.throws(() => textTest("/(/"), SyntaxError)
+  assert.throws(() => textTest("/(/"), PatternError)
 })
 
 test("commas add files, a minus takes them out again", () => {

@@ -2,25 +2,25 @@
 
 import type { Stacks } from "./device"
 import { frameText } from "./frames"
+import { Budget, PatternError, patternTest } from "./pattern"
 import { ROOT, type TreeSums } from "./tree"
+
+/** More patterns than this nobody types, but a link may hold them. */
+const MOST_TERMS = 50
 
 export type Test = (text: string) => boolean
 
 /** Makes a test of what somebody typed: a part of the text, a glob (`*.py`) or a `/regular expression/`.
  *
  * Case counts nowhere. A glob has to match from a separator, or the start, to the end. Throws a
- * SyntaxError for an expression that is none.
+ * PatternError for an expression that is none, and so does the test where it would take too long.
  */
-export function textTest(wanted: string): Test {
+export function textTest(wanted: string, budget = new Budget()): Test {
   const expression = /^\/(.+)\/$/s.exec(wanted)
-  if (expression) {
-    const made = new RegExp(expression[1], "i")
-    return (text) => made.test(text)
-  }
+  if (expression) return patternTest(expression[1], budget)
   if (/[*?]/.test(wanted)) {
     const escaped = wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")
-    const made = new RegExp(`(^|[/\\\\])${escaped}$`, "is")
-    return (text) => made.test(text)
+    return patternTest(`(^|[/\\\\])${escaped}$`, budget, true)
   }
   const part = wanted.toLowerCase()
   return (text) => text.toLowerCase().includes(part)
@@ -32,8 +32,10 @@ export function textTest(wanted: string): Test {
 export function filterTest(typed: string): Test | null {
   const terms = typed.split(",").map((term) => term.trim()).filter((term) => term && term !== "-")
   if (!terms.length) return null
-  const wanted = terms.filter((term) => !term.startsWith("-")).map(textTest)
-  const unwanted = terms.filter((term) => term.startsWith("-")).map((term) => textTest(term.slice(1).trim()))
+  if (terms.length > MOST_TERMS) throw new PatternError("Too many patterns")
+  const budget = new Budget()
+  const wanted = terms.filter((term) => !term.startsWith("-")).map((term) => textTest(term, budget))
+  const unwanted = terms.filter((term) => term.startsWith("-")).map((term) => textTest(term.slice(1).trim(), budget))
   return (text) => (!wanted.length || wanted.some((test) => test(text))) && !unwanted.some((test) => test(text))
 }
 

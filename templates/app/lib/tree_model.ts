@@ -3,7 +3,8 @@
 import type { Curve } from "./curves"
 import type { Device, Stacks } from "./device"
 import { originsOf, sumLive } from "./live"
-import { type Found, searchTree, type Test, textTest } from "./search"
+import { refusal } from "./pattern"
+import { type Found, searchTree, textTest } from "./search"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
 
 /** About so many rows are in sight before a reader opens or closes any. */
@@ -63,6 +64,8 @@ export class TreeModel {
   private curve: Curve = "allocated"
   private step = -1
   private typed = ""
+  /** Why nothing can be searched for; "" where something can. */
+  refused = ""
 
   constructor(private readonly device: Device, private readonly stacks: Stacks) {}
 
@@ -195,14 +198,13 @@ export class TreeModel {
     return at === top
   }
 
-  /** Searches, and goes to the first match; false for an expression that is none. */
-  search(typed: string): boolean {
+  /** Searches, and goes to the first match. */
+  search(typed: string): void {
     this.typed = typed.trim()
     this.match = -1
-    const valid = this.searchAgain()
+    this.searchAgain()
     if (this.found?.nodes.length) this.goTo(0)
     else this.layOut()
-    return valid
   }
 
   /** Goes to the next match (1) or the one before (-1), around the end. */
@@ -218,22 +220,21 @@ export class TreeModel {
     this.reveal(node)
   }
 
-  private searchAgain(): boolean {
+  private searchAgain(): void {
     const present = this.found?.nodes[this.match]
     this.found = null
-    if (!this.typed) return true
-    let test: Test
+    this.refused = ""
+    if (!this.typed) return
     try {
-      test = textTest(this.typed)
-    } catch {
-      return false
+      this.found = searchTree(this.sums, this.stacks, this.top, textTest(this.typed))
+    } catch (error) {
+      this.refused = refusal(error)
+      return
     }
-    this.found = searchTree(this.sums, this.stacks, this.top, test)
     if (this.found.nodes.length <= MOST_OPENED) {
       for (const node of this.found.nodes) for (const around of this.tree.pathTo(node).slice(0, -1)) this.side.open.add(around)
     }
     this.match = present === undefined ? -1 : this.found.nodes.indexOf(present)
-    return true
   }
 
   private layOut(): void {

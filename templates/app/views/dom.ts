@@ -39,8 +39,11 @@ export function pathText(path: string): DocumentFragment {
   return breakable(path, /(?<=[\\/])/)
 }
 
+const MOST_BREAKABLE = 4000
+
 function breakable(text: string, after: RegExp): DocumentFragment {
   const parts = document.createDocumentFragment()
-  for (const part of text.split(after)) parts.append(part, h("wbr"))
+  if (text.length > MOST_BREAKABLE) parts.append(text) // a name of separators would be as many elements
+  else for (const part of text.split(after)) parts.append(part, h("wbr"))
   return parts
 }

@@ -4,7 +4,8 @@ import { formatBytes, formatCount, formatExact, formatShare, plural } from "../l
 import { frameKind } from "../lib/frames"
 import { cumulative, type LineColumn, type LineMap, type LineRow, linesAt, mapLines, rowsOfLine, sortLines } from "../lib/lines"
 import { type Origins, originsOf } from "../lib/live"
-import { filterTest, type Test } from "../lib/search"
+import { refusal } from "../lib/pattern"
+import { filterTest } from "../lib/search"
 import type { State, Store } from "../store"
 import { h } from "./dom"
 import { later } from "./failure"
@@ -29,6 +30,7 @@ export class LinesPanel implements Panel {
   private by: LineColumn = "bytes"
   private reversed = false
   private chosen = -1
+  private refused = ""
   private frame = 0
   private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
 
@@ -99,25 +101,23 @@ export class LinesPanel implements Panel {
   private filter(typed: string): void {
     const { device, stacks } = this.store.history
     if (this.input.value !== typed) this.input.value = typed
-    let test: Test | null = null
-    let valid = true
-    try {
-      test = filterTest(typed)
-    } catch {
-      valid = false
-    }
-    this.input.setAttribute("aria-invalid", String(!valid))
     const key = this.chosen < 0 ? "" : this.keyOf(this.chosen)
-    this.map = mapLines(device, stacks, this.origins, test)
+    this.refused = ""
+    try {
+      this.map = mapLines(device, stacks, this.origins, filterTest(typed))
+    } catch (error) {
+      this.refused = refusal(error)
+      this.map = mapLines(device, stacks, this.origins, null)
+    }
+    this.input.setAttribute("aria-invalid", String(this.refused !== ""))
     this.chosen = this.map.lines.findIndex((_, line) => this.keyOf(line) === key)
   }
 
   private say(): void {
     const total = this.sums.at(-1) ?? 0
     const { curve, search } = this.store.state
-    const invalid = this.input.getAttribute("aria-invalid") === "true"
     this.totals.replaceChildren(h("b", {}, plural(this.rows.length, "line")), h("span", { title: formatExact(total) }, `${formatBytes(total)} ${curve}`),
-      h("span", { class: "of" }, invalid ? "Not a regular expression; nothing is filtered." : search.trim() ? "The innermost frame in these files." : "The call site of each stack."))
+      h("span", { class: "of" }, this.refused ? `${this.refused}; nothing is filtered.` : search.trim() ? "The innermost frame in these files." : "The call site of each stack."))
   }
 
   private cells(k: number): (Node | string)[] {

@@ -4,6 +4,7 @@ import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, p
 import { versionsOf } from "../lib/live"
 import { liveAt } from "../lib/lives"
 import { addUp, type LiveColumn, searchLive, sortLive } from "../lib/live_table"
+import { refusal } from "../lib/pattern"
 import { NOT_DRAWN, restAt } from "../lib/rest"
 import type { State, Store } from "../store"
 import { h } from "./dom"
@@ -86,17 +87,17 @@ export class LivePanel implements Panel {
   private search(typed: string): void {
     const { history, state } = this.store
     if (this.input.value !== typed) this.input.value = typed
-    let valid = true
+    let refused = ""
     this.rows = this.all
     try {
       this.rows = searchLive(this.all, history.device, history.sites, typed)
-    } catch {
-      valid = false
+    } catch (error) {
+      refused = refusal(error)
     }
-    this.input.setAttribute("aria-invalid", String(!valid))
+    this.input.setAttribute("aria-invalid", String(refused !== ""))
     const sum = addUp(this.rows, history.device, state.curve)
     const some = this.rows.length === this.all.length ? "" : `${formatCount(this.rows.length)} of `
-    this.totals.replaceChildren(valid ? "" : "Not a regular expression. ",
+    this.totals.replaceChildren(refused && `${refused}. `,
       h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
       h("span", { title: formatExact(sum.block) }, `${formatBytes(sum.block)} in blocks`),
       h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`),

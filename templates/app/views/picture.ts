@@ -39,7 +39,7 @@ export async function savePicture(kind: "png" | "svg", parts: PictureParts): Pro
 
 /** A file's name from a report's title: letters and digits of any script, and what joins them. */
 export function fileName(title: string): string {
-  const words = title.replace(/\.(pickle|pkl|json|zip)(\.(gz|zst))?$/i, "").replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "")
+  const words = title.slice(0, 200).replace(/\.(pickle|pkl|json|zip)(\.(gz|zst))?$/i, "").replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "")
   return `${words.slice(0, 80) || "memory"}-timeline`
 }
 

@@ -137,8 +137,8 @@ export class StacksPanel implements Panel {
     if (!shown || shown.cursor !== cursor || shown.curve !== curve) model.show(curve, cursor)
     if (!shown || shown.search !== search) {
       if (this.input.value !== search) this.input.value = search
-      const valid = model.search(search)
-      this.input.setAttribute("aria-invalid", String(!valid))
+      model.search(search)
+      this.input.setAttribute("aria-invalid", String(model.refused !== ""))
       if (model.match >= 0) reveal = model.chosen
     }
     this.note.textContent = ""
@@ -178,7 +178,7 @@ export class StacksPanel implements Panel {
     const { search } = this.store.state
     this.steps.hidden = !found?.nodes.length
     if (!search.trim()) this.found.textContent = ""
-    else if (!found) this.found.textContent = "not a regular expression"
+    else if (!found) this.found.textContent = this.model.refused
     else if (!found.nodes.length) this.found.textContent = "nothing found"
     else {
       const place = match < 0 ? plural(found.nodes.length, "match").replace(/matchs$/, "matches") : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
