@@ -68,8 +68,40 @@ def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
     for key in "wasd+0p[]":
         page.keyboard.press(key)
     page.get_by_role("tab", name="Call stacks").focus()
-    page.keyboard.press("d")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.get_by_label("Step", exact=True).focus()
+    page.keyboard.press("+")
     assert (view(page), window(page)) == before
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        ".moment-go button:text('Peak')",
+        ".tabs [data-tab=lines]",
+        ".legend .group >> nth=0",
+        ".toolbar .tool >> nth=0",
+        "button.theme",
+        ".segmented label:has-text('Flame')",
+        ".finding summary >> nth=0",
+        ".check:has-text('internal frames')",
+    ],
+)
+def test_the_timelines_keys_work_after_a_click_on_a_control(
+    open_page: Opener, control: str
+) -> None:
+    spec = training()
+    spec.warnings = ["Something was found."]
+    page = open_page(findings(spec)).page
+    page.locator(control).click()
+    assert _focused(page) not in ("BODY", "MAIN")
+    step = int(page.get_by_label("Step", exact=True).input_value())
+    page.keyboard.press("[")
+    expect(page.get_by_label("Step", exact=True)).to_have_value(str(step - 1))
+    whole = window(page)
+    page.keyboard.press("+")
+    assert window(page) != whole
 
 
 def test_a_hidden_devices_timeline_hears_no_keys(open_page: Opener) -> None:

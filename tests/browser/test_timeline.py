@@ -130,6 +130,28 @@ def test_the_ruler_measures_steps_time_and_bytes(open_page: Opener) -> None:
     expect(said).to_have_text("")
 
 
+def test_what_the_ruler_says_is_not_under_the_tooltip(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    drag_ruler(opened)
+    (x0, _), (x1, y1) = opened.strip_point(20, 100 * MIB), opened.strip_point(60, 200 * MIB)
+    tip = page.locator(".plot .tooltip")
+    page.mouse.move(0, 0)
+    for x, y in ((x1, y1 + 30), (x0 + 5, y1 + 10), ((x0 + x1) / 2, y1 + 4)):
+        page.mouse.move(x, y)
+        expect(tip).to_be_visible()
+        box = tip.bounding_box()
+        assert box is not None
+        for across in (
+            -60,
+            0,
+            60,
+        ):  # it stands over the middle of the ruler, and is wider than that
+            said = (x0 + x1) / 2 + across, y1 - 6 - 10
+            inside = box["x"] <= said[0] <= box["x"] + box["width"]
+            assert not (inside and box["y"] <= said[1] <= box["y"] + box["height"]), (x, y)
+
+
 def test_by_keys_the_ruler_measures_from_where_the_cursor_was(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page

@@ -1,4 +1,4 @@
-/** The timeline's keys: while it has the focus, and while nothing has. */
+/** The timeline's keys: while it has the focus, and while nothing has that needs them itself. */
 
 import { panned, zoomed } from "../lib/window"
 import type { Store } from "../store"
@@ -65,14 +65,16 @@ export function listenKeys(element: HTMLElement, store: Store, target: KeyTarget
   document.addEventListener("keydown", (event) => {
     if (!everywhere || event.defaultPrevented || document.querySelector("dialog[open]")) return
     // The list of keys is for the panels, too.
-    if (event.key === "?" ? !isField(document.activeElement) : nothingFocused() && !SCROLLING.has(event.key.toLowerCase())) act(event)
+    if (event.key === "?" ? !isField(document.activeElement) : !isTaken(event.key.toLowerCase())) act(event)
   }, { signal })
 }
 
-/** A click beside all controls gives the focus to `main`, which takes no keys of its own. */
-function nothingFocused(): boolean {
+/** Whether a key means something where the focus is. A click leaves it on a button, or on `main`, which take none of ours. */
+function isTaken(key: string): boolean {
   const at = document.activeElement
-  return !at || at === document.body || at.tagName === "MAIN"
+  if (!at || at === document.body || at.tagName === "MAIN") return SCROLLING.has(key)
+  if (isField(at) || at.closest("[role=tree], [role=treegrid], [role=grid], [role=application], [role=slider]")) return true
+  return key.startsWith("arrow") && (SCROLLING.has(key) || at.matches("input, [role=tab], [tabindex='0']"))
 }
 
 function isField(element: Element | null): boolean {

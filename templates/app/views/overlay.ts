@@ -3,7 +3,7 @@
 import { type Band, bandsIn } from "../lib/bands"
 import { hash } from "../lib/colours"
 import type { History } from "../lib/history"
-import { overlap } from "../lib/labels"
+import { overlap, type Rect } from "../lib/labels"
 import { type Mark, type MarkKind, marksIn } from "../lib/marks"
 import { outline } from "../lib/outline"
 import { cursorHandle, drawBytesAxis, drawCursorHandle, drawCursorLine, drawStepsAxis } from "./axes"
@@ -18,11 +18,13 @@ export interface Drawn {
   bands: Band[]
   marks: Mark[]
   ooms: OomHit[]
+  /** What the ruler says. */
+  ruler: Rect | null
 }
 
 /** Works in CSS pixels. */
 export class Overlay {
-  drawn: Drawn = { bands: [], marks: [], ooms: [] }
+  drawn: Drawn = { bands: [], marks: [], ooms: [], ruler: null }
 
   constructor(readonly history: History) {}
 
@@ -30,7 +32,7 @@ export class Overlay {
   draw(pen: Pen, scene: Scene): void {
     const { g, theme } = scene
     pen.font = `${g.font}px ${theme.font}`
-    this.drawn = { bands: [], marks: [], ooms: [] }
+    this.drawn = { bands: [], marks: [], ooms: [], ruler: null }
     const { history } = this
     drawBytesAxis(pen, scene)
     const handle = cursorHandle(pen, scene, history)
@@ -45,7 +47,7 @@ export class Overlay {
     this.rug(pen, scene)
     this.drawn.ooms = drawPoints(pen, scene, history, limit)
     if (handle) drawCursorHandle(pen, scene, handle)
-    if (scene.state.ruler) drawRuler(pen, scene, history, scene.state.ruler)
+    if (scene.state.ruler) this.drawn.ruler = drawRuler(pen, scene, history, scene.state.ruler)
     if (scene.box) drawBox(pen, scene.box, theme)
   }
 

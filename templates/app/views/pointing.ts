@@ -43,14 +43,15 @@ export class Pointing {
     this.plot.dataset.over = oom >= 0 || stage >= 0 ? "target" : grip || region
     this.hover(region === "plot" && oom < 0 ? this.pick(x, y) : -1)
     const { hovered } = this.store.state
-    if (oom >= 0) this.tooltip.show(oomTip(history, oom), x, y, g)
-    else if (stage >= 0) this.tooltip.show(stageTip(history.device.summary.stages, stage), x, y, g)
-    else if (mark) this.tooltip.show(markTip(history.device, mark), x, y, g)
+    const show = (content: HTMLElement) => this.tooltip.show(content, x, y, g, overlay.drawn.ruler)
+    if (oom >= 0) show(oomTip(history, oom))
+    else if (stage >= 0) show(stageTip(history.device.summary.stages, stage))
+    else if (mark) show(markTip(history.device, mark))
     else if (hovered >= 0) {
       const row = grouping.ofAllocation[hovered]
-      if (hovered === history.device.rest?.row) return this.tooltip.show(restTip(history, state.curve, this.stepAt(x), cssColour(colours, row)), x, y, g)
+      if (hovered === history.device.rest?.row) return show(restTip(history, state.curve, this.stepAt(x), cssColour(colours, row)))
       const group = grouping.colouring === "site" ? "" : grouping.groups[row].label
-      this.tooltip.show(allocationTip(history, hovered, cssColour(colours, row), group), x, y, g)
+      show(allocationTip(history, hovered, cssColour(colours, row), group))
     }
   }
 

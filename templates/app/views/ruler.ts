@@ -2,14 +2,15 @@
 
 import { formatBytes, formatCount, formatDuration } from "../lib/format"
 import type { History } from "../lib/history"
+import type { Rect } from "../lib/labels"
 import type { Scale } from "../lib/scale"
 import type { Theme } from "../lib/theme"
 import type { Ruler } from "../store"
 import type { Pen } from "./pen"
 import { type Box, dot, type Scene, tag } from "./scene"
 
-/** Draws the ruler with what lies between its ends. */
-export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler): void {
+/** Draws the ruler with what lies between its ends; tells where that is written. */
+export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler): Rect {
   const { g, state: { window: w }, scale, theme } = scene
   const x = (value: number) => g.left + ((value - w.x0) / (w.x1 - w.x0)) * g.plotWidth
   const y = (value: number) => g.top + g.plotHeight * (1 - (value - w.y0) / (w.y1 - w.y0))
@@ -37,7 +38,9 @@ export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler
   const left = Math.min(Math.max((ax + bx) / 2 - width / 2, g.left + 2), g.left + g.plotWidth - width - 2)
   const above = Math.min(ay, by) - height - 6
   const top = above > g.top ? above : Math.min(Math.max(ay, by) + 6, g.top + g.plotHeight - height - 2)
-  tag(pen, { left, top, width, height }, label, pad, theme.accent, theme.surface, 1)
+  const rect = { left, top, width, height }
+  tag(pen, rect, label, pad, theme.accent, theme.surface, 1)
+  return rect
 }
 
 export function drawBox(pen: Pen, box: Box, theme: Theme): void {

@@ -5,6 +5,7 @@ import type { Curve } from "../lib/curves"
 import type { Device } from "../lib/device"
 import { formatBytes, formatSignedBytes, formatSteps, plural } from "../lib/format"
 import type { History } from "../lib/history"
+import { overlap, type Rect } from "../lib/labels"
 import { type Mark, markLines } from "../lib/marks"
 import type { StageSummary } from "../lib/payload"
 import { NOT_DRAWN, restAt } from "../lib/rest"
@@ -15,13 +16,16 @@ import type { Geometry } from "./geometry"
 export class Tooltip {
   readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
 
-  /** Shows a text near a point of the plot, on the side where there is room. */
-  show(content: HTMLElement, x: number, y: number, g: Geometry): void {
+  /** Shows a text near a point of the plot, on the side where there is room, and not over what is written at `clear`. */
+  show(content: HTMLElement, x: number, y: number, g: Geometry, clear: Rect | null): void {
     this.element.replaceChildren(content)
     this.element.hidden = false
     const { offsetWidth: width, offsetHeight: height } = this.element
-    const left = x + 16 + width > g.width ? Math.max(x - width - 12, 0) : x + 16
-    const top = Math.min(Math.max(y - height - 10, 0), Math.max(g.height - height, 0))
+    const beside = [x + 16, Math.max(x - width - 12, 0)]
+    if (x + 16 + width > g.width) beside.reverse()
+    const places = [y - height - 10, y + 18].flatMap((top) => beside.map((left) =>
+      ({ left, width, height, top: Math.min(Math.max(top, 0), Math.max(g.height - height, 0)) })))
+    const { left, top } = places.find((place) => !clear || !overlap(place, clear)) ?? places[0]
     this.element.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`
   }
 
