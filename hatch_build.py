@@ -25,7 +25,17 @@ SOURCES = (
     "snapreport/bundle/pages.c",
     "snapreport/bundle/strips.c",
 )
-OPTIONS = ["-O2", "-fPIC", "-fvisibility=hidden", "-shared"]
+# What is read is a stranger's: a fault that nobody found is to end the process and no more.
+OPTIONS = [
+    "-O2",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-shared",
+    "-fstack-protector-strong",
+    "-U_FORTIFY_SOURCE",  # some compilers set it, and warn of another value
+    "-D_FORTIFY_SOURCE=2",
+    *(["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []),
+]
 
 
 class CompileHook(BuildHookInterface[Any]):
