@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from snapreport.analyse import shorten
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.collector import collector_off
-from snapreport.errors import BundleError, DeviceError, QueryError
+from snapreport.errors import DeviceError, QueryError
 from snapreport.files import stem_of
 from snapreport.model.history import DeviceHistory, History
 from snapreport.progress import Progress, silent
 from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
-    from snapreport.bundle.query import Database as Database  # commands name the type
+    from snapreport.bundle.query import Database
+    from snapreport.bundle.query_process import QueryProcess as QueryProcess  # for commands
     from snapreport.device import Device
     from snapreport.model.answers import Cell
     from snapreport.model.findings import Findings
@@ -211,14 +212,17 @@ def open_database(
     seconds: float | None = None,
     memory: int | None = None,
     progress: Progress = silent,
-) -> Database:
+) -> QueryProcess:
     """Open the tables of a bundle, or those that a snapshot would give, to be asked in SQL.
+
+    SQLite works in a process of its own, which is ended where a step of it takes too long; close
+    what is returned.
 
     Args:
         path: a bundle or a snapshot.
         keep_paths: as in ``load()``; a bundle is asked as it is.
         seconds: the most that SQLite may work on one statement; None for no limit.
-        memory: the most bytes that SQLite may use in this process; None for no limit.
+        memory: the most bytes that SQLite may use; None for no limit.
         progress: called with what is being done.
 
     Raises:
@@ -229,12 +233,9 @@ def open_database(
         data = read_elements(source)
     else:
         data = write_database(load(source, keep_paths=keep_paths, progress=progress).history)
-    try:
-        from snapreport.bundle.query import Database
+    from snapreport.bundle.query_process import QueryProcess
 
-        return Database(data, seconds=seconds, memory=memory)
-    except BundleError as error:
-        raise BundleError(f"{source} {error}") from error.__cause__
+    return QueryProcess(data, str(source), seconds=seconds, memory=memory)
 
 
 def load_rules(source: str) -> tuple[Rule, ...]:

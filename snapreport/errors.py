@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from snapreport.safe_text import visible
+
 
 class SnapreportError(Exception):
     """The parent of every expected error; all else that is raised is a bug."""
@@ -68,6 +70,6 @@ class RecordingError(SnapreportError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return what an error of Python or a library says, in one line of at most 200 characters."""
+    """Return what an error of Python or a library says: one line of at most 200 letters."""
     text = f"no {error}" if isinstance(error, KeyError) else str(error)
-    return " ".join(text.split())[:200] or type(error).__name__
+    return visible(" ".join(text[:1000].split()))[:200] or type(error).__name__

@@ -11,10 +11,9 @@ import orjson
 from snapreport.bundle.allocation_table import NEVER, read_allocations
 from snapreport.bundle.checks import check_history, check_stacks
 from snapreport.bundle.integer_table import read_integers
-from snapreport.bundle.opening import damaged, open_in_memory
+from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
 from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
 from snapreport.bundle.text_table import read_with_text
-from snapreport.errors import BundleError, reason_of
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.paths import names_done
@@ -48,10 +47,7 @@ def read_database(data: bytes, source: Source) -> History:
     except apsw.Error as error:
         raise damaged(error) from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise BundleError(
-            f"has an elements.db that does not hold together ({reason_of(error)});"
-            " convert it again."
-        ) from error
+        raise does_not_hold(error) from error
     finally:
         if connection is not None:
             connection.close()

@@ -88,3 +88,10 @@ def damaged(error: Exception) -> BundleError:
     else:
         reason = reason_of(error)
     return BundleError(f"has a damaged elements.db ({reason}); convert it again.")
+
+
+def does_not_hold(error: Exception) -> BundleError:
+    """Return the error of tables that cannot be, or are not ours."""
+    return BundleError(
+        f"has an elements.db that does not hold together ({reason_of(error)}); convert it again."
+    )

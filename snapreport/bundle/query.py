@@ -9,12 +9,17 @@ from functools import cached_property
 
 import apsw
 
-from snapreport.bundle.opening import damaged, open_in_memory
-from snapreport.errors import QueryError
+from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
+from snapreport.bundle.tables import Tables
+from snapreport.errors import QueryError, reason_of
 from snapreport.model.answers import Cell, QueryAnswer
+from snapreport.units import format_bytes
 
 _CHECK_EVERY = 20_000
 """Steps of SQLite's machine between two looks at the clock, and for Ctrl-C: about a millisecond."""
+
+LONGEST = 2**20
+"""Bytes of a value in a query: what searches through two of them takes seconds, and not days."""
 
 _PRAGMA_NAMES = """
     table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
@@ -38,6 +43,9 @@ _FUNCTION_NAMES = """
     unixepoch unlikely upper
 """
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
+_NAMED = 50
+"""Tables that a message names."""
 
 _VIEW_CHANGE = re.compile(r"^cannot modify (.*) because it is a view$")
 
@@ -63,7 +71,12 @@ class Database:
     """
 
     def __init__(
-        self, data: bytes, *, seconds: float | None = None, memory: int | None = None
+        self,
+        data: bytes,
+        *,
+        seconds: float | None = None,
+        memory: int | None = None,
+        longest: int = LONGEST,
     ) -> None:
         """Open the bytes of an SQLite file.
 
@@ -71,19 +84,26 @@ class Database:
             data: the file.
             seconds: the most that SQLite may work on one statement; None for no limit.
             memory: the most bytes that SQLite may use, in the whole process; None for no limit.
+            longest: bytes of a value or row.
 
         Raises:
-            BundleError: it is no SQLite database, or a damaged one.
+            BundleError: it is no SQLite database, or a damaged one, or its tables are not ours.
         """
         self._seconds = seconds
         self._entered = self._spent = 0.0
         self._refused = ""
+        self._longest = longest
         try:
             self._connection = open_in_memory(data)
             modules = self._connection.execute("SELECT name FROM pragma_module_list")
             self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
+            self._strange = Tables(self._connection, len(data)).strange_views
         except apsw.Error as error:
             raise damaged(error) from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise does_not_hold(error) from error
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+        self._connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST)
         if memory is not None:
             apsw.hard_heap_limit(memory)
         self._connection.set_authorizer(self._authorize)
@@ -131,6 +151,10 @@ class Database:
                 self._entered = time.monotonic()
         except apsw.Error as error:
             raise self._explain(error) from error
+        except UnicodeDecodeError as error:
+            raise QueryError(
+                "SQLite gives a text that is no UTF-8; CAST(... AS BLOB) shows its bytes."
+            ) from error
         finally:
             cursor.close(True)
 
@@ -140,14 +164,17 @@ class Database:
         return self._spent + time.monotonic() - self._entered > self._seconds
 
     def _authorize(
-        self, deed: int, what: str | None, more: str | None, _db: str | None, _by: str | None
+        self, deed: int, what: str | None, more: str | None, _db: str | None, by: str | None
     ) -> int:
         """Pass what reads; SQLite asks this of every statement, views included."""
+        if by is not None and by.lower() in self._strange:
+            deed, what = apsw.SQLITE_READ, by
         if deed in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
             return apsw.SQLITE_OK
         name = (what or "").lower()
         if deed == apsw.SQLITE_READ:
-            allowed = name not in self._modules  # what else it may be called: a table, or WITH
+            # What else it may be called: a table, a view of ours, or WITH.
+            allowed = name not in self._modules and name not in self._strange
         elif deed == apsw.SQLITE_FUNCTION:
             name = (more or "").lower()
             allowed = name in _FUNCTIONS
@@ -159,14 +186,17 @@ class Database:
         return apsw.SQLITE_DENY
 
     def _explain(self, error: apsw.Error) -> Exception:
-        text = str(error).removeprefix("SQLError: ")
+        text = reason_of(error).removeprefix("SQLError: ")
         if self._refused:
             return QueryError(f"A query can only read, and this one would {self._refused}.")
         if found := _VIEW_CHANGE.search(text):  # SQLite looks at that before it asks us
             return QueryError(f"A query can only read, and this one would change {found[1]}.")
         if isinstance(error, apsw.InterruptError):
+            return took_too_long(self._seconds)
+        if isinstance(error, apsw.TooBigError):
             return QueryError(
-                f"The query took more than {self._seconds:g} seconds; ask for less, or allow more."
+                f"The query meets a value of over {format_bytes(self._longest)}, which is too big;"
+                " leave it out."
             )
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
             return damaged(error)
@@ -181,7 +211,7 @@ class Database:
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The names of tables and views, in the order of the schema."""
-        rows = self._connection.execute(
+        rows = self._own_rows(
             "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY rowid"
         )
         return tuple(str(name) for (name,) in rows)
@@ -193,15 +223,25 @@ class Database:
             QueryError: there is no such table.
         """
         found = [
-            f"{sql};"
-            for table, sql in self._connection.execute(
+            f"{sql!s};"
+            for table, sql in self._own_rows(
                 "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
             )
             if name is None or str(table).lower() == name.lower()
         ]
         if not found and name is not None:
-            raise QueryError(f"There is no table {name!r}; there are {', '.join(self.tables)}.")
+            known = ", ".join(self.tables[:_NAMED])
+            raise QueryError(f"There is no table {name!r}; there are {known}.")
         return "\n".join(found)
+
+    def _own_rows(self, sql: str) -> Iterator[tuple[Cell, ...]]:
+        self._refused, self._spent = "", 0.0
+        return self._rows(self._connection.cursor(), sql)
+
+
+def took_too_long(seconds: float | None) -> QueryError:
+    """Return the error that says so."""
+    return QueryError(f"The query took more than {seconds:g} seconds; ask for less, or allow more.")
 
 
 def statements(sql: str) -> Iterator[str]:

@@ -44,6 +44,9 @@ LIMITS = {
 _Definition = tuple[str, str]
 """``table`` or ``view``, and the statement that makes it, in plain form."""
 
+_FOR_OTHERS = "allocs"
+"""The view that is there for other programs, and need not be."""
+
 _ROOTS = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
 _SCHEMA = ("sqlite_schema", "sqlite_master")
 
@@ -75,7 +78,10 @@ class Tables:
         self._characters_left = size
         connection.set_authorizer(self._authorize)
         self._ours = _definitions()
-        self._check_schema()
+        allocs = self._ours.pop(_FOR_OTHERS)
+        self.strange_views: set[str] = set()
+        """The names, in small letters, of views that are not ours; whoever reads one runs it."""
+        self._check_schema({**self._ours, _FOR_OTHERS: allocs})
         self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
         """The first page of each table, by its name."""
 
@@ -89,13 +95,15 @@ class Tables:
             return apsw.SQLITE_OK
         return apsw.SQLITE_DENY
 
-    def _check_schema(self) -> None:
+    def _check_schema(self, known: dict[str, _Definition]) -> None:
         found: dict[str, _Definition] = {}
         rows = self._run("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid")
         for kind, name, table, sql in rows:
             self.count_row()
             if not all(isinstance(text, str) for text in (kind, name, table)):
                 raise ValueError("a definition has no name")
+            if kind == "view" and known.get(name, kind)[1] != _plain(str(sql)):
+                self.strange_views.add(name.lower())
             ours = self._ours.get(table.lower())
             if ours is not None and (kind != ours[0] or table != name):
                 raise ValueError(
@@ -224,10 +232,10 @@ def _select(table: str, columns: Sequence[str]) -> str:
 
 
 def _definitions() -> dict[str, _Definition]:
-    """Return the definitions of our tables, and of the view that stands for one, by name."""
+    """Return the definitions of our tables and views by name."""
     script = _plain(Path(__file__).with_name("schema.sql").read_text("utf-8"))
     made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", script)
-    return {name: (kind.lower(), sql) for sql, kind, name in made if name != "allocs"}
+    return {name: (kind.lower(), sql) for sql, kind, name in made}
 
 
 def _plain(sql: str) -> str:

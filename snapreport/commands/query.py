@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from snapreport.commands.shell import Shell, terminal_lines
 from snapreport.errors import QueryError
 
 if TYPE_CHECKING:
-    from snapreport.api import Database
+    from snapreport.api import QueryProcess
 
 ROWS = 100
 """Rows of a table that are shown without --full."""
@@ -69,16 +70,17 @@ def query(
             memory=MEMORY,
             progress=progress,
         )
-    if schema:
-        print_bytes(database.schema().encode() + b"\n")
-    elif sql is not None:
-        answer(database, sql, form, full)
-    elif sys.stdin.isatty():
-        Shell(
-            lambda text: answer(database, text, form, full), database.schema, database.tables
-        ).run(terminal_lines())
-    else:
-        answer(database, _piped(), form, full)
+    with closing(database):
+        if schema:
+            print_bytes(database.schema().encode() + b"\n")
+        elif sql is not None:
+            answer(database, sql, form, full)
+        elif sys.stdin.isatty():
+            Shell(
+                lambda text: answer(database, text, form, full), database.schema, database.tables
+            ).run(terminal_lines())
+        else:
+            answer(database, _piped(), form, full)
 
 
 def _piped() -> str:
@@ -88,7 +90,7 @@ def _piped() -> str:
         raise QueryError(f"The query on stdin is not UTF-8 text (byte {error.start}).") from error
 
 
-def answer(database: Database, sql: str, form: str | None, full: bool) -> None:
+def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> None:
     """Run statements and print what they give.
 
     Raises:

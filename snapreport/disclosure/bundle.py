@@ -13,6 +13,7 @@ import orjson
 
 from snapreport import bundle
 from snapreport.bundle import read_elements
+from snapreport.bundle.opening import LONGEST_VALUE
 from snapreport.bundle.query import Database
 from snapreport.disclosure.tally import Tally
 from snapreport.errors import BundleError, QueryError
@@ -86,7 +87,7 @@ def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally)
 
 
 def _database(data: bytes, tally: Tally) -> None:
-    database = Database(data)
+    database = Database(data, longest=LONGEST_VALUE)
     try:
         frames: set[str] = set()
         ours = " ".join(Path(bundle.__file__).with_name("schema.sql").read_text("utf-8").split())
