@@ -13,7 +13,7 @@ PACKAGE = REPOSITORY / "snapreport"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 OTHERS = sorted(
     path
-    for folder in ("tests", "simulator", "benchmarks", "docs", "sample_snapshots")
+    for folder in ("tests", "simulator", "benchmarks", "docs", "sample_snapshots", "tools")
     for path in (REPOSITORY / folder).rglob("*.py")
 )
 

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -20,18 +19,20 @@ from snapreport.analyse.history_strings import Changes, change_strings
 from snapreport.analyse.paths import shorten
 from snapreport.analyse.public_names import (
     is_public_action,
+    is_public_counter,
     is_public_error,
-    is_public_file,
     is_public_function,
-    is_public_native,
+    is_public_hardware,
     is_public_native_function,
     is_public_setting,
     is_public_stage,
     is_public_text,
+    known_native_parts,
+    known_parts,
 )
 from snapreport.model.history import History
 from snapreport.model.libraries import LIBRARIES, words
-from snapreport.model.paths import REDACTED, NamesDone
+from snapreport.model.paths import REDACTED, SHORT_SALT, NamesDone, is_short_salt
 from snapreport.model.recorder import RecorderInfo
 from snapreport.model.stacks import FrameTable
 
@@ -52,11 +53,7 @@ _FILE_WORDS = words(
 """What stays in the names of files, where it says nothing of whose they are."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
-_COUNTER = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*$")
 _STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
-_HARDWARE = re.compile(
-    r"(NVIDIA|AMD|Tesla|GeForce|Quadro|Intel|x86_64|aarch64|arm64?)\b[\w .()@-]*$"
-)
 
 
 class StandIns:
@@ -66,10 +63,10 @@ class StandIns:
         """Take the salt, or a random one that is forgotten, if None.
 
         Raises:
-            ValueError: it is empty, as of a variable that was never set: all the world knows it.
+            ValueError: it is short, or empty as of a variable that was never set.
         """
-        if salt == "":
-            raise ValueError("the salt is empty; give one, or None for a random one")
+        if salt is not None and is_short_salt(salt):
+            raise ValueError(f"the salt {SHORT_SALT}")
         self._key = secrets.token_bytes(32) if salt is None else _key_of(salt)
 
     def of(self, kind: str, name: str, digits: int = 8) -> str:
@@ -84,7 +81,7 @@ class StandIns:
 
 @lru_cache(maxsize=1)
 def _key_of(salt: str) -> bytes:
-    """Return the key of a salt: slow on purpose, so that a short one is not soon found by trying.
+    """Return the key of a salt: slow on purpose, so that a weak one is not soon found by trying.
 
     The last one is kept: the name of what is written and the names in it are made with the same.
     """
@@ -160,7 +157,10 @@ def _functions_too(history: History, names: StandIns) -> History:
 
 
 def _function(name: str, file: str, own: bool, names: StandIns) -> str:
-    own = own or (is_native_file(file) and not is_public_native_function(name))
+    if is_native_file(file):
+        own = not is_public_native_function(name)
+    elif file.startswith("<") and not file.startswith("<frozen "):
+        own = True  # anyone may make code from a text
     if not own or is_public_function(name):
         return name
     return f"function_{names.of('function', name)}"
@@ -177,31 +177,35 @@ def redact_name(name: str, names: StandIns) -> str:
 
 
 def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str, str]:
-    functions: dict[str, set[str]] = defaultdict(set)
-    for name, file in zip(frames.names, frames.filenames, strict=True):
-        functions[file].add(name)
     found: dict[str, str] = {}
     taken: set[str] = set()
-    for file in sorted(functions):
-        if is_native_file(file):
-            public = is_public_native(file, functions[file])
-        else:
-            public = is_public_file(file, done.packages)
-        if public:
+    for file in sorted(set(frames.filenames)):
+        known = (
+            known_native_parts(file) if is_native_file(file) else known_parts(file, done.packages)
+        )
+        if known is not None and all(known):
             found[file] = file
             continue
         digits = 8
-        stand_in = _file(file, done.project, names, digits)
+        stand_in = _file(file, done.project, known, names, digits)
         while stand_in in taken:  # two names with one hash
             digits += 8
-            stand_in = _file(file, done.project, names, digits)
+            stand_in = _file(file, done.project, known, names, digits)
         found[file] = stand_in
         taken.add(stand_in)
     return found
 
 
-def _file(file: str, project: str, names: StandIns, digits: int) -> str:
-    """Return the stand-in of a file, folder by folder, so that a diff can match moved ones."""
+def _file(file: str, project: str, known: list[bool] | None, names: StandIns, digits: int) -> str:
+    """Return the stand-in of a file, folder by folder, so that a diff can match moved ones.
+
+    Args:
+        file: its short name.
+        project: the project's folder.
+        known: which of its parts stay; None for none.
+        names: the stand-ins.
+        digits: of each.
+    """
     if file.startswith("<"):
         return f"<generated-{names.of('generated', _NUMBERS.sub('#', file), digits)}>"
     text = file.replace("\\", "/")
@@ -210,11 +214,18 @@ def _file(file: str, project: str, names: StandIns, digits: int) -> str:
         return f"ipykernel_0/{names.of('file', text[notebook.end() :], digits)}.py"
     suffix = _SUFFIX.search(text)
     stem = text[: suffix.start()] if suffix else text
+    ending = suffix[0] if suffix else ""
+    if known is not None:
+        parts = [
+            part if stays else names.of("file", part, digits)
+            for part, stays in zip(stem.split("/"), known, strict=True)
+        ]
+        return "/".join(parts) + ending
     parts = [part for part in stem.split("/") if part not in ("", ".", "~")]
     if len(parts) > 1 and parts[0] == project:
         parts = parts[1:]
     hashed = [names.of("file", part, digits) for part in parts]
-    return "/".join([FOLDER, *hashed]) + (suffix[0] if suffix else "")
+    return "/".join([FOLDER, *hashed]) + ending
 
 
 def _stage(name: str, names: StandIns) -> str:
@@ -243,7 +254,7 @@ def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
             replace(
                 device,
                 device=device.device if _is_device(device.device) else "other",
-                name=device.name if device.name and _HARDWARE.match(device.name) else None,
+                name=device.name if device.name and is_public_hardware(device.name) else None,
                 stats_before=_counters(device.stats_before),
                 stats_after=_counters(device.stats_after),
             )
@@ -279,4 +290,4 @@ def _version(text: str | None) -> str | None:
 
 
 def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
-    return {name: value for name, value in stats.items() if _COUNTER.match(name)}
+    return {name: value for name, value in stats.items() if is_public_counter(name)}

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.commands.console import say
+from snapreport.model.paths import SHORT_SALT, is_short_salt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,8 +68,8 @@ def names_options(command: F) -> F:
             raise click.UsageError("--keep-paths and --redact contradict each other.")
         if salt is not None and not (redact or redact_functions):
             raise click.UsageError("--salt belongs to --redact.")
-        if salt == "":  # a shell's variable that is not set
-            raise click.UsageError("--salt is empty, so everyone could guess names and try them.")
+        if salt is not None and is_short_salt(salt):
+            raise click.UsageError(f"--salt {SHORT_SALT}.")
         if (redact or redact_functions) and salt is None:
             salt = secrets.token_urlsafe(32)  # one for all files of this command
             if not values.get("quiet"):

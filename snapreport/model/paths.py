@@ -56,3 +56,15 @@ def names_done(value: Any) -> NamesDone:
         ):
             return NamesDone(str(done), project, tuple(packages), functions)
     raise ValueError("what was done to its names is not understood")
+
+
+SHORT_SALT = (
+    "has fewer than 16 characters, so others could try all of them and then guess names; make one"
+    " with `openssl rand -hex 16`, and keep it to yourself"
+)
+"""What is wrong with a salt that is short."""
+
+
+def is_short_salt(salt: str) -> bool:
+    """Say whether a salt is found by trying; an empty one is that of a variable that is not set."""
+    return len(salt) < 16

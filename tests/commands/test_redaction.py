@@ -28,7 +28,7 @@ from tests.commands.conftest import Run
 from tests.unit.analyse.test_redact import SECRETS, secretive
 
 NAME = "zebra-annika.rank3"
-SALTED = ("--redact-functions", "--salt", "pepper")
+SALTED = ("--redact-functions", "--salt", "pepper, 16 or more")
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_redacted_raw_snapshot_is_that_of_the_redacted_bundle(
         found = snapreport.diff(before, again).sites
         assert {(c.match, c.base_bytes - c.new_bytes) for c in found} == {("exact", 0)}
         # What is made of it later has the same names, so that it can be compared.
-        later = snapreport.load(f"raw.{kind}", redact_functions=True, salt="pepper")
+        later = snapreport.load(f"raw.{kind}", redact_functions=True, salt="pepper, 16 or more")
         assert len(set(names_of(later)[0])) == len(set(names_of(before)[0]))
 
 
@@ -216,25 +216,27 @@ def test_title_and_notes_are_the_user_s_own_and_checked(
 
 
 def test_a_written_name_keeps_what_tells_ranks_apart() -> None:
-    names = StandIns("pepper")
+    names = StandIns("pepper, 16 or more")
     assert redact_name("snapshot_rank_12", names) == "snapshot_rank_12"
     assert re.fullmatch(r"[a-p]{8}-[a-p]{8}_gpu7", redact_name("okapi-quagga_gpu7", names))
-    assert redact_name("okapi", names) == redact_name("okapi", StandIns("pepper"))
-    assert redact_name("okapi", names) != redact_name("okapi", StandIns("other"))
+    assert redact_name("okapi", names) == redact_name("okapi", StandIns("pepper, 16 or more"))
+    assert redact_name("okapi", names) != redact_name("okapi", StandIns("another that is as long"))
 
 
 @pytest.mark.parametrize(
     "command", [("convert",), ("render",), ("export", "csv")], ids=lambda words: words[0]
 )
-def test_a_salt_that_everyone_knows_is_refused(
+def test_a_salt_that_is_found_by_trying_is_refused(
     run: Run, folder: Path, secret: Path, command: tuple[str, ...]
 ) -> None:
-    result = run(*command, secret, "--redact", "--salt", "")
-    assert result.exit_code == 2
-    assert "--salt is empty" in result.stderr
-    assert os.listdir(folder) == []
-    with pytest.raises(ValueError, match="salt is empty"):
-        snapreport.load(secret, redact=True, salt="")
+    for salt in ("", "hunter2", "15 letters long"):
+        result = run(*command, secret, "--redact", "--salt", salt)
+        assert result.exit_code == 2
+        assert "--salt has fewer than 16 characters" in result.stderr
+        assert "openssl rand -hex 16" in " ".join(result.stderr.split())
+        assert os.listdir(folder) == []
+        with pytest.raises(ValueError, match="the salt has fewer than 16 characters"):
+            snapreport.load(secret, redact=True, salt=salt)
 
 
 @pytest.mark.parametrize("command", ["convert", "render", "render --format md", "export csv"])

@@ -137,8 +137,8 @@ def test_stand_ins_are_equal_in_files_of_one_salt_alone(secret: Path) -> None:
     def names(salt: str | None) -> list[str]:
         return snapreport.load(secret, redact=True, salt=salt).history.stacks.frames.filenames
 
-    assert names("pepper") == names("pepper")
-    assert names("pepper") != names("other")
+    assert names("pepper, 16 or more") == names("pepper, 16 or more")
+    assert names("pepper, 16 or more") != names("another that is as long")
     assert names(None) != names(None)
 
 
@@ -154,22 +154,22 @@ def test_a_diff_of_redacted_recordings_matches_what_that_of_the_recordings_does(
         found: Diff = snapreport.diff(*(snapreport.load(path, **names) for path in paths))
         return [(c.match, c.base_bytes, c.new_bytes) for c in found.sites]
 
-    assert told(redact=True, salt="pepper") == told(keep_paths=True) == told()
+    assert told(redact=True, salt="pepper, 16 or more") == told(keep_paths=True) == told()
 
 
 def test_a_redacted_bundle_is_redacted_once(secret: Path, tmp_path: Path) -> None:
     bundle = snapreport.convert(secret, tmp_path / "r.zip", redact=True)
     once = snapreport.load(bundle).history
-    again = snapreport.load(bundle, redact=True, salt="x").history
+    again = snapreport.load(bundle, redact=True, salt="another that is as long").history
     assert again.stacks.frames.filenames == once.stacks.frames.filenames
     assert once.names.done == "redacted"
 
 
 def test_functions_can_be_redacted_later(secret: Path, tmp_path: Path) -> None:
-    salted = {"redact": True, "salt": "pepper"}
+    salted = {"redact": True, "salt": "pepper, 16 or more"}
     bundle = snapreport.convert(secret, tmp_path / "r.zip", **salted)  # type: ignore[arg-type]
-    later = snapreport.load(bundle, redact_functions=True, salt="pepper").history
-    at_once = snapreport.load(secret, redact_functions=True, salt="pepper").history
+    later = snapreport.load(bundle, redact_functions=True, salt="pepper, 16 or more").history
+    at_once = snapreport.load(secret, redact_functions=True, salt="pepper, 16 or more").history
     assert "tapir" not in later.stacks.frames.names
     assert later.stacks.frames.names == at_once.stacks.frames.names
     assert later.stacks.frames.filenames == at_once.stacks.frames.filenames
@@ -186,7 +186,8 @@ def test_paths_cannot_be_kept_and_redacted(secret: Path) -> None:
     [
         ("<frozen importlib._bootstrap_external>", "_call_with_frames_removed", True),
         ("<frozen zebra.core>", "forward", False),
-        ("/build/glibc-B3wQXB/glibc-2.31/nptl/pthread_create.c", "start_thread", True),
+        ("/build/glibc-2.31/nptl/pthread_create.c", "start_thread", True),
+        ("/build/glibc-B3wQXB/glibc-2.31/nptl/pthread_create.c", "zebra", False),
         ("/usr/src/python/Python/ceval.c", "main", True),
         ("/usr/local/src/conda/python-3.12.3/Objects/call.c", "_PyObject_MakeTpCall", True),
         ("/build/zebra/kernels.c", "main", False),
