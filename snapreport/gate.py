@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from snapreport.analyse.categories import DEFAULT_RULES
 from snapreport.analyse.curves import sum_live
 from snapreport.analyse.gate_words import budget_text, growth_text, unknown_text
 from snapreport.analyse.moments import find_stage
+from snapreport.analyse.patterns import compile_glob
 from snapreport.api import PathLike, Snapshot, load
 from snapreport.comparison import diff
 from snapreport.device import Device
@@ -210,7 +210,8 @@ class _Checker:
     def _find_stage(self, name: str) -> StageUse:
         """Return the highest of the stages with a name, or that a glob fits."""
         stages = self.findings.stages
-        fits = [each for each in stages if fnmatchcase(each.name, name)]
+        fits_name = compile_glob(name)
+        fits = [each for each in stages if fits_name(each.name)]
         if fits and name not in {each.name for each in stages}:
             return max(fits, key=lambda each: each.peak_bytes or 0)
         return stages[find_stage(stages, name)]

@@ -14,7 +14,7 @@ from snapreport.bundle import is_zip, require_bundle, write_bundle
 from snapreport.collector import collector_off
 from snapreport.errors import BundleError
 from snapreport.files import check_output, output_path, report_format, write_atomically
-from snapreport.model.cut import Cut, Drawn, Picture, make_cut, parse_size
+from snapreport.model.cut import Cut, Drawn, Picture, cut_size, make_cut
 from snapreport.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def render(
     _reporter(kind)  # fails before any work is done
     target = target_path(source, wanted, f".{kind}", redact or redact_functions, salt)
     check_output(target, force)
-    cut, most = make_cut(from_, to, min_size), None if fit is None else parse_size(fit)
+    cut, most = make_cut(from_, to, min_size), None if fit is None else cut_size(fit)
     snapshot = load(
         source,
         keep_paths=keep_paths,

@@ -1,7 +1,8 @@
-"""Numbers as text: bytes in binary units and counts with thousands separators."""
+"""Numbers as text and back: bytes in their units, and counts with thousands separators."""
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
 
@@ -10,7 +11,10 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 # (digits after the point, the scaled value below which they are used): 3 to 4 figures in all.
 _STEPS = ((2, 100), (1, 1000), (0, 1024))
 
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?|\.\d{1,18})\s*(?:([kmgtpe])?(i)?(b|bytes?)?)", re.I)
+_SIZE = re.compile(
+    r"([0-9]{1,19}(?:\.[0-9]{1,18})?|\.[0-9]{1,18}) ?(?:([kmgtpe])?(i)?(b|bytes?)?)", re.I
+)
+_LARGEST = 2**63 - 1
 
 
 def format_bytes(count: int) -> str:
@@ -50,23 +54,46 @@ def format_share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "-"
 
 
-def parse_bytes(text: str) -> int:
+def parse_size(value: float | str) -> int:
     """Read a size: ``40GiB``, ``40 GB``, ``1.5G`` or bytes, ``42949672960``.
 
-    KiB to EiB are powers of 1024 and kB to EB powers of 1000; the bare letters are powers of 1024,
-    as in PyTorch's and most schedulers' settings. A fraction of a byte is dropped.
+    It is how every option, setting, file and function of ours takes one. KiB to EiB are powers of
+    1024 and kB to EB powers of 1000; the bare letters are powers of 1024, as in PyTorch's and most
+    schedulers' settings. Case does not count, and a fraction of a byte is dropped.
+
+    Args:
+        value: the text, or a number of bytes.
 
     Raises:
-        ValueError: the text is none; the message says so and names examples.
+        ValueError: it is none, is negative, or does not fit into 64 bits; the message says so and
+            names examples.
     """
-    match = _SIZE.fullmatch(text.strip().replace("_", ""))
-    if match is None or (match[3] and not match[2]) or (match[2] and (match[4] or "b")[1:]):
-        raise ValueError(f"{text!r} is no size; write 40GiB, 40GB or a number of bytes")
-    prefix, binary, unit = match[2], match[3], match[4]
-    power = "kmgtpe".index(prefix.lower()) + 1 if prefix else 0
-    scale = 1000 if unit and not binary else 1024
-    size: int = int(Fraction(match[1]) * scale**power)
+    size = _of_text(value) if isinstance(value, str) else _of_number(value)
+    if size is None or not 0 <= size <= _LARGEST:
+        raise ValueError(f"{value!r} is no size; write 40GiB, 40GB or a number of bytes")
     return size
+
+
+def _of_text(text: str) -> int | None:
+    match = _SIZE.fullmatch(text.strip().replace("_", ""))
+    if match is None:
+        return None
+    prefix, binary, unit = match[2], match[3], match[4]
+    if (binary and not prefix) or (prefix and (unit or "b")[1:]):  # 4iB, 4Gbytes
+        return None
+    power = "kmgtpe".index(prefix.lower()) + 1 if prefix else 0
+    return int(Fraction(match[1]) * (1000 if unit and not binary else 1024) ** power)
+
+
+def _of_number(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None  # 0.02 is a share, or a slip
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # NumPy's integers, too
+    except TypeError:
+        return None
 
 
 def parse_share(text: str) -> Fraction:

@@ -25,6 +25,7 @@ GROUND = {
     "files",
     "foreign",
     "libraries",
+    "machine",
     "progress",
     "safe_text",
     "sorting",

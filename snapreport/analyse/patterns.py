@@ -12,25 +12,37 @@ Match = Callable[[str], bool]
 
 
 def compile_pattern(pattern: str) -> Match:
-    """Return what tells whether a text matches.
+    """Return what tells whether a text matches; case does not count. The page has the same rules.
 
     Args:
-        pattern: ``/.../`` is a regular expression to be found anywhere; with ``*``, ``?`` or
-            ``[`` it is a glob for the whole text or all behind a path separator; else a part.
+        pattern: ``/.../`` is a regular expression to be found anywhere; with ``*`` or ``?`` it is
+            a glob for the whole text or all behind a path separator; else a part.
 
     Raises:
         PatternError: the regular expression is none.
     """
-    if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
+    if len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/"):
         try:
-            expression = re.compile(pattern[1:-1])
+            expression = re.compile(pattern[1:-1], re.IGNORECASE)
         except re.error as error:
             raise PatternError(f"{pattern} is no regular expression: {error}.") from error
         return lambda text: expression.search(text) is not None
-    if any(character in pattern for character in "*?["):
-        glob = re.compile(rf"(?:.*[/\\])?{fnmatch.translate(pattern)}", re.DOTALL)
-        return lambda text: glob.match(text) is not None
-    return lambda text: pattern in text
+    if "*" in pattern or "?" in pattern:
+        return compile_glob(pattern, r"(?:.*[/\\])?")
+    part = pattern.lower()
+    return lambda text: part in text.lower()
+
+
+def compile_glob(pattern: str, before: str = "") -> Match:
+    """Return what tells whether a whole text fits ``*`` and ``?``, in any case.
+
+    Args:
+        pattern: a bracket in it is itself, as it is in the names of stages.
+        before: an expression for what may come before.
+    """
+    escaped = fnmatch.translate(pattern.replace("[", "[[]"))
+    glob = re.compile(before + escaped, re.DOTALL | re.IGNORECASE)
+    return lambda text: glob.match(text) is not None
 
 
 def compile_filter(include: Sequence[str], exclude: Sequence[str]) -> Match:

@@ -7,6 +7,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from snapreport.machine import available_memory, usable_cpus
+
 _MIB = 1 << 20
 _PROCESS = 64 * _MIB
 """What a process needs for a small file."""
@@ -16,7 +18,6 @@ events need 5.5 times their pickle and 11.8 times their tables; small files with
 up to 10 times the pickle, most of which _PROCESS has; JSON of 100 MB 7.3 to 7.9 times its size."""
 _PACKED = 10
 """By how much a packed snapshot grows at most, as a rule, where it does not say its size."""
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 def choose_jobs(sources: Sequence[Path]) -> int:
@@ -63,46 +64,6 @@ def memory_needed(path: Path) -> int:
     except OSError:
         return _PROCESS
     return _PROCESS + (_JSON if head[:1] in (b"{", b"[") else _PICKLE) * size
-
-
-def usable_cpus() -> int:
-    """Return how many processors this process may use: those it is bound to, less a quota."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    words = _read(_CGROUP / "cpu.max").split()
-    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
-        count = min(count, max(int(words[0]) // int(words[1]), 1))
-    return count
-
-
-def available_memory() -> int | None:
-    """Return the bytes that processes can still get, within a container's limit; None if unknown.
-
-    Source: proc(5), MemAvailable; Linux, "Control Group v2", memory.max and memory.current, of
-    which memory.stat's inactive_file is given back when asked for.
-    """
-    free: int | None = None
-    for line in _read(Path("/proc/meminfo")).splitlines():
-        if line.startswith("MemAvailable:"):
-            free = int(line.split()[1]) * 1024
-    limit, used = _read(_CGROUP / "memory.max"), _read(_CGROUP / "memory.current")
-    if limit.isdigit() and used.isdigit():
-        cached = 0
-        for line in _read(_CGROUP / "memory.stat").splitlines():
-            if line.startswith("inactive_file "):
-                cached = int(line.split()[1])
-        left = max(int(limit) - int(used) + cached, 0)
-        free = left if free is None else min(free, left)
-    return free
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _elements(bundle: Path) -> int:

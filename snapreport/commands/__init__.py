@@ -13,6 +13,7 @@ import click
 
 from snapreport import allowed
 from snapreport.commands.console import Commands, exit_on_terminate
+from snapreport.units import parse_size
 from snapreport.version import __version__
 
 __all__ = ["cli", "main"]
@@ -82,12 +83,13 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
       snapreport convert snap.pickle -o snap.zip
       snapreport render snap.zip -o report.html
     """
-    if max_unpacked and allowed.parse_size(max_unpacked) is None:
-        raise click.BadParameter(
-            f"{max_unpacked!r} is no size like 50GiB.",
-            param_hint=f"--max-unpacked or {allowed.MAX_UNPACKED}",
-        )
-    if max_unpacked:  # in the environment, so that the processes of --jobs have it, too
+    if max_unpacked:
+        try:
+            parse_size(max_unpacked)
+        except ValueError as error:
+            hint = f"--max-unpacked or {allowed.MAX_UNPACKED}"
+            raise click.BadParameter(f"{error}.", param_hint=hint) from None
+        # In the environment, so that the processes of --jobs have it, too.
         os.environ[allowed.MAX_UNPACKED] = max_unpacked
     if no_memory_check:
         os.environ[allowed.NO_MEMORY_CHECK] = "1"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.errors import CutError
-from snapreport.model.cut import parse_bound, parse_size
+from snapreport.model.cut import cut_size, parse_bound
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,7 @@ _to = click.option(
 _min_size = click.option(
     "--min-size",
     metavar="SIZE",
-    callback=_checked(parse_size),
+    callback=_checked(cut_size),
     help="Draw no smaller allocations: 1MiB, 64kB or bytes. What is not drawn is drawn as one "
     "band, its sum: no figure changes.",
 )
@@ -57,7 +57,7 @@ def cut_options(command: F) -> F:
 fit_option = click.option(
     "--fit",
     metavar="SIZE",
-    callback=_checked(parse_size),
+    callback=_checked(cut_size),
     help="Have a page of at most this size, 25MB or bytes: it is thinned until it fits, and says "
     "what was left out. Peaks, failed requests, stages and call sites stay exact.",
 )

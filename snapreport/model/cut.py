@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from snapreport.errors import CutError
-from snapreport.units import parse_bytes
+from snapreport.units import parse_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,20 +95,16 @@ def parse_bound(value: int | str) -> Bound:
     return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
 
 
-def parse_size(value: int | str) -> int:
-    """Read a size, ``25MB``, ``25MiB`` or a number of bytes.
+def cut_size(value: float | str) -> int:
+    """Read a size as ``units.parse_size`` does.
 
     Raises:
         CutError: it is none.
     """
-    if isinstance(value, int) and value >= 0:
-        return value
     try:
-        return parse_bytes(str(value))
-    except ValueError:
-        raise CutError(
-            f"{str(value)!r} is no size; write 25MB, 25MiB or a number of bytes."
-        ) from None
+        return parse_size(value)
+    except ValueError as error:
+        raise CutError(f"{error}.") from None
 
 
 def make_cut(
@@ -124,7 +120,7 @@ def make_cut(
     return Cut(
         None if from_ is None else parse_bound(from_),
         None if to is None else parse_bound(to),
-        0 if min_size is None else parse_size(min_size),
+        0 if min_size is None else cut_size(min_size),
     )
 
 

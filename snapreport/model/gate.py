@@ -15,7 +15,7 @@ from snapreport.model.diff import Change, Diff
 from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 from snapreport.safe_text import visible
-from snapreport.units import parse_bytes, parse_share
+from snapreport.units import parse_share, parse_size
 
 NONE = "none"
 """As a budget lifts it; as what to fail on, it is nothing."""
@@ -126,14 +126,10 @@ def merge(first: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _size(value: Any, label: str) -> int | None:
     if value == NONE:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    if isinstance(value, str):
-        try:
-            return parse_bytes(value)
-        except ValueError as error:
-            raise BudgetError(f"{label}: {error}.") from None
-    raise BudgetError(f"{label}: {value!r} is no size; write 40GiB, 40GB or a number of bytes.")
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise BudgetError(f"{label}: {error}.") from None
 
 
 def _growth(value: Any, label: str) -> Growth | None:

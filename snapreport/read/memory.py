@@ -5,13 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from snapreport.allowed import NO_MEMORY_CHECK
 from snapreport.errors import NotEnoughMemoryError
+from snapreport.machine import available_memory
 from snapreport.units import format_bytes
 
 # Measured as the most private memory of `convert`, less that of a program that has done nothing
@@ -93,65 +93,3 @@ def count_dicts(data: bytes | mmap.mmap) -> int:
     starts = (int(number * gap) for number in range(_WINDOWS))
     found = sum(len(_DICT.findall(data[start : start + _WINDOW])) for start in starts)
     return found * length // (_WINDOWS * _WINDOW)
-
-
-def available_memory(root: Path = Path("/")) -> int | None:
-    """Return how many bytes can still be allocated without swapping; None where that is unknown.
-
-    It is what Linux says is available, or less where a control group (of a container or a batch
-    job) sets a limit. File pages count as free: they can be read again.
-
-    Args:
-        root: where the folders ``proc`` and ``sys`` are.
-    """
-    return min((*_machine(root), *_groups(root)), default=None)
-
-
-def _machine(root: Path) -> Iterator[int]:
-    for name, number in _table(root / "proc/meminfo"):
-        if name == "MemAvailable:":
-            yield number * 1024
-
-
-def _groups(root: Path) -> Iterator[int]:
-    """Give what is left in each group that this process is in, and in those around it."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers == "":
-            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "")
-        elif "memory" in controllers.split(","):
-            top = root / "sys/fs/cgroup/memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
-        else:
-            continue
-        # In a container the path may be the host's: what is not there says nothing.
-        inside = PurePosixPath(path.lstrip("/"))
-        if ".." in inside.parts:
-            inside = PurePosixPath()
-        for folder in (inside, *inside.parents):
-            yield from _left(top / folder, *names)
-
-
-def _left(group: Path, limit: str, usage: str, prefix: str) -> Iterator[int]:
-    try:
-        most, used = (int(_text(group / name)) for name in (limit, usage))
-    except ValueError:  # no such group, or its limit is "max"
-        return
-    cached = {f"{prefix}{kind}_file" for kind in ("active", "inactive")}
-    files = sum(number for name, number in _table(group / "memory.stat") if name in cached)
-    yield max(0, most - used + files)
-
-
-def _table(path: Path) -> Iterator[tuple[str, int]]:
-    for line in _text(path).splitlines():
-        words = line.split()
-        if len(words) >= 2 and words[1].isdecimal():
-            yield words[0], int(words[1])
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

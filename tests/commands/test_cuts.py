@@ -131,7 +131,7 @@ def test_a_cut_bundle_is_whole_and_its_page_is_cut(
     [
         (["--from", "soon"], 2, "'soon' is neither a step nor a time; write 1200, 1.5s or 200ms."),
         (["--to", "3 weeks"], 2, "'3 weeks' is neither a step nor a time"),
-        (["--min-size", "big"], 2, "'big' is no size; write 25MB, 25MiB or a number of bytes."),
+        (["--min-size", "big"], 2, "'big' is no size; write 40GiB, 40GB or a number of bytes."),
         (["--from", "5"], 1, "--from is behind the end of the recording, which has 5 steps."),
         (["--from", "3", "--to", "2"], 1, "--to is before --from; nothing would be drawn."),
     ],
@@ -151,7 +151,7 @@ def test_wrong_values_are_told_in_a_line(
 def test_a_size_to_fit_is_a_size(run: Run, snapshot: Path, text: str) -> None:
     result = run("render", snapshot, f"--fit={text}")
     assert result.exit_code == 2
-    assert "is no size; write 25MB, 25MiB or a number of bytes." in result.stderr
+    assert "is no size; write 40GiB, 40GB or a number of bytes." in result.stderr
 
 
 def test_python_takes_the_same(snapshot: Path, tmp_path: Path) -> None:

@@ -20,39 +20,10 @@ from snapreport.reporters.gate_figures import verdict_as_json
 from snapreport.reporters.gate_markdown import VerdictMarkdownReporter
 from snapreport.reporters.gate_text import write_verdict
 from snapreport.reporters.tables import Page
-from snapreport.units import parse_bytes, parse_share
+from snapreport.units import parse_share
 from tests.builders import MIB, TraceBuilder, frame, history_of, trace
 
 GIB = 1 << 30
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("40GiB", 40 * GIB),
-        ("40GB", 40 * 10**9),
-        ("40G", 40 * GIB),
-        ("40g", 40 * GIB),
-        ("1.5 GiB", 3 * GIB // 2),
-        ("0.1KiB", 102),
-        (".5k", 512),
-        ("2kb", 2000),
-        ("1TiB", 1 << 40),
-        ("512", 512),
-        ("512B", 512),
-        ("512 bytes", 512),
-        ("1_000_000", 1_000_000),
-        ("0", 0),
-    ],
-)
-def test_a_size_is_read_in_binary_and_decimal_units(text: str, size: int) -> None:
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "GiB", "-1", "1e9", "40 apples", "4iB", "4Gbytes", "1,5G"])
-def test_what_is_no_size_is_said_to_be_none(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
-        parse_bytes(text)
 
 
 def test_a_percentage_is_exact() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from snapreport.batch.jobs import available_memory, fit_jobs, memory_needed, usable_cpus
+from snapreport.batch.jobs import fit_jobs, memory_needed
 from snapreport.making import convert
 
 GIB = 1 << 30
@@ -53,9 +52,3 @@ def test_a_bundle_needs_less_than_its_snapshot_but_more_than_its_size(
     assert memory_needed(bundle) - base > 10 * bundle.stat().st_size
     (tmp_path / "other.zip").write_bytes(b"PK\x03\x04")
     assert memory_needed(tmp_path / "other.zip") == base
-
-
-def test_this_machine_has_processors_and_memory() -> None:
-    assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
-    free = available_memory()
-    assert free is None or free > 0

@@ -14,86 +14,15 @@ from snapreport.allowed import NO_MEMORY_CHECK
 from snapreport.errors import NotASnapshotError, NotEnoughMemoryError
 from snapreport.read import compiled, memory, unpickle
 from tests.builders import trace
+from tests.unit.test_machine import system
 
 GIB = 1 << 30
-
-
-def system(
-    root: Path, groups: str | None = None, available: int | None = 8 * GIB, **files: str
-) -> Path:
-    """Make a system's files; keys are names below sys/fs/cgroup, / as __ and . as _DOT_."""
-    (root / "proc/self").mkdir(parents=True)
-    if available is not None:
-        text = f"MemTotal: 99999999 kB\nMemFree: 5 kB\nMemAvailable: {available >> 10} kB\n"
-        (root / "proc/meminfo").write_text(text + "HugePages_Total: 0\nnonsense\n")
-    if groups is not None:
-        (root / "proc/self/cgroup").write_text(groups)
-    for name, text in files.items():
-        path = root / "sys/fs/cgroup" / name.replace("__", "/").replace("_DOT_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
-def test_what_linux_says_is_available_counts(tmp_path: Path) -> None:
-    assert memory.available_memory(system(tmp_path)) == 8 * GIB
-
-
-def test_where_nothing_is_known_nothing_is_checked(tmp_path: Path) -> None:
-    assert memory.available_memory(tmp_path) is None
-    memory.require_memory(2**60, tmp_path)
-    odd = system(tmp_path, "no group\n9:cpu:/\n", None, memory_DOT_max="5", cpu__x="1")
-    assert memory.available_memory(odd) is None
-
-
-def test_a_group_leaves_its_limit_less_what_is_used_but_for_file_pages(tmp_path: Path) -> None:
-    root = system(
-        tmp_path,
-        "0::/batch/job_7\n",
-        batch__job_7__memory_DOT_max=f"{4 * GIB}\n",
-        batch__job_7__memory_DOT_current=f"{3 * GIB}\n",
-        batch__job_7__memory_DOT_stat=f"anon 7\nactive_file {GIB}\ninactive_file 10\nfile 3\n",
-    )
-    assert memory.available_memory(root) == 2 * GIB + 10
-
-
-def test_the_tightest_of_the_groups_around_counts(tmp_path: Path) -> None:
-    root = system(
-        tmp_path,
-        "0::/batch/job\n",
-        batch__job__memory_DOT_max="max\n",
-        batch__job__memory_DOT_current="5\n",
-        batch__memory_DOT_max=f"{GIB}\n",
-        batch__memory_DOT_current=f"{2 * GIB}\n",
-    )
-    assert memory.available_memory(root) == 0
-
-
-@pytest.mark.parametrize("path", ["/", "/docker/of/the/host", "/../../elsewhere"])
-def test_in_a_container_the_group_is_at_the_top(tmp_path: Path, path: str) -> None:
-    root = system(
-        tmp_path,
-        f"4:cpu,memory:{path}\n0::{path}\n",
-        memory__memory_DOT_limit_in_bytes=str(3 * GIB),
-        memory__memory_DOT_usage_in_bytes=str(GIB),
-        memory__memory_DOT_stat="active_file 9\ntotal_active_file 5\ntotal_inactive_file 2\n",
-    )
-    assert memory.available_memory(root) == 2 * GIB + 7
-
-
-def test_a_limit_beyond_the_machine_is_none(tmp_path: Path) -> None:
-    root = system(
-        tmp_path,
-        "4:memory:/\n",
-        memory__memory_DOT_limit_in_bytes="9223372036854771712",
-        memory__memory_DOT_usage_in_bytes="5",
-    )
-    assert memory.available_memory(root) == 8 * GIB
 
 
 def test_too_much_is_refused_with_what_it_needs_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    memory.require_memory(2**60, tmp_path)  # where nothing is known, nothing is checked
     root = system(tmp_path)
     memory.require_memory(8 * GIB, root)
     with pytest.raises(NotEnoughMemoryError) as caught:
