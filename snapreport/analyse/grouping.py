@@ -59,9 +59,13 @@ def find_groups(
     np.add.at(held, number[live], weight[live])
     np.add.at(requested, number[live], rows.size[live])
     count = np.bincount(number[live], minlength=len(names))
+    stack = np.full(len(names), NO_ID, np.int64)
+    if by == "stack":
+        stack[number[live]] = rows.stack[live]
+    columns = (held, requested, count, stack)
     order = np.lexsort((np.arange(len(names)), -held))
     return tuple(
-        Group(names[i], int(held[i]), int(requested[i]), int(count[i])) for i in order if count[i]
+        Group(names[i], *(int(column[i]) for column in columns)) for i in order if count[i]
     )
 
 

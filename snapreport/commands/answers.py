@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import snapreport
 from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.moments import MomentChoice
 from snapreport.commands.naming import paths_kept
-from snapreport.model.answers import GROUPINGS
+from snapreport.model.answers import GROUPINGS, Group
 from snapreport.safe_text import plain_json
 
 if TYPE_CHECKING:
@@ -48,11 +49,15 @@ def moment_name(moment: Moment) -> MomentName:
     return MomentName(moment.device.name, moment.step, moment.time_us, moment.curve, moment.bytes)
 
 
+def device_json(device: Device) -> dict[str, Any]:
+    """Return the names of a file and a device: how most answers begin."""
+    return {"file": device.file.source.name, "device": device.name}
+
+
 def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
     """Return a moment with its answer as plain objects."""
     return {
-        "file": moment.device.file.source.name,
-        "device": moment.device.name,
+        **device_json(moment.device),
         "step": moment.step,
         "time_us": moment.time_us,
         "curve": moment.curve,
@@ -63,23 +68,39 @@ def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
 
 def event_json(moment: Moment) -> dict[str, Any] | None:
     """Return the event that led to a moment, with its call stack innermost first."""
+    from snapreport.reporters.json_parts import frames_of, id_or_none
+
     event = moment.event()
     if event is None:
         return None
-    stacks = moment.device.file.stacks
-    frames = stacks.frames
-    stack = [
-        {"name": frames.names[f], "filename": frames.filenames[f], "line": int(frames.lines[f])}
-        for f in stacks.path(event.stack)
-    ]
-    return {**asdict(event), "stack": stack}
+    return {
+        **asdict(event),
+        "allocation": id_or_none(event.allocation),
+        "stack": id_or_none(event.stack),
+        "frames": frames_of(moment.device.file.stacks, event.stack),
+    }
 
 
-def print_json(answer: Any) -> None:
-    """Write an answer to stdout as indented JSON."""
+def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
+    """Return groups as plain objects."""
+    from snapreport.reporters.json_parts import group_as_json
+
+    return [group_as_json(group, device.file.stacks, by) for group in groups]
+
+
+def json_bytes(name: str, answer: dict[str, Any]) -> bytes:
+    """Return an answer as indented JSON that begins with the name and version of its format."""
     import orjson
 
-    print_bytes(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)) + b"\n")
+    from snapreport.reporters.json_parts import with_format
+
+    whole = orjson.dumps(with_format(name, answer), option=orjson.OPT_INDENT_2)
+    return plain_json(whole) + b"\n"
+
+
+def print_json(name: str, answer: dict[str, Any]) -> None:
+    """Write an answer to stdout as JSON."""
+    print_bytes(json_bytes(name, answer))
 
 
 def new_page(full: bool = False) -> Page:

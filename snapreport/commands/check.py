@@ -154,7 +154,7 @@ def check(
     elif as_json:
         from snapreport.reporters.gate_figures import verdict_as_json
 
-        print_json(verdict_as_json(verdict))
+        print_json("check", verdict_as_json(verdict))
     elif as_markdown:
         print_bytes(markdown)
     else:

@@ -48,10 +48,11 @@ def check_recording(
         from snapreport.reporters.trust_words import trust_as_json
 
         print_json(
+            "check-recording",
             {
                 "file": found.history.source.name,
                 "devices": [{"device": name, **trust_as_json(trust)} for name, trust in devices],
-            }
+            },
         )
         return
     from snapreport.reporters import trust_text

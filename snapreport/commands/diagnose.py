@@ -56,6 +56,7 @@ def diagnose(
 
     if as_json:
         print_json(
+            "diagnose",
             {
                 "file": found.history.source.name,
                 "findings": [finding_as_json(each) for each in found.warnings],
@@ -63,7 +64,7 @@ def diagnose(
                     {"device": str(each.device), **diagnosis_as_json(diagnosis)}
                     for each, diagnosis in devices
                 ],
-            }
+            },
         )
         return
     page = new_page(full)

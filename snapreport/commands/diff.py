@@ -130,7 +130,7 @@ def diff(
     if as_json:
         from snapreport.reporters.diff_json import diff_as_json
 
-        print_json(diff_as_json(found))
+        print_json("diff", diff_as_json(found))
         return
     from snapreport.reporters.diff_text import write_diff
 

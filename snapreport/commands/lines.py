@@ -71,15 +71,11 @@ def lines(
     sizes = rows.size if choice.curve == "requested" else rows.block_size
     ever = int(sizes.sum())
     if as_json:
-        shown = found if full else found[:top]
-        print_json(
-            moment_json(
-                moment,
-                ever_allocated=ever,
-                lines=[asdict(line) for line in shown],
-                more_lines=len(found) - len(shown),
-            )
-        )
+        plain = [
+            {"file" if key == "filename" else key: value for key, value in asdict(line).items()}
+            for line in found
+        ]
+        print_json("lines", moment_json(moment, ever_allocated=ever, lines=plain))
         return
     from snapreport.reporters import answers_text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from snapreport.commands.answers import (
     by_option,
+    groups_json,
     load_moment,
     moment_json,
     moment_name,
@@ -29,6 +29,9 @@ from snapreport.commands.options import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from snapreport.device import Moment
 
 
@@ -68,7 +71,7 @@ def live(
     moment = load_moment(source, device, choice, quiet)
     most = None if full else top
     if as_json:
-        print_json(moment_json(moment, **_answer(moment, by, tree, most)))
+        print_json("live", moment_json(moment, **_answer(moment, by, tree)))
         return
     from snapreport.reporters import answers_text
     from snapreport.reporters.tree_text import tree_lines
@@ -89,35 +92,40 @@ def live(
     print_page(page)
 
 
-def _answer(moment: Moment, by: str | None, tree: bool, most: int | None) -> dict[str, Any]:
+def _answer(moment: Moment, by: str | None, tree: bool) -> dict[str, Any]:
+    device = moment.device
     if by:
-        found = moment.by(by)
-        groups = [asdict(group) for group in found[:most]]
-        return {"by": by, "groups": groups, "more_groups": len(found) - len(groups)}
+        return {"by": by, "groups": groups_json(device, moment.by(by), by)}
     if tree:
         return {"tree": _tree(moment)}
-    live_rows = moment.live()
-    rows = moment.device.allocations
-    shown = live_rows.rows[:most].tolist()
-    sites = moment.device.site_names(live_rows.rows[:most])
+    from snapreport.reporters.json_parts import id_or_none, stack_table
+
+    live, rows = moment.live(), device.allocations
+    columns: dict[str, NDArray[np.signedinteger[Any]]] = {
+        "allocation": live.rows,
+        "address": rows.addr[live.rows],
+        "version": rows.version[live.rows],
+        "bytes": live.bytes,
+        "requested": rows.size[live.rows],
+        "block": rows.block_size[live.rows],
+        "alloc_step": rows.alloc_step[live.rows],
+        "free_requested_step": rows.free_requested_step[live.rows],
+        "free_step": rows.free_step[live.rows],
+        "stream": rows.stream[live.rows],
+    }
+    stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)
     return {
         "allocations": [
             {
-                "allocation": i,
-                "address": int(rows.addr[i]),
-                "version": int(rows.version[i]),
-                "bytes": int(live_rows.bytes[k]),
-                "requested": int(rows.size[i]),
-                "block": int(rows.block_size[i]),
-                "alloc_step": int(rows.alloc_step[i]),
-                "free_requested_step": int(rows.free_requested_step[i]),
-                "free_step": int(rows.free_step[i]),
-                "stream": int(rows.stream[i]),
-                "call_site": sites[k],
+                **dict(zip(columns, values, strict=True)),
+                "call_site": site,
+                "stack": id_or_none(stack),
             }
-            for k, i in enumerate(shown)
+            for *values, site, stack in zip(
+                *(column.tolist() for column in columns.values()), sites, stacks, strict=True
+            )
         ],
-        "more_allocations": len(live_rows.rows) - len(shown),
+        "stacks": stack_table(device.file.stacks, stacks),
     }
 
 
@@ -128,8 +136,8 @@ def _tree(moment: Moment) -> list[dict[str, Any]]:
         {
             "parent": None if tree.parent[i] < 0 else int(tree.parent[i]),
             "name": frames.names[f] if f >= 0 else tree.label[i],
-            "filename": frames.filenames[f] if f >= 0 else "",
-            "line": int(frames.lines[f]) if f >= 0 else None,
+            "file": frames.filenames[f] if f >= 0 else "",
+            "line": int(frames.lines[f]) if f >= 0 and frames.lines[f] > 0 else None,
             "bytes": int(tree.bytes[i]),
             "own_bytes": int(tree.own_bytes[i]),
             "count": int(tree.count[i]),

@@ -40,7 +40,9 @@ quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="No progress, notes or warnings on stderr."
 )
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON, sizes in bytes.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="All of it as JSON, sizes in bytes."
+)
 full_option = click.option("--full", is_flag=True, help="Every row, and texts as long as they are.")
 
 
@@ -70,8 +72,8 @@ rules_option = click.option(
 
 
 def top_option(rows: int) -> Callable[[F], F]:
-    """``--top``: how many rows to show."""
+    """``--top``: how many rows of text to show."""
     return click.option(
         "--top", type=click.IntRange(min=1), default=rows, show_default=True, metavar="N",
-        help="Rows to show.",
+        help="Rows to show as text.",
     )  # fmt: skip

@@ -9,6 +9,7 @@ import click
 
 from snapreport.commands.answers import (
     event_json,
+    groups_json,
     load_moment,
     moment_json,
     moment_name,
@@ -59,16 +60,15 @@ def peak(
     amounts, parts = moment.amounts, moment.parts()
     stacks = moment.by("stack")
     if as_json:
-        shown = stacks if full else stacks[:top]
         print_json(
+            "peak",
             moment_json(
                 moment,
                 event=event_json(moment),
                 amounts=asdict(amounts),
                 parts=asdict(parts),
-                stacks=[asdict(stack) for stack in shown],
-                more_stacks=len(stacks) - len(shown),
-            )
+                stacks=groups_json(moment.device, stacks, "stack"),
+            ),
         )
         return
     from snapreport.reporters.answers_text import groups, usage

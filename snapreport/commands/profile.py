@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.answers import (
+    device_json,
+    json_bytes,
+    load_device,
+    new_page,
+    print_json,
+    print_page,
+)
 from snapreport.commands.console import print_bytes, print_path
 from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import (
@@ -20,7 +27,6 @@ from snapreport.commands.options import (
 )
 from snapreport.errors import OutputError
 from snapreport.files import check_output, output_path, write_atomically
-from snapreport.safe_text import plain_json
 
 _BY = {"category": "category", "annotation": "stage", "compile-context": "context"}
 
@@ -105,10 +111,10 @@ def profile(
     result = found.profile(_BY.get(by, "category"), chosen, curve, points)
     from snapreport.reporters.profile_text import profile_csv, profile_json, write_profile
 
-    answer = {"file": found.file.source.name, "device": found.name, "by": by}
+    answer = {**device_json(found), "by": by, **profile_json(result)}
     if output is None:
         if as_json:
-            print_json(answer | profile_json(result))
+            print_json("profile", answer)
             return
         page = new_page()
         page.say(f"{found.name} of {found.file.source.name}")
@@ -118,9 +124,7 @@ def profile(
     if ending == ".csv":
         text = profile_csv(result, found.times_of(result.steps)).encode()
     else:
-        import orjson
-
-        text = plain_json(orjson.dumps(answer | profile_json(result))) + b"\n"
+        text = json_bytes("profile", answer)
     if str(output) == "-":
         print_bytes(text)
         return

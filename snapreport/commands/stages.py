@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.answers import (
+    device_json,
+    groups_json,
+    load_device,
+    new_page,
+    print_json,
+    print_page,
+)
 from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
@@ -75,11 +82,17 @@ def stages(
         raise MomentError(f"no stage's name holds {' or '.join(names)}; this recording has {some}.")
     tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
     if as_json:
+        ids = {id(stage): number for number, stage in enumerate(found.stages)}
         rows = [
-            {"label": label, **asdict(stage), "stacks": [asdict(group) for group in top]}
+            {
+                "id": ids[id(stage)],
+                "label": label,
+                **asdict(stage),
+                "stacks": groups_json(found, top, "stack"),
+            }
             for (label, stage), top in zip(numbered, tops, strict=True)
         ]
-        print_json({"file": found.file.source.name, "device": found.name, "stages": rows})
+        print_json("stages", {**device_json(found), "stages": rows})
         return
     from snapreport.reporters import answers_text
 

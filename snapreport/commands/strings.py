@@ -49,9 +49,10 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     with progress_bar(quiet) as progress:
         given = list_strings(source, progress)
         leaks = find_leaks(given, known_here()) if check else []
+    answer = _plain({"file": source.name})
     if check:
         if as_json:
-            print_json([_plain(asdict(leak)) for leak in leaks])
+            print_json("strings", answer | {"leaks": [_plain(asdict(leak)) for leak in leaks]})
         else:
             lines = [
                 f"{leak.what}: {leak.found} ({leak.why}) in {leak.kind}: {leak.text}"
@@ -64,7 +65,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
             raise click.exceptions.Exit(FAILED)
         return
     if as_json:
-        print_json([_plain(asdict(each)) for each in given])
+        print_json("strings", answer | {"strings": [_plain(asdict(each)) for each in given]})
         return
     wide = min(max((len(each.kind) for each in given), default=0), _WIDEST_KIND)
     _print([f"{_begin(each.kind):{wide}}  {each.count:>7,}  {_begin(each.text)}" for each in given])

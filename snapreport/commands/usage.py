@@ -42,12 +42,13 @@ def usage(
     moment = load_moment(source, device, choice, quiet)
     if as_json:
         print_json(
+            "usage",
             moment_json(
                 moment,
                 event=event_json(moment),
                 amounts=asdict(moment.amounts),
                 parts=asdict(moment.parts()),
-            )
+            ),
         )
         return
     from snapreport.reporters import answers_text

@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import load_device, new_page, print_json, print_page
+from snapreport.commands.answers import (
+    device_json,
+    groups_json,
+    load_device,
+    new_page,
+    print_json,
+    print_page,
+)
 from snapreport.commands.naming import keep_paths_option
 from snapreport.commands.options import (
     device_option,
@@ -79,7 +86,7 @@ def whatif(
     chosen = None if rules is None else snapreport.load_rules(rules)
     was = found.peaks[curve]
     about = {
-        "file": found.file.source.name, "device": found.name, "curve": curve, "by": by,
+        **device_json(found), "curve": curve, "by": by,
         "peak_bytes": was.bytes, "peak_step": was.step,
     }  # fmt: skip
     from snapreport.reporters import what_if_text
@@ -89,13 +96,14 @@ def whatif(
     if patterns:
         left = found.peak_without(*patterns, by=by, curve=curve, rules=chosen)
         if as_json:
-            print_json({**about, "without": asdict(left)})
+            plain = asdict(left) | {"held": groups_json(found, left.held, by)}
+            print_json("whatif", {**about, "without": plain})
             return
         what_if_text.without(page, left, by, None if full else top)
     else:
         every = found.what_if(by, curve, chosen)
         if as_json:
-            print_json({**about, "groups": [asdict(each) for each in every]})
+            print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
             return
         what_if_text.table(page, every, by, None if full else top)
     print_page(page)

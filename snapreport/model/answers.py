@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from snapreport.model.snapshot import NO_ID
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +42,8 @@ class Group:
     """In the curve that was asked for."""
     requested: int
     count: int
+    stack: int = NO_ID
+    """Stack id, where they have a call stack in common."""
 
 
 @dataclass(frozen=True)

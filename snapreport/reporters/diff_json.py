@@ -8,8 +8,6 @@ from typing import Any
 from snapreport.model.diff import Change, Diff, DiffSide
 from snapreport.version import __version__
 
-FORMAT = 1
-
 
 def diff_as_json(diff: Diff) -> dict[str, Any]:
     """Return every figure of a comparison, in bytes, steps and microseconds.
@@ -18,7 +16,6 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
     and the ``change`` of each of those lists sums to that of the whole.
     """
     return {
-        "format": FORMAT,
         "snapreport": __version__,
         "conclusion": diff.conclusion,
         "curve": diff.curve,

@@ -97,7 +97,6 @@ def advice(finding: Finding, most: int = 3) -> list[str]:
 def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain objects, sizes in bytes."""
     return {
-        "format": 1,
         "file": verdict.source.name,
         "sha256": verdict.source.sha256,
         "passed": verdict.passed,

@@ -9,10 +9,9 @@ import orjson
 
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.finding_words import diagnosis_as_json
+from snapreport.reporters.json_parts import with_format
 from snapreport.safe_text import plain_json
 from snapreport.version import __version__
-
-FORMAT = 1
 
 
 class JsonReporter:
@@ -20,7 +19,8 @@ class JsonReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the JSON and a line end."""
-        out.write(plain_json(orjson.dumps(findings_as_json(findings), option=orjson.OPT_INDENT_2)))
+        answer = with_format("summary", findings_as_json(findings))
+        out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
         out.write(b"\n")
 
 
@@ -35,7 +35,6 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
                 "fit": findings.picture.fit,
             }
     return {
-        "format": FORMAT,
         "snapreport": __version__,
         "title": findings.title,
         "source": asdict(history.source),
@@ -98,7 +97,14 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
         ],
         "diagnosis": diagnosis_as_json(device.diagnosis),
         "sites": [
-            {key: value for key, value in asdict(site).items() if key != "frame"}
+            {
+                "name": site.name,
+                "file": site.filename,
+                "line": site.line,
+                "bytes": site.bytes,
+                "requested": site.requested,
+                "count": site.count,
+            }
             for site in device.sites
         ],
         "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from snapreport.model.answers import Cell, QueryAnswer
+from snapreport.reporters.json_parts import with_format
 from snapreport.reporters.plain_text import one_line
 from snapreport.reporters.tables import FULL_WIDTH, Page
 from snapreport.safe_text import csv_cell, plain_json
@@ -91,16 +92,18 @@ def _text(cell: Cell) -> str:
 
 
 def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
-    """Yield an answer as a JSON array with an object for each row, some rows at a time."""
+    """Yield an answer as JSON with an object for each row, some rows at a time."""
+    head = orjson.dumps(with_format("query", {"columns": answer.columns}))
+    yield plain_json(head)[:-1] + b',"rows":['
     first = True
     for chunk in _chunks(answer):
         rows = [
             plain_json(orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))))
             for row in chunk
         ]
-        yield (b"[\n" if first else b",\n") + b",\n".join(rows)
+        yield (b"\n" if first else b",\n") + b",\n".join(rows)
         first = False
-    yield b"[]\n" if first else b"\n]\n"
+    yield b"\n]}\n"
 
 
 def _plain(cell: Cell) -> Cell:

@@ -56,7 +56,7 @@ def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: 
     found = orjson.loads(run("peak", snapshot, "--json").stdout)
     assert (found["step"], found["bytes"]) == (2, 2 * MIB)
     assert found["event"]["action"] == "alloc"
-    assert [entry["name"] for entry in found["event"]["stack"]] == ["forward", "<module>"]
+    assert [entry["name"] for entry in found["event"]["frames"]] == ["forward", "<module>"]
     assert sum(stack["bytes"] for stack in found["stacks"]) == 2 * MIB
     inside = orjson.loads(run("peak", snapshot, "--json", "--between", "3", "4").stdout)
     assert (inside["step"], inside["bytes"]) == (3, MIB)

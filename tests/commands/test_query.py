@@ -29,11 +29,13 @@ def test_a_table_is_aligned_and_a_stack_is_one_line(run: Run, bundle: Path) -> N
     assert lines[1].index(str(MIB)) + len(str(MIB)) == lines[0].index("size") + 4
 
 
-def test_json_is_an_array_of_objects(run: Run, bundle: Path) -> None:
-    (row,) = orjson.loads(run("query", bundle, SQL, "--json").stdout)
+def test_json_has_an_object_for_each_row(run: Run, bundle: Path) -> None:
+    found = orjson.loads(run("query", bundle, SQL, "--json").stdout)
+    (row,) = found["rows"]
+    assert found["columns"] == list(row)
     assert list(row) == ["id", "size", "absent", "callstack"]
     assert (row["size"], row["absent"]) == (MIB, None)
-    assert orjson.loads(run("query", bundle, "SELECT 1 WHERE 0", "--json").stdout) == []
+    assert orjson.loads(run("query", bundle, "SELECT 1 WHERE 0", "--json").stdout)["rows"] == []
 
 
 def test_csv_has_a_heading_and_quotes_lines(run: Run, bundle: Path) -> None:

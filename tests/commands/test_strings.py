@@ -42,7 +42,7 @@ def made(run: Run, source: Path, ending: str, *options: str) -> Path:
 def test_a_report_lists_its_strings_by_kind(run: Run, homely: Path, ending: str) -> None:
     result = run("strings", made(run, homely, ending), "--json")
     assert result.exit_code == 0
-    rows = {(row["kind"], row["text"]) for row in orjson.loads(result.stdout)}
+    rows = {(row["kind"], row["text"]) for row in orjson.loads(result.stdout)["strings"]}
     texts = {text for _, text in rows}
     if ending == ".md":
         assert any("model.py" in text for text in texts)
@@ -75,7 +75,7 @@ def test_a_report_passes_the_check_unless_its_paths_are_kept(
 def test_a_snapshot_is_checked_as_it_is(run: Run, homely: Path) -> None:
     result = run("strings", "--check", "--json", homely)
     assert result.exit_code == 3
-    found = orjson.loads(result.stdout)
+    found = orjson.loads(result.stdout)["leaks"]
     assert {leak["what"] for leak in found} == {"home directory", "user name"}
     assert {leak["text"] for leak in found} == {HOME}
 

@@ -57,7 +57,7 @@ export interface Peak {
 
 export interface SiteSummary {
   name: string
-  filename: string
+  file: string
   line: number | null
   bytes: number
   requested: number

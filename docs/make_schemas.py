@@ -1,0 +1,397 @@
+"""Writes a JSON Schema for each JSON that the commands print, from the types that it is made of.
+
+A schema allows what is named and nothing else, so that it fails with a field that was forgotten.
+``tests/docs/test_schemas.py`` holds the files to this, and every command's output to them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import orjson
+
+from snapreport.model import (
+    answers,
+    diagnosis,
+    diff,
+    disclosure,
+    findings,
+    recorder,
+    recording,
+    snapshot,
+    trust,
+    what_if,
+)
+from snapreport.reporters.json_parts import VERSIONS
+
+FOLDER = Path(__file__).parent / "schemas"
+
+Schema = dict[str, Any]
+
+_PLAIN = {int: "integer", str: "string", bool: "boolean", float: "number", type(None): "null"}
+
+
+def of(kind: Any) -> Schema:
+    """Return the schema of a type: a number, a text, a tuple, a mapping, a dataclass."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind in _PLAIN:
+        return {"type": _PLAIN[kind]}
+    if kind is Any:
+        return {}
+    if origin is Literal:
+        return {"enum": list(inside)}
+    if origin in (Union, types.UnionType):
+        return either(*map(of, inside))
+    if origin is tuple:
+        return many(of(inside[0]))
+    if origin in (dict, Mapping):
+        return {"type": "object", "additionalProperties": of(inside[1])}
+    if is_dataclass(kind):
+        return record(kind)
+    raise TypeError(f"{kind} has no form in JSON")
+
+
+def either(*schemas: Schema) -> Schema:
+    """Return one of several schemas; those of plain types as one."""
+    if all(list(each) == ["type"] for each in schemas):
+        return {"type": [each["type"] for each in schemas]}
+    return {"anyOf": list(schemas)}
+
+
+def maybe(schema: Schema) -> Schema:
+    """Return a schema that takes null, too."""
+    return either(schema, {"type": "null"})
+
+
+def many(schema: Schema) -> Schema:
+    """Return the schema of an array."""
+    return {"type": "array", "items": schema}
+
+
+def thing(**properties: Schema) -> Schema:
+    """Return the schema of an object that has all of these and nothing else."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def record(kind: Any, *left_out: str, **more: Schema) -> Schema:
+    """Return the schema of a dataclass's fields but for some, and of what is added or replaced."""
+    hints = get_type_hints(kind)
+    names = [each.name for each in fields(kind) if each.name not in left_out]
+    return thing(**({name: of(hints[name]) for name in names if name not in more} | more))
+
+
+NUMBER, MAYBE_NUMBER, TEXT = of(int), of(int | None), of(str)
+LINE = {"type": ["integer", "null"]}
+FRAME = thing(name=TEXT, file=TEXT, line=LINE)
+FRAMES = many(FRAME)
+GROUP = record(answers.Group, "stack")
+STACK = record(answers.Group, stack=MAYBE_NUMBER, frames=FRAMES)
+EVENT = record(answers.EventAt, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
+AMOUNTS, PARTS = of(findings.Amounts), of(answers.Parts)
+PEAKS = of(dict[str, recording.CurvePeak])
+SUGGESTION = of(diagnosis.Suggestion)
+FINDING = thing(
+    id=TEXT,
+    code={"enum": list(diagnosis.CODES)},
+    topic={"enum": list(diagnosis.TOPICS)},
+    severity={"enum": list(diagnosis.SEVERITIES)},
+    title=TEXT,
+    explanation=TEXT,
+    bytes=NUMBER,
+    evidence=many(of(diagnosis.Figure)),
+    tables=many(of(diagnosis.Table)),
+    suggestions=many(SUGGESTION),
+    view=maybe(record(diagnosis.View, "event")),
+)
+DIAGNOSIS = {"findings": many(FINDING), "silenced": many(TEXT)}
+WARNINGS = many(thing(code=TEXT, text=TEXT))
+SITE = thing(name=TEXT, file=TEXT, line=LINE, bytes=NUMBER, requested=NUMBER, count=NUMBER)
+CLOSING = record(recording.Closing, closes=of(bool))
+CUT = thing(
+    first_step=MAYBE_NUMBER,
+    last_step=MAYBE_NUMBER,
+    not_drawn=NUMBER,
+    not_drawn_bytes=NUMBER,
+    not_drawn_requested_bytes=NUMBER,
+    not_drawn_share=of(float),
+    not_drawn_at_peak_bytes=NUMBER,
+    error_bytes=NUMBER,
+    error_time_us=NUMBER,
+    min_size=NUMBER,
+    fit=MAYBE_NUMBER,
+)
+
+DEVICE = thing(
+    device=TEXT,
+    kind=TEXT,
+    ordinal=NUMBER,
+    capacity=MAYBE_NUMBER,
+    events=NUMBER,
+    allocations=NUMBER,
+    recorded=of(bool),
+    first_time_us=MAYBE_NUMBER,
+    last_time_us=MAYBE_NUMBER,
+    start=AMOUNTS,
+    peak=AMOUNTS,
+    end=AMOUNTS,
+    most_fragmented=maybe(thing(bytes=NUMBER, step=NUMBER)),
+    peaks=PEAKS,
+    statistics=of(dict[str, answers.CurveStatistics]),
+    sizes=of(answers.AllocationStatistics),
+    own_counters=of(recording.OwnCounters | None),
+    answer=TEXT,
+    warnings=WARNINGS,
+    diagnosis=thing(**DIAGNOSIS),
+    sites=many(SITE),
+    stages=many(of(findings.StageUse)),
+    ooms=many(record(recording.OomEvent, "stack")),
+    closing=maybe(CLOSING),
+    inferred_blocks=NUMBER,
+    anomalies=of(dict[str, int]),
+)
+DEVICE["properties"]["cut"] = CUT  # where it was asked for
+
+_CHANGE = {
+    "name": TEXT,
+    "match": {"enum": list(diff.MATCHES)},
+    "base_bytes": NUMBER,
+    "change": NUMBER,
+}
+CHANGE = thing(
+    **_CHANGE,
+    kind={"enum": ["site", "no stack", "group", "unused"]},
+    base_file=of(str | None),
+    base_line=LINE,
+    new_file=of(str | None),
+    new_line=LINE,
+    new_bytes=NUMBER,
+    base_count=NUMBER,
+    new_count=NUMBER,
+)
+SIDE = thing(
+    file=TEXT,
+    sha256=TEXT,
+    device=TEXT,
+    recorded=of(bool),
+    events=NUMBER,
+    step=NUMBER,
+    time_us=MAYBE_NUMBER,
+    bytes=NUMBER,
+    count=NUMBER,
+    amounts=AMOUNTS,
+    peaks=PEAKS,
+)
+RAISED = thing(
+    **{
+        name: FINDING["properties"][name]
+        for name in ("id", "code", "topic", "severity", "title", "explanation", "suggestions")
+    },
+    device=TEXT,
+    fails=of(bool),
+)
+CHECK = thing(
+    name=TEXT,
+    subject=TEXT,
+    device=TEXT,
+    outcome={"enum": ["passed", "failed", "unknown"]},
+    value=MAYBE_NUMBER,
+    limit=MAYBE_NUMBER,
+    base=MAYBE_NUMBER,
+    over=MAYBE_NUMBER,
+    step=MAYBE_NUMBER,
+    text=TEXT,
+    sites=many(thing(name=TEXT, file=TEXT, line=LINE, bytes=NUMBER, count=NUMBER)),
+)
+COMPARISON = thing(
+    base=TEXT,
+    base_sha256=TEXT,
+    base_device=TEXT,
+    device=TEXT,
+    base_bytes=NUMBER,
+    bytes=NUMBER,
+    change=NUMBER,
+    conclusion=TEXT,
+    sites=many(thing(**_CHANGE, bytes=NUMBER, file=of(str | None), line=LINE)),
+)
+
+ALLOCATION = thing(
+    **dict.fromkeys(
+        ("allocation", "address", "version", "bytes", "requested", "block", "alloc_step",
+         "free_requested_step", "free_step", "stream"),
+        NUMBER,
+    ),
+    call_site=TEXT,
+    stack=MAYBE_NUMBER,
+)  # fmt: skip
+NODE = thing(**FRAME["properties"], parent=MAYBE_NUMBER, bytes=NUMBER, own_bytes=NUMBER,
+             count=NUMBER)  # fmt: skip
+
+_PARTS_OF_RESERVED = maybe(record(trust.ReservedParts, difference=NUMBER))
+TRUST = {
+    **record(
+        trust.TrustFacts,
+        closing=maybe(CLOSING),
+        at_peak=_PARTS_OF_RESERVED,
+        at_end=_PARTS_OF_RESERVED,
+    )["properties"],
+    "verdict": of(trust.Verdict),
+    "sentence": TEXT,
+    "checks": many(of(trust.Check)),
+    "fixes": many(thing(text=TEXT, change=TEXT)),
+}
+
+_FILE = {"file": TEXT}
+_ONE = {**_FILE, "device": TEXT}
+_MOMENT = {**_ONE, "step": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
+_USAGE = {**_MOMENT, "event": maybe(EVENT), "amounts": AMOUNTS, "parts": PARTS}
+_WHAT_IF = {**_ONE, "curve": TEXT, "by": TEXT, "peak_bytes": NUMBER, "peak_step": NUMBER}
+_CELL = {"type": ["null", "integer", "number", "string"]}
+
+FORMATS: dict[str, list[dict[str, Schema]]] = {
+    "summary": [
+        {
+            "snapreport": TEXT,
+            "title": TEXT,
+            "source": of(snapshot.Source),
+            "layout": TEXT,
+            "settings": {"type": "object"},  # whatever PyTorch had
+            "recording": maybe(record(recorder.RecorderInfo, storages=NUMBER)),
+            "warnings": WARNINGS,
+            "default": NUMBER,
+            "devices": many(DEVICE),
+        }
+    ],
+    "diagnose": [
+        {
+            **_FILE,
+            "findings": many(FINDING),
+            "devices": many(thing(device=TEXT, **DIAGNOSIS)),
+        }
+    ],
+    "check-recording": [{**_FILE, "devices": many(thing(device=TEXT, **TRUST))}],
+    "peak": [{**_USAGE, "stacks": many(STACK)}],
+    "usage": [_USAGE],
+    "live": [
+        {
+            **_MOMENT,
+            "allocations": many(ALLOCATION),
+            "stacks": many(thing(id=NUMBER, frames=FRAMES)),
+        },
+        {**_MOMENT, "by": {"enum": list(answers.GROUPINGS)}, "groups": many(either(GROUP, STACK))},
+        {**_MOMENT, "tree": many(NODE)},
+    ],
+    "lines": [
+        {
+            **_MOMENT,
+            "ever_allocated": NUMBER,
+            "lines": many(record(answers.LineUse, "filename", file=TEXT)),
+        }
+    ],
+    "stages": [
+        {
+            **_ONE,
+            "stages": many(
+                record(findings.StageUse, id=NUMBER, label=TEXT, stacks=many(STACK))
+            ),
+        }
+    ],
+    "profile": [
+        {
+            **_ONE,
+            "by": TEXT,
+            "curve": TEXT,
+            "peak_step": NUMBER,
+            "peak_bytes": NUMBER,
+            "steps": many(NUMBER),
+            "total": many(NUMBER),
+            "groups": many(
+                thing(name=TEXT, rule=TEXT, peak_bytes=NUMBER, peak_step=NUMBER, at_peak=NUMBER,
+                      allocations=NUMBER, bytes=many(NUMBER))
+            ),
+        }
+    ],
+    "whatif": [
+        {**_WHAT_IF, "groups": many(of(what_if.WhatIf))},
+        {
+            **_WHAT_IF,
+            "without": thing(
+                what_if=of(what_if.WhatIf), taken=many(TEXT), held=many(GROUP)
+            ),
+        },
+    ],
+    "diff": [
+        {
+            "snapreport": TEXT,
+            "conclusion": TEXT,
+            "curve": TEXT,
+            "moment": TEXT,
+            "base": SIDE,
+            "new": SIDE,
+            "change": NUMBER,
+            "notes": many(TEXT),
+            "figures": many(record(diff.Figure, change=MAYBE_NUMBER)),
+            "by": {"enum": list(diff.DIFF_GROUPINGS)},
+            **dict.fromkeys(("changes", "sites", "parts", "categories"), many(CHANGE)),
+            "stages": many(record(diff.StageChange, change=MAYBE_NUMBER)),
+            "settings": many(thing(name=TEXT, base={}, new={})),
+        }
+    ],
+    "check": [
+        {
+            **_FILE,
+            "sha256": TEXT,
+            "passed": of(bool),
+            "conclusion": TEXT,
+            "failures": many(TEXT),
+            "devices": many(TEXT),
+            "budget": of(str | None),
+            "fail_on": many(TEXT),
+            "checks": many(CHECK),
+            "findings": many(RAISED),
+            "ignored": many(RAISED),
+            "comparisons": many(COMPARISON),
+        }
+    ],
+    "query": [
+        {
+            "columns": many(TEXT),
+            "rows": many({"type": "object", "additionalProperties": _CELL}),
+        }
+    ],
+    "strings": [
+        {**_FILE, "strings": many(of(disclosure.Given))},
+        {**_FILE, "leaks": many(of(disclosure.Leak))},
+    ],
+}  # fmt: skip
+"""What each format has besides its name and version: one form, or several."""
+
+
+def schema(name: str) -> Schema:
+    """Return the schema of a format."""
+    known = thing(name={"const": f"snapreport.{name}"}, version={"const": VERSIONS[name]})
+    forms = [thing(format=known, **form) for form in FORMATS[name]]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"snapreport {name} --json",
+        **(forms[0] if len(forms) == 1 else {"oneOf": forms}),
+    }
+
+
+def text(name: str) -> bytes:
+    """Return the file of a schema."""
+    return orjson.dumps(schema(name), option=orjson.OPT_INDENT_2) + b"\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for each in VERSIONS:
+        (FOLDER / f"{each}.json").write_bytes(text(each))

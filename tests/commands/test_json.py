@@ -1,0 +1,158 @@
+"""What the commands print as JSON: named, whole, and as the schemas in docs/schemas have it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import orjson
+import pytest
+
+import snapreport
+from docs.make_schemas import FOLDER, text
+from snapreport.reporters.json_parts import VERSIONS
+from tests import corpus
+from tests.commands.conftest import Run
+
+SQL = "SELECT id, name, 0.5 AS half, NULL AS none, x'00ff' AS bytes FROM frames LIMIT 3"
+ASKED: dict[str, list[list[str]]] = {
+    "summary": [[]],
+    "diagnose": [[]],
+    "check-recording": [[]],
+    "peak": [[], ["--curve", "requested"]],
+    "usage": [[], ["--step", "-1"]],
+    "live": [[], ["--by", "stack"], ["--by", "file"], ["--tree"]],
+    "lines": [[]],
+    "stages": [[], ["--stacks", "2"]],
+    "profile": [[]],
+    "whatif": [[], ["--by", "category", "--without", "*n*"]],
+    "diff": [[]],
+    "check": [["--max-peak", "1KiB"], ["--max-growth", "2%"]],
+    "query": [[SQL], ["SELECT 1 WHERE 0"]],
+    "strings": [[], ["--check"]],
+}
+"""What is asked of each command; ``diff`` and the growth take the file itself for another."""
+
+SAMPLES = ("out_of_memory.pickle.gz", "three_devices.pickle", "state_only.pickle",
+           "cpu_profile.pickle", "training_step.pickle")  # fmt: skip
+REAL = [path for path in corpus.corpus_files() if path.stat().st_size < 150_000]
+
+
+@functools.cache
+def schema_of(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads((FOLDER / f"{name}.json").read_bytes())
+    return found
+
+
+def check(name: str, answer: Any) -> None:
+    jsonschema.Draft202012Validator(schema_of(name)).validate(answer)
+
+
+def asked(run: Run, name: str, options: list[str], file: Path) -> Any:
+    more: list[str | Path] = [file] if name == "diff" else []
+    if "--max-growth" in options:
+        more = ["--base", file]
+    result = run(name, file, *more, *options, "--json")
+    if result.exit_code == 1 and "fits none of 0 names" in result.stderr:
+        return None
+    assert result.exit_code in (0, 3), result.stderr
+    return orjson.loads(result.stdout)
+
+
+@pytest.fixture
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen commands are asked of one file: it is the same each time."""
+    load, known = snapreport.load, {}
+
+    def once(source: Any, **options: Any) -> Any:
+        key = str(source)
+        if key not in known:
+            known[key] = load(source, **options)
+        return known[key]
+
+    monkeypatch.setattr(snapreport, "load", once)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_the_schemas_are_those_of_the_types(name: str) -> None:
+    made = (FOLDER / f"{name}.json").read_bytes()
+    assert made == text(name), "run python docs/make_schemas.py"
+    jsonschema.Draft202012Validator.check_schema(orjson.loads(made))
+
+
+def test_there_is_no_schema_without_a_command_and_no_other() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == set(VERSIONS) == set(ASKED)
+
+
+def check_all(run: Run, file: Path) -> None:
+    for name, ways in ASKED.items():
+        for options in ways:
+            answer = asked(run, name, options, file)
+            if answer is None:
+                continue  # there is nothing to be taken away
+            assert answer["format"] == {"name": f"snapreport.{name}", "version": VERSIONS[name]}
+            check(name, answer)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.usefixtures("loaded_once")
+def test_every_answer_about_a_sample_is_as_its_schema_has_it(
+    run: Run, samples: Path, name: str
+) -> None:
+    check_all(run, samples / name)
+
+
+@pytest.mark.skipif(not REAL, reason=corpus.NO_CORPUS)
+@pytest.mark.parametrize("file", REAL, ids=lambda file: file.name)
+@pytest.mark.usefixtures("loaded_once")
+def test_every_answer_about_a_real_file_is_as_its_schema_has_it(run: Run, file: Path) -> None:
+    check_all(run, file)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_schema_refuses_what_is_missing_and_what_it_does_not_name(
+    run: Run, samples: Path, name: str
+) -> None:
+    """At every depth: in each object of the answer that is not a mapping of names."""
+    answer = asked(run, name, ASKED[name][0], samples / "out_of_memory.pickle.gz")
+    for key in answer:
+        with pytest.raises(jsonschema.ValidationError):
+            check(name, {k: v for k, v in answer.items() if k != key})
+    odd = copy.deepcopy(answer)
+    for place in (odd, odd["format"], *_first_objects(odd)):
+        place["odd"] = {}
+        with pytest.raises(jsonschema.ValidationError):
+            check(name, odd)
+        del place["odd"]
+    check(name, odd)
+
+
+def _first_objects(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        value[0] for value in answer.values()
+        if isinstance(value, list) and value and isinstance(value[0], dict)
+    ]  # fmt: skip
+
+
+def test_json_holds_every_row_and_stacks_as_frames(run: Run, samples: Path) -> None:
+    file = samples / "training_step.pickle"
+    usage = orjson.loads(run("usage", file, "--json").stdout)
+    live = orjson.loads(run("live", file, "--json").stdout)
+    assert len(live["allocations"]) == usage["amounts"]["live"] > 20
+    assert sum(row["bytes"] for row in live["allocations"]) == usage["bytes"]
+    frames = {stack["id"]: stack["frames"] for stack in live["stacks"]}
+    used = {row["stack"] for row in live["allocations"]} - {None}
+    assert set(frames) == used
+    peak = orjson.loads(run("peak", file, "--json").stdout)
+    assert len(peak["stacks"]) > 10
+    assert sum(stack["bytes"] for stack in peak["stacks"]) == usage["bytes"]
+    framed = [stack for stack in peak["stacks"] if stack["frames"]]
+    assert framed
+    for stack in framed:
+        assert stack["frames"] == frames[stack["stack"]]
+        assert set(stack["frames"][0]) == {"name", "file", "line"}
+    by_stack = orjson.loads(run("live", file, "--by", "stack", "--json").stdout)
+    assert by_stack["groups"] == peak["stacks"]
