@@ -19,7 +19,7 @@ from snapreport.reporters.diff_figures import (
     signed,
     split_rows,
 )
-from snapreport.reporters.figures import amount
+from snapreport.reporters.figures import amount, memory_name
 from snapreport.reporters.markdown_parts import first_that_fits, folded, table
 from snapreport.reporters.plain_text import code_span, escaped
 from snapreport.units import format_bytes, format_count, format_signed_bytes
@@ -39,7 +39,9 @@ class DiffMarkdownReporter:
 
 
 def _report(diff: Diff, most: int) -> Iterator[str]:
-    yield f"## GPU memory: {escaped(diff.new.source.name)} against {escaped(diff.base.source.name)}"
+    memory = memory_name(side.findings.device for side in (diff.base, diff.new))
+    new, base = escaped(diff.new.source.name), escaped(diff.base.source.name)
+    yield f"## {memory}: {new} against {base}"
     yield ""
     yield f"**{escaped(diff.conclusion)}**"
     yield ""

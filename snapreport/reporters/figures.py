@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from snapreport.model.findings import CurvePeak, DeviceFindings, StageUse
+from snapreport.model.snapshot import DeviceId
 from snapreport.units import format_bytes, format_count
 
 AMOUNT_HEADINGS = ("", "start", "at the peak", "end", "own peak")
@@ -33,6 +35,12 @@ def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
         )
     live = (format_count(start.live), format_count(peak.live), format_count(end.live))
     return [*rows, ("allocations", *live, "")]
+
+
+def memory_name(devices: Iterable[DeviceId | str]) -> str:
+    """Name the memory of some devices in a heading: ``GPU memory``, or as fits a CPU's."""
+    on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
+    return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
 
 
 def amount(value: int | None) -> str:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from snapreport.model.diff import Diff
 from snapreport.model.gate import Check, Raised, Verdict
+from snapreport.reporters.figures import memory_name
 from snapreport.reporters.gate_figures import (
     HEADINGS,
     advice,
@@ -38,7 +39,7 @@ class VerdictMarkdownReporter:
 
 def _report(verdict: Verdict, most: int) -> Iterator[str]:
     mark = _MARKS["passed" if verdict.passed else "failed"]
-    yield f"### {mark} GPU memory of {escaped(verdict.source.name)}"
+    yield f"### {mark} {memory_name(verdict.devices)} of {escaped(verdict.source.name)}"
     yield ""
     yield f"**{escaped(conclusion(verdict))}.**"
     yield ""

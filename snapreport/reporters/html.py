@@ -55,6 +55,8 @@ class DevicePage:
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
     trust: TrustCard
+    curves: tuple[str, ...]
+    """Those whose peaks are listed: without an allocator all are one."""
     cut: CutText | None
     """What is not drawn one by one."""
 
@@ -186,6 +188,11 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
         picture=draw_curves(device),
         moment=moment,
         trust=lay_out_trust(device.trust),
+        curves=tuple(
+            name
+            for name in ("allocated", "requested", "active", "reserved")
+            if name in device.peaks and (name == "allocated" or "reserved" in device.peaks)
+        ),
         cut=cut,
         findings_cards=lay_out(
             # What the answer says already need not be said twice.
@@ -202,9 +209,7 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
     if width:
         exact += f", at most {format_count(width)} more"
 
-    def figure(label: str, count: int | None, meaning: str) -> Figure:
-        if count is None:
-            return Figure(label, "not known", "no allocator reserved memory here", meaning)
+    def figure(label: str, count: int, meaning: str) -> Figure:
         return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
 
     returnable = (
@@ -214,13 +219,19 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
         "partly in use, which empty_cache() cannot return, but for whole free pages of expandable"
         " segments."
     )
+    name = "Peak allocated" if recorded else "Allocated at the end"
+    most = "the most at any step of this recording." if recorded else f"{moment}."
+    if peak.reserved is None or peak.inactive is None:
+        # No allocator: nothing is reserved, and nothing is larger than what was asked for.
+        meaning = f"Bytes that live tensors had asked for: {most}"
+        return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
     return (
         Figure(
-            "Peak allocated" if recorded else "Allocated at the end",
+            name,
             format_bytes(peak.allocated),
             exact,
             "Bytes of the blocks that live tensors held, as torch.cuda.memory_allocated() counts: "
-            + ("the most at any step of this recording." if recorded else f"{moment}."),
+            + most,
         ),
         figure(
             "Requested",

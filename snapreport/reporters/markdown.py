@@ -16,6 +16,7 @@ from snapreport.reporters.figures import (
     amount_rows,
     closing_text,
     facts,
+    memory_name,
     moment,
     stage_name,
     step_range,
@@ -81,7 +82,8 @@ def _notes(notes: str, room: int) -> bytes:
 
 
 def _report(findings: Findings, room: _Room) -> Iterator[str]:
-    yield f"## GPU memory: {escaped(findings.title)}"
+    name = memory_name(each.device for each in findings.devices)
+    yield f"## {name}: {escaped(findings.title)}"
     yield ""
     yield from finding_lines(findings.warnings)
     default = findings.devices[findings.default] if findings.devices else None

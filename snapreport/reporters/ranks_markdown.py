@@ -7,6 +7,7 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.ranks import Rank, RankDevice, Run
+from snapreport.reporters.figures import memory_name
 from snapreport.reporters.markdown_parts import first_that_fits, table
 from snapreport.reporters.plain_text import code_span, cut, escaped
 from snapreport.reporters.ranks_words import (
@@ -35,7 +36,8 @@ class RanksMarkdownReporter:
 
 def _report(run: Run, room: tuple[int, int, int]) -> Iterator[str]:
     name_room, _, most = room
-    yield f"## GPU memory: {escaped(cut(heading(run), 200))}"
+    memory = memory_name(device.kind for _, device in run.rows)
+    yield f"## {memory}: {escaped(cut(heading(run), 200))}"
     yield ""
     yield escaped(" ".join(conclusion(run)))
     yield ""

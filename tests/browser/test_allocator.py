@@ -298,9 +298,15 @@ def test_the_bars_have_the_colours_of_what_is_in_them(open_page: Opener) -> None
     assert [px for _, px in second] == [pytest.approx(whole, abs=3)]
 
 
-def test_a_profile_says_that_no_allocator_is_known(open_page: Opener) -> None:
-    page = open_panel(open_page, sample("cpu_profile.pickle"))
-    expect(page.get_by_role("tabpanel")).to_contain_text("derived from a profile")
+def test_a_profile_has_no_allocator_to_show(open_page: Opener) -> None:
+    page = open_page(sample("cpu_profile.pickle")).page
+    expect(page.get_by_role("tab", name="Call stacks")).to_be_visible()
+    assert page.get_by_role("tab", name="Allocator").count() == 0
+    assert page.locator(".figures dt").count() == 1
+    expect(page.locator(".totals dt")).to_have_text(["Allocated"])
+    page.get_by_role("tab", name="Recording").click()
+    peaks = page.get_by_role("tabpanel").get_by_role("region", name="Peaks")
+    expect(peaks.locator("tbody tr td:first-child")).to_have_text(["allocated"])
 
 
 def test_missing_segment_events_are_said(open_page: Opener) -> None:

@@ -75,11 +75,6 @@ export class AllocatorPanel implements Panel {
       onSelect: (k) => this.choose(this.range()[0] + k),
       onOpen: (k) => this.pin(this.range()[0] + k),
     })
-    if (!store.history.hasReserved) {
-      this.element = h("p", { class: "empty" },
-        "This snapshot was derived from a profile: it has tensor sizes, but no segments and no blocks, so nothing is known of the allocator.")
-      return
-    }
     const beside = (by: number) => () => this.goToSegment(by)
     this.body.append(this.parts,
       h("section", { "aria-label": "Fragmentation over time" }, this.chart),
@@ -107,7 +102,6 @@ export class AllocatorPanel implements Panel {
   }
 
   update(state: State, before: State | null): void {
-    if (!this.store.history.hasReserved) return
     if (!before) {
       this.show()
       // The map first: this takes a moment on a long recording.

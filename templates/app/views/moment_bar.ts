@@ -64,8 +64,9 @@ export function momentBar(store: Store): HTMLElement {
     const peak = history.at("allocated", history.peakStep.allocated)
     const rows: [string, number | null, string][] = [
       ["Allocated", now.allocated, peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
-      ["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""],
     ]
+    // Without an allocator the others are this one, or unknown.
+    if (history.hasReserved) rows.push(["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""])
     if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
     totals.replaceChildren(...rows.map(([label, bytes, note]) => h("div", { "data-total": label.toLowerCase() },
       h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))

@@ -15,10 +15,10 @@ export interface Panel {
 }
 
 /** What a recording can be seen as, in order; what it does not hold has no tab. */
-export function tabsOf({ device }: History): { id: string; title: string }[] {
+export function tabsOf({ device, hasReserved }: History): { id: string; title: string }[] {
   const all: [id: string, title: string, there: boolean][] = [
     ["stacks", "Call stacks", true], ["lines", "Lines", true], ["live", "Allocations", true],
-    ["stages", "Stages", device.summary.stages.length > 0], ["allocator", "Allocator", true],
+    ["stages", "Stages", device.summary.stages.length > 0], ["allocator", "Allocator", hasReserved],
     ["events", "Events", device.events > 0], ["recording", "Recording", true],
   ]
   return all.filter(([, , there]) => there).map(([id, title]) => ({ id, title }))
