@@ -152,7 +152,7 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
   category: ({ device, stacks }) => byId(device.category, (id) => {
     const name = stacks.strings[id]
     const rule = device.categoryRules[name] ?? ""
-    return { ...plain(`category ${name}`, name, rule, `${name}\n${rule}`), rest: /^unknown\b/.test(name) }
+    return { ...plain(`category ${name}`, name, "", rule ? `${name}\n${rule}` : name), rest: /^unknown\b/.test(name) }
   }, rest("", "no category")),
   context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
   pool: ({ device }) => byId(device.pool, (id) => plain(`pool ${device.pools[id]}`, poolText(device, id)), rest("", "pool not known")),
