@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from snapreport.model.diagnosis import Finding, Table
+from snapreport.model.diagnosis import SEVERITIES, Finding, Table
 from snapreport.model.recording import OomEvent
 from snapreport.reporters.finding_words import (
     SEVERITY_WORDS,
@@ -72,12 +72,14 @@ class FindingCard:
     """What the first thing that would help gives, for who does not open the finding."""
     leads: bool
     """Whether it is said at once, and not only on request."""
+    opens: bool
+    """Whether it is open from the start."""
 
 
 def lay_out(
     findings: Sequence[Finding], device: int = 0, ooms: Sequence[OomEvent] = ()
 ) -> tuple[FindingCard, ...]:
-    """Lay out findings for the page, in their order.
+    """Lay out findings for the page, the worst first; the one to act on first is open.
 
     Args:
         findings: about one device, or about the file.
@@ -85,10 +87,27 @@ def lay_out(
         ooms: the device's failed requests.
     """
     steps = [oom.step for oom in ooms]
-    return tuple(_card(finding, device, steps) for finding in findings)
+    listed = sorted(findings, key=lambda each: SEVERITIES.index(each.severity))
+    opened = _to_act_on(listed)
+    return tuple(_card(each, device, steps, each is opened) for each in listed)
 
 
-def _card(finding: Finding, device: int, oom_steps: list[int]) -> FindingCard:
+def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
+    """What failed, else the finding whose advice frees the most, else the first that is no note."""
+
+    def frees(finding: Finding) -> int:
+        return max((each.most or each.frees or 0 for each in finding.suggestions), default=0)
+
+    first = next(iter(findings), None)
+    if first is None or first.severity == "critical":
+        return first
+    best = max((each for each in findings if each.leads), key=frees, default=None)
+    if best is not None and frees(best):
+        return best
+    return None if first.severity == "note" else first
+
+
+def _card(finding: Finding, device: int, oom_steps: list[int], opens: bool) -> FindingCard:
     define = Definitions()
     view = finding.view
     oom = None
@@ -119,6 +138,7 @@ def _card(finding: Finding, device: int, oom_steps: list[int]) -> FindingCard:
         oom=oom,
         hint=_hint(finding),
         leads=finding.leads,
+        opens=opens,
     )
 
 

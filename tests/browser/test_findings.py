@@ -50,6 +50,38 @@ def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener)
     expect(page.get_by_text("Some slack")).to_be_visible()
 
 
+def test_findings_are_one_list_with_the_best_advice_open(open_page: Opener) -> None:
+    help_ = (Suggestion("Checkpoint activations.", "", None, 7 * MIB),)
+    peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
+    late = Finding("started-late", "warning", "Recording started late", "It did.")
+    page = open_page(findings(spec(peak, late, LEAK, NOTE))).page
+    codes = page.locator(".findings > ol > .finding").evaluate_all(
+        "cards => cards.map((card) => [card.dataset.code, card.firstElementChild.open])"
+    )
+    assert codes == [["started-late", False], ["leak", False], ["peak", True]]
+
+
+@pytest.mark.parametrize("width", [1440, 600])
+def test_what_failed_stands_beside_the_figures_and_the_timeline_is_in_sight(
+    open_page: Opener, width: int
+) -> None:
+    page = open_page(snapreport.load(OOM).findings(), viewport={"width": width, "height": 900}).page
+    peak, found, plot = (
+        page.locator(each).first.bounding_box() for each in (".peak", ".findings", ".plot")
+    )
+    assert peak is not None
+    assert found is not None
+    assert plot is not None
+    if width > 1200:
+        assert found["x"] > peak["x"] + peak["width"]
+        assert found["x"] + found["width"] > 1350  # no empty third
+        assert plot["y"] < 600  # two thirds of it are in sight
+    else:
+        assert found["y"] >= peak["y"] + peak["height"]
+    page.locator(".finding[data-code=oom]").first.get_by_text("Show its call stack").click()
+    expect(page.locator(".details")).to_be_in_viewport()
+
+
 def test_a_word_of_ours_says_what_it_means_once(open_page: Opener) -> None:
     page = open_page(findings(spec(LEAK))).page
     words = page.locator(".finding .term")
@@ -106,6 +138,8 @@ def test_what_held_the_peak_is_a_line_that_says_what_would_lower_it(open_page: O
     peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
     page = open_page(findings(spec(peak))).page
     card = page.locator(".finding[data-code=peak]")
+    expect(card.get_by_text("Why.")).to_be_visible()
+    card.locator("summary").first.click()
     expect(card.locator(".hint")).to_have_text("what would help most frees up to 7.00 MiB")
     expect(card.get_by_text("Why.")).not_to_be_visible()
     card.locator("summary").first.click()
