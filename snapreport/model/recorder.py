@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
+from snapreport.clean_texts import CleanTexts
+
 _LONGEST = 4096
 _MOST_ROWS = 100_000
 _MOST_WORDS = 1000
@@ -142,35 +144,99 @@ class RecorderInfo:
         )
 
 
-def recorder_info(value: Any) -> RecorderInfo | None:
-    """Take apart the value of the key; None if it is no mapping."""
-    if not isinstance(value, dict):
-        return None
-    return RecorderInfo(
-        format=_number(value.get("format")) or 1,
-        made_by=_text(value.get("made_by")),
-        recorder=_text(value.get("recorder")),
-        command=tuple(
-            clean
-            for word in _list(value.get("command"))[:_MOST_WORDS]
-            if (clean := _text(word)) is not None
-        ),
-        title=_text(value.get("title")) or None,
-        notes=_text(value.get("notes"), _LONGEST * 16) or "",
-        started_us=_number(value.get("started_us")),
-        ended_us=_number(value.get("ended_us")),
-        torch=_text(value.get("torch")),
-        cuda=_text(value.get("cuda")),
-        driver=_text(value.get("driver")),
-        python=_text(value.get("python")),
-        devices=tuple(_rows(_list(value.get("devices"))[:_MOST_DEVICES], _device)),
-        storages=tuple(_rows(value.get("storages"), _storage)),
-        marks=tuple(_rows(value.get("marks"), _mark)),
-        failure=_failure(value.get("failure")),
-        rank=_number(value.get("rank")) or 0,
-        world_size=_number(value.get("world_size")) or 1,
-        joined=value.get("joined") is True,
-    )
+def recorder_info(value: Any, texts: CleanTexts | None = None) -> RecorderInfo | None:
+    """Take apart the value of the key; None if it is no mapping.
+
+    Args:
+        value: the key's.
+        texts: those of the file that it is from, where more is read of it.
+    """
+    return _Reader(texts or CleanTexts()).info(value) if isinstance(value, dict) else None
+
+
+class _Reader:
+    """Takes the key's value apart."""
+
+    def __init__(self, texts: CleanTexts) -> None:
+        self._texts = texts
+
+    def info(self, value: Plain) -> RecorderInfo:
+        return RecorderInfo(
+            format=_number(value.get("format")) or 1,
+            made_by=self._text(value.get("made_by")),
+            recorder=self._text(value.get("recorder")),
+            command=tuple(
+                clean
+                for word in _list(value.get("command"))[:_MOST_WORDS]
+                if (clean := self._text(word)) is not None
+            ),
+            title=self._text(value.get("title")) or None,
+            notes=self._text(value.get("notes"), _LONGEST * 16) or "",
+            started_us=_number(value.get("started_us")),
+            ended_us=_number(value.get("ended_us")),
+            torch=self._text(value.get("torch")),
+            cuda=self._text(value.get("cuda")),
+            driver=self._text(value.get("driver")),
+            python=self._text(value.get("python")),
+            devices=tuple(_rows(_list(value.get("devices"))[:_MOST_DEVICES], self._device)),
+            storages=tuple(_rows(value.get("storages"), self._storage)),
+            marks=tuple(_rows(value.get("marks"), self._mark)),
+            failure=self._failure(value.get("failure")),
+            rank=_number(value.get("rank")) or 0,
+            world_size=_number(value.get("world_size")) or 1,
+            joined=value.get("joined") is True,
+        )
+
+    def _device(self, row: Plain) -> RecordedDevice | None:
+        name = self._text(row.get("device"))
+        if name is None:
+            return None
+        return RecordedDevice(
+            device=name,
+            name=self._text(row.get("name")),
+            capacity=_number(row.get("capacity")),
+            free_before=_number(row.get("free_before")),
+            free_after=_number(row.get("free_after")),
+            total_before=_number(row.get("total_before")),
+            total_after=_number(row.get("total_after")),
+            stats_before=self._stats(row.get("stats_before")),
+            stats_after=self._stats(row.get("stats_after")),
+        )
+
+    def _stats(self, value: Any) -> dict[str, int | float]:
+        found: dict[str, int | float] = {}
+        if isinstance(value, dict):
+            for key, number in islice(value.items(), _MOST_NUMBERS):
+                name, known = self._text(key), _number(number)
+                if name is not None and known is not None:
+                    found[name] = known
+        return found
+
+    def _storage(self, row: Plain) -> Storage | None:
+        device, kind, name = (
+            self._text(row.get(key), _LONGEST_OF_ROW) for key in ("device", "kind", "name")
+        )
+        address, size = _number(row.get("address")), _number(row.get("size"))
+        if device is None or kind is None or address is None or size is None:
+            return None
+        return Storage(device, address, size, kind, name or "")
+
+    def _mark(self, row: Plain) -> Mark | None:
+        name, time_us = self._text(row.get("name"), _LONGEST_OF_ROW), _number(row.get("time_us"))
+        return None if name is None or time_us is None else Mark(name, time_us)
+
+    def _failure(self, value: Any) -> Failure | None:
+        if not isinstance(value, dict):
+            return None
+        return Failure(
+            self._text(value.get("type")) or "unknown",
+            self._text(value.get("message")) or "",
+            _number(value.get("step")),
+        )
+
+    def _text(self, value: Any, longest: int = _LONGEST) -> str | None:
+        """A text that every encoder takes, and not without end."""
+        return self._texts.cut(value, longest) if isinstance(value, str) else None
 
 
 def _rows(value: Any, take: Callable[[Plain], _Row | None]) -> Iterator[_Row]:
@@ -180,70 +246,8 @@ def _rows(value: Any, take: Callable[[Plain], _Row | None]) -> Iterator[_Row]:
             yield taken
 
 
-def _device(row: Plain) -> RecordedDevice | None:
-    name = _text(row.get("device"))
-    if name is None:
-        return None
-    return RecordedDevice(
-        device=name,
-        name=_text(row.get("name")),
-        capacity=_number(row.get("capacity")),
-        free_before=_number(row.get("free_before")),
-        free_after=_number(row.get("free_after")),
-        total_before=_number(row.get("total_before")),
-        total_after=_number(row.get("total_after")),
-        stats_before=_stats(row.get("stats_before")),
-        stats_after=_stats(row.get("stats_after")),
-    )
-
-
-def _stats(value: Any) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    if isinstance(value, dict):
-        for key, number in islice(value.items(), _MOST_NUMBERS):
-            name, known = _text(key), _number(number)
-            if name is not None and known is not None:
-                found[name] = known
-    return found
-
-
-def _storage(row: Plain) -> Storage | None:
-    device, kind, name = (
-        _text(row.get(key), _LONGEST_OF_ROW) for key in ("device", "kind", "name")
-    )
-    address, size = _number(row.get("address")), _number(row.get("size"))
-    if device is None or kind is None or address is None or size is None:
-        return None
-    return Storage(device, address, size, kind, name or "")
-
-
-def _mark(row: Plain) -> Mark | None:
-    name, time_us = _text(row.get("name"), _LONGEST_OF_ROW), _number(row.get("time_us"))
-    return None if name is None or time_us is None else Mark(name, time_us)
-
-
-def _failure(value: Any) -> Failure | None:
-    if not isinstance(value, dict):
-        return None
-    return Failure(
-        _text(value.get("type")) or "unknown",
-        _text(value.get("message")) or "",
-        _number(value.get("step")),
-    )
-
-
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
-
-
-def _text(value: Any, longest: int = _LONGEST) -> str | None:
-    """A text that every encoder takes: no lone surrogates, and not without end."""
-    if not isinstance(value, str):
-        return None
-    text: str = value[:longest]  # the same one if it is not too long: thousands may share it
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _number(value: Any) -> int | None:

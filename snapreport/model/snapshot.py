@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +113,6 @@ class Annotation:
     name: str
     start: bool
     time_us: int
-    extra: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.clean_texts import shortened
 from snapreport.errors import NotASnapshotError
 from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
 from snapreport.read import compiled
-from snapreport.read.interner import clean_text
 from snapreport.read.limits import Allowance
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def count_unknown_keys(
         every key that some row has.
 
     Raises:
-        NotASnapshotError: there are more fields.
+        NotASnapshotError: there are more fields, or a key is no text.
     """
     fields.take(sum(map(len, rows)), f"fields of {what}s")
     shapes = _shapes(rows)
@@ -138,8 +138,21 @@ def count_unknown_keys(
 
 def count_unknown_key(key: Any, count: int, what: str, oddities: dict[str, int]) -> None:
     """Count a key that is not known into ``oddities``, under ``what`` and its name."""
-    name = f"{what} key {clean_text(key)[:60]!r}"
+    check_key(key, what)
+    name = f"{what} key {shortened(key)!r}"
     oddities[name] = oddities.get(name, 0) + count
+
+
+def check_key(key: Any, what: str) -> None:
+    """Check that a key is a text, as in JSON: no snapshot has others.
+
+    Raises:
+        NotASnapshotError: it is something else.
+    """
+    if not isinstance(key, str):
+        raise NotASnapshotError(
+            f"is damaged: a {what} has a key of type {type(key).__name__}, not a text."
+        )
 
 
 def _shapes(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:

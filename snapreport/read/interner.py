@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.clean_texts import CleanTexts
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
 from snapreport.read import compiled
+from snapreport.read.fields import check_key
 from snapreport.read.prefix_tree import prefix_tree
 
 if TYPE_CHECKING:
@@ -28,27 +30,12 @@ _FLAT = frozenset((str, int, float, bool, type(None)))
 _UNMET = -1
 
 
-def clean_text(text: object) -> str:
-    """Return a text that every encoder takes: lone surrogates become replacement characters."""
-    if not isinstance(text, str):
-        # Not str() of a list: shared parts could make it larger than any memory. Python refuses
-        # to print an integer of thousands of digits.
-        if isinstance(text, int) and text.bit_length() > 64:
-            text = hex(text)
-        elif text is None or isinstance(text, (int, float)):
-            text = str(text)
-        else:
-            text = f"<{type(text).__name__}>"
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
 class StringInterner:
     """Ids for texts, in order of first appearance."""
 
-    def __init__(self, *without: str) -> None:
-        """Make an empty table; the texts ``without`` stand for no text at all."""
+    def __init__(self, texts: CleanTexts, *without: str) -> None:
+        """Make an empty table of the file's texts; those ``without`` stand for no text at all."""
+        self.texts = texts
         self.strings: list[str] = []
         self._ids: dict[object, int] = dict.fromkeys((None, "", *without), NO_ID)
 
@@ -57,7 +44,7 @@ class StringInterner:
         known = self._ids.get(text)
         if known is None:
             known = self._ids[text] = len(self.strings)
-            self.strings.append(clean_text(text))
+            self.strings.append(self.texts.clean(text))
         return known
 
 
@@ -75,13 +62,15 @@ class StackInterner:
     what is left is taken apart. Identity is sound only while the raw objects live.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, texts: CleanTexts) -> None:
+        """Make empty tables, of the file's texts."""
+        self._texts = texts
         self._names: list[str] = []
         self._filenames: list[str] = []
         self._lines: list[int] = []
         self._extra: dict[int, dict[str, str]] = {}
         self._frame_of_object: dict[int, int] = {}
-        self._frame_of_value: dict[tuple[object, ...], int] = {}
+        self._frame_of_value: dict[tuple[Any, ...], int] = {}
         self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
         self._is_flat = True
@@ -172,24 +161,28 @@ class StackInterner:
             line = UNKNOWN_LINE
         if filename == "none":
             name, filename, line = _from_profiler(name)
+        clean = self._texts.clean
         extra: dict[str, str] = {}
         if self._is_flat and not _FLAT.issuperset(map(type, frame.values())):
             self._is_flat = False
         if len(frame) > 3:
+            for key in frame:
+                check_key(key, "frame")
             extra = {
-                clean_text(key): clean_text(value)
+                clean(key): clean(value)
                 for key, value in frame.items()
                 if key not in _PLAIN_KEYS and value is not None
             }
-        value = (name, filename, line, *sorted(extra.items()))
-        try:
-            known = self._frame_of_value.get(value)
-        except TypeError as error:
-            raise NotASnapshotError("has a frame whose name or file is not a text.") from error
+        if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
+            raise NotASnapshotError("has a frame whose name or file is not a text.")
+        # Texts and one number: their hashes cannot be made to be the same.
+        whole = clean(name), clean(filename)
+        value = (*whole, line, *sorted(extra.items()))
+        known = self._frame_of_value.get(value)
         if known is None:
             known = self._frame_of_value[value] = len(self._names)
-            self._names.append(clean_text(name))
-            self._filenames.append(clean_text(filename))
+            self._names.append(whole[0])
+            self._filenames.append(whole[1])
             self._lines.append(line)
             if extra:
                 self._extra[known] = extra

@@ -7,12 +7,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from snapreport.clean_texts import CleanTexts, shortened
 from snapreport.errors import NotASnapshotError
 from snapreport.foreign import TRACE
 from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.model.recorder import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
-from snapreport.read.interner import clean_text
+from snapreport.read.fields import check_key, count_unknown_key
 from snapreport.read.limits import MOST_DEVICES, Allowance
 from snapreport.read.parsed import ParsedTrace
 
@@ -50,13 +51,14 @@ class Layout:
     recorder: RecorderInfo | None = None
 
 
-def recognise(top: Any, oddities: dict[str, int], rows: Allowance) -> Layout:
+def recognise(top: Any, oddities: dict[str, int], rows: Allowance, texts: CleanTexts) -> Layout:
     """Find a snapshot's parts, whatever PyTorch's version.
 
     Args:
         top: the object that the file holds; emptied, so that its parts can go when read.
         oddities: unknown keys are counted here.
         rows: how many events, segments and blocks there may be.
+        texts: the file's.
 
     Raises:
         NotASnapshotError: it is something else, or has more rows.
@@ -78,8 +80,7 @@ def recognise(top: Any, oddities: dict[str, int], rows: Allowance) -> Layout:
         )
     for key in top:
         if key not in _KNOWN_KEYS:
-            name = f"top-level key {clean_text(key)[:60]!r}"
-            oddities[name] = oddities.get(name, 0) + 1
+            count_unknown_key(key, 1, "top-level", oddities)
     if top.get("segments") is None:
         kind = "no-segments"
     segments = _list(top, "segments")
@@ -98,8 +99,8 @@ def recognise(top: Any, oddities: dict[str, int], rows: Allowance) -> Layout:
         {},
         top.get("external_annotations") or [],
         cpu,
-        _settings(top),
-        recorder_info(top.get("snapreport")),
+        _settings(top, texts),
+        recorder_info(top.get("snapreport"), texts),
     )
     for row in segments:
         layout.segments.setdefault(device_of(_ordinal(row), cpu), []).append(row)
@@ -172,7 +173,7 @@ def _first_keys(trace: Any) -> Collection[Any] | None:
 def _ordinal(row: dict[str, Any]) -> int:
     ordinal = row.get("device", 0)
     if type(ordinal) is not int or not 0 <= ordinal < 2**31:
-        raise NotASnapshotError(f"is damaged: a segment is on device {clean_text(ordinal)[:40]!r}.")
+        raise NotASnapshotError(f"is damaged: a segment is on device {shortened(ordinal, 40)!r}.")
     return ordinal
 
 
@@ -181,7 +182,7 @@ def device_of(ordinal: int, cpu: int | None) -> DeviceId:
     return DeviceId("cpu", 0) if ordinal == cpu else DeviceId("cuda", ordinal)
 
 
-def _settings(top: dict[str, Any]) -> dict[str, Any]:
+def _settings(top: dict[str, Any], texts: CleanTexts) -> dict[str, Any]:
     settings = top.get("allocator_settings")
     if settings is None:
         settings = {}
@@ -191,14 +192,11 @@ def _settings(top: dict[str, Any]) -> dict[str, Any]:
     for key in ("trace_alloc_max_entries", "trace_alloc_overflowed"):
         if key in top:
             settings.setdefault(key, top[key])
-    budget = [_MOST_SETTINGS]
-    return {
-        clean_text(key): _plain(value, budget, DEEPEST_SETTINGS - 1)
-        for key, value in settings.items()
-    }
+    found: dict[str, Any] = _plain(settings, texts, [_MOST_SETTINGS + 1], DEEPEST_SETTINGS)
+    return found
 
 
-def _plain(value: Any, budget: list[int], depth: int) -> Any:
+def _plain(value: Any, texts: CleanTexts, budget: list[int], depth: int) -> Any:
     """Return a setting as a bundle can store it, so that both give the same report.
 
     Shared or circular objects would grow without end when written out: the budget ends it, and
@@ -212,16 +210,20 @@ def _plain(value: Any, budget: list[int], depth: int) -> Any:
             f"is damaged: its allocator settings are nested over {DEEPEST_SETTINGS} deep."
         )
     if isinstance(value, dict):
-        return {clean_text(key): _plain(item, budget, depth - 1) for key, item in value.items()}
+        for key in value:
+            check_key(key, "allocator setting")
+        return {
+            texts.clean(key): _plain(item, texts, budget, depth - 1) for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_plain(item, budget, depth - 1) for item in value]
-    if value is None or isinstance(value, bool):
+        return [_plain(item, texts, budget, depth - 1) for item in value]
+    if (
+        value is None
+        or isinstance(value, int)
+        or (isinstance(value, float) and math.isfinite(value))
+    ):
         return value
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return clean_text(value)
+    return texts.clean(value)
 
 
 def _add_host(

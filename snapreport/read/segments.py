@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.clean_texts import shortened
 from snapreport.errors import NotASnapshotError
 from snapreport.model.snapshot import INACTIVE, PENDING, Segments
 from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import check_bytes, count_unknown_keys, integers
-from snapreport.read.interner import clean_text
 from snapreport.read.traces import Tables
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _state(block: dict[str, Any], oddities: dict[str, int]) -> int:
     name = block.get("state")
     state = _STATES.get(name) if isinstance(name, str) else None
     if state is None:
-        key = f"block state {clean_text(name)[:60]!r}"
+        key = f"block state {shortened(name)!r}"
         oddities[key] = oddities.get(key, 0) + 1
         return INACTIVE
     return state

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from snapreport.clean_texts import CleanTexts
 from snapreport.collector import collector_off
 from snapreport.errors import NotASnapshotError, SnapreportError
 from snapreport.foreign import BEGIN, foreign_file
@@ -76,7 +77,7 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
             copy = dict(top)
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
-        recognise(copy, {}, Allowance(length))
+        recognise(copy, {}, Allowance(length), CleanTexts())
         return top
 
 
@@ -117,7 +118,7 @@ def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap
 def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> RawSnapshot:
     """Turn the raw objects into columns, letting each part go as soon as it is read."""
     tables = Tables(Allowance(length))
-    layout = recognise(top, tables.oddities, tables.rows)
+    layout = recognise(top, tables.oddities, tables.rows, tables.texts)
     del top
     traces, segments = _devices(layout, tables, progress)
     return RawSnapshot(
@@ -128,9 +129,7 @@ def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> Ra
         pools=tables.pools.pools,
         traces=traces,
         segments=segments,
-        annotations=read_annotations(
-            layout.annotations, tables.oddities, layout.cpu, tables.fields
-        ),
+        annotations=read_annotations(layout.annotations, layout.cpu, tables),
         settings=layout.settings,
         oddities=tables.oddities,
         recorder=layout.recorder,

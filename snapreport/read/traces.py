@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.clean_texts import CleanTexts
 from snapreport.errors import NotASnapshotError
 from snapreport.model.bounds import LATEST_US, MOVES
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Trace
@@ -19,7 +20,7 @@ from snapreport.read.fields import (
     integers,
     take,
 )
-from snapreport.read.interner import StackInterner, StringInterner, clean_text
+from snapreport.read.interner import StackInterner, StringInterner
 from snapreport.read.limits import MOST_POOLS, Allowance
 from snapreport.read.parsed import ParsedTrace, compress, renumber
 
@@ -53,7 +54,8 @@ class PoolInterner:
     """Ids for pools; the file writes them as (int, int), or as lists in JSON."""
 
     pools: list[tuple[int, int]] = field(default_factory=list)
-    _ids: dict[tuple[int, int], int] = field(default_factory=dict)
+    _ids: dict[str, int] = field(default_factory=dict)
+    """By their texts: pairs of integers could be made to have the same hash."""
 
     def intern(self, pool: Any) -> int:
         """Return the id of a pool, NO_ID for None or for what is no pair of integers."""
@@ -62,15 +64,16 @@ class PoolInterner:
         first, second = pool
         if not isinstance(first, int) or not isinstance(second, int):
             return NO_ID
-        key = (int(first), int(second))
-        if not all(-(2**63) <= number < 2**63 for number in key):
+        pair = (int(first), int(second))
+        if not all(-(2**63) <= number < 2**63 for number in pair):
             return NO_ID
+        key = f"{pair[0]} {pair[1]}"
         known = self._ids.get(key)
         if known is None:
-            if len(self.pools) == MOST_POOLS:  # their hashes could be made to be all the same
+            if len(self.pools) == MOST_POOLS:
                 raise NotASnapshotError(f"is damaged: it has over {MOST_POOLS:,} memory pools.")
             known = self._ids[key] = len(self.pools)
-            self.pools.append(key)
+            self.pools.append(pair)
         return known
 
 
@@ -81,15 +84,17 @@ class Tables:
     rows: Allowance
     """How many events, segments and blocks there may still be; and how many fields of them."""
     fields: Allowance = field(init=False)
-    stacks: StackInterner = field(default_factory=StackInterner)
-    # 'N/A' is PyTorch's word for no compile context.
-    strings: StringInterner = field(default_factory=lambda: StringInterner("N/A"))
+    texts: CleanTexts = field(default_factory=CleanTexts)
+    stacks: StackInterner = field(init=False)
+    strings: StringInterner = field(init=False)
     pools: PoolInterner = field(default_factory=PoolInterner)
     oddities: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Allow as many fields as rows."""
+        """Allow as many fields as rows, and share the texts."""
         self.fields = self.rows.again()
+        self.stacks = StackInterner(self.texts)
+        self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
 
 
 def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
@@ -107,7 +112,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         )
     size = integers(events, "size", where, default=0)  # also checks that every row is a dict
     present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities, tables.fields)
-    actions, action = _actions(events, where)
+    actions, action = _actions(events, where, tables.texts)
     addr = _addresses(events, where, present)
     _check_moves(actions, action, addr, size, where)
     return Trace(
@@ -161,7 +166,9 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     return np.array([*numbers, NO_STACK], np.int32)[position]  # the last is that of -1
 
 
-def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, ...], Any]:
+def _actions(
+    events: Sequence[dict[str, Any]], where: str, texts: CleanTexts
+) -> tuple[tuple[str, ...], Any]:
     names = take(events, "action")
     ids: dict[Any, int] = {}
     try:
@@ -174,7 +181,7 @@ def _actions(events: Sequence[dict[str, Any]], where: str) -> tuple[tuple[str, .
         index = next(i for i, name in enumerate(names) if not isinstance(name, str))
         raise NotASnapshotError(f"is damaged: {where} {index} has no 'action' text.") from None
     _check_count(ids)
-    return tuple(map(clean_text, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
+    return tuple(map(texts.clean, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
 
 
 def _check_count(actions: Sized) -> None:
@@ -222,7 +229,9 @@ def _ids(
     except TypeError:
         plain = False
     if not plain:
-        values = [value if type(value) in _TEXT_TYPES else clean_text(value) for value in values]
+        values = [
+            value if type(value) in _TEXT_TYPES else interner.texts.clean(value) for value in values
+        ]
         distinct = dict.fromkeys(values)
     ids = {value: interner.intern(value) for value in distinct}
     if len(ids) == 1:

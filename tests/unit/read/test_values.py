@@ -182,7 +182,7 @@ def test_both_words_for_a_pending_block_are_known() -> None:
 
 
 @pytest.mark.parametrize("key", ["size", "addr", "stream", "time_us"])
-@pytest.mark.parametrize("value", ["7", 1.5, None, [7], 2**63, -(2**70), b"7"[0:0].decode()])
+@pytest.mark.parametrize("value", ["7", 1.5, None, [7], 2**63, 2**64 - 1, b"7"[0:0].decode()])
 def test_an_event_field_that_is_no_integer_is_damaged(key: str, value: object) -> None:
     snapshot = trace().alloc("a", 4).snapshot()
     snapshot["device_traces"][0][0][key] = value
@@ -202,7 +202,7 @@ def test_an_action_that_is_no_text_is_damaged(value: object) -> None:
     ("path", "value"),
     [
         (("address",), "7"),
-        (("address",), 2**64),
+        (("address",), 2**64 - 1),
         (("total_size",), None),
         (("stream",), "x"),
         (("device",), -1),
@@ -237,7 +237,7 @@ def test_odd_texts_survive_to_the_reports_and_back(tmp_path: Path) -> None:
         .alloc("a", 4 * MIB, frames=[frame(odd, odd)], user_metadata=odd, compile_context=odd)
         .segment("a", 20 * MIB, (4 * MIB, 4 * MIB, "live"))
         .event(odd)
-        .settings(**{odd: odd, "nan": float("nan"), "huge": 2**70, "pair": (1, 2)})
+        .settings(**{odd: odd, "half": 0.5, "huge": 2**64 - 1, "pair": (1, 2)})
         .start(odd, 0)
         .snapshot()
     )
@@ -256,7 +256,7 @@ def test_odd_texts_survive_to_the_reports_and_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{1: 2}, {None: {3: 4}}, {"a": {"b": [[1, (2,)]]}}, {"big": 2**70}, {"x": float("inf")}],
+    [{"1": 2}, {"a": {"b": [[1, (2,)]]}}, {"big": 2**64 - 1, "low": -(2**63)}, {"x": -0.5}],
 )
 def test_settings_of_any_kind_come_back_from_a_bundle(settings: dict[Any, Any]) -> None:
     snapshot = with_block().snapshot()
@@ -268,6 +268,19 @@ def test_settings_of_any_kind_come_back_from_a_bundle(settings: dict[Any, Any]) 
         path = Path(folder) / "bundle.zip"
         path.write_bytes(out.getvalue())
         assert_same_history(read_bundle(path), history)
+
+
+@pytest.mark.parametrize("key", [1, 0.5, None, True, (), (1, 2)])
+@pytest.mark.parametrize("place", ["top-level", "event", "segment", "frame", "allocator setting"])
+def test_a_key_that_is_no_text_is_refused(place: str, key: object) -> None:
+    snapshot = with_block().alloc("b", 4, frames=[frame("f")]).snapshot()
+    event = snapshot["device_traces"][0][-1]
+    places: dict[str, Any] = {"top-level": snapshot, "event": event, "frame": event["frames"][0]}
+    places |= {"segment": snapshot["segments"][0]}
+    places["allocator setting"] = snapshot["allocator_settings"] = {"a": 1}
+    places[place][key] = "x"
+    with pytest.raises(NotASnapshotError, match=f"a {place}.* has a key of type"):
+        read_object(snapshot)
 
 
 @pytest.mark.parametrize("where", ["top", "settings"])
