@@ -83,7 +83,7 @@ static const char *const KEY_NAMES[KEYS] = {
 enum { INTEGERS = 4, IDS = 6 }; /* columns: addr size stream time; action frames ... category */
 enum { MOST_UNKNOWN = 64, MOST_PAIRS = 256, MOST_PROBES = 512, DEEPEST = 64 };
 /* As in opcodes.c. */
-enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, SHORT_TEXT = 256, MOST_PARTS = 64, MOST_KEPT = 3 };
+enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_KEPT = 3 };
 #define MEMO_LIMIT ((size_t)1 << 26) /* as in opcodes.py */
 #define ROW_LIMIT ((size_t)INT32_MAX)
 
@@ -691,6 +691,16 @@ static int get(machine *m, size_t index)
 
 /* ---- the opcodes ---- */
 
+/* Say whether a BINFLOAT is 0 or of a size that numbers have, as in opcodes.c. */
+static int is_common(const unsigned char *bytes)
+{
+    const unsigned char size = bytes[0] & 0x7F;
+    unsigned any = size;
+    for (int i = 1; i < 8; i++)
+        any |= bytes[i];
+    return any == 0 || (size >= 0x3C && size <= 0x43);
+}
+
 static size_t four_bytes_at(const unsigned char *at)
 {
     return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
@@ -723,18 +733,17 @@ static int run(machine *m)
     const size_t length = m->length;
     /* An opcode lies within its frame: Python loses the rest of a frame in which one does not. */
     size_t position = 0, limit = length, from;
-    /* As in opcodes.c: how many values on top are no containers, and are parts of a tuple if one
-     * comes next; and whether all above the last mark are. */
-    size_t scalars = 0, kept = 0;
-    int marked = 0;
+    /* As in opcodes.c: how many values on top are small integers, and are parts of a tuple if one
+     * comes next. */
+    size_t small = 0, kept = 0;
     for (;;) {
         if (position == limit)
             limit = length;
         NEED(1);
         const size_t opcode = position++;
-        const size_t before = scalars;
+        const size_t before = small;
         unsigned width = 4;
-        scalars = 0;
+        small = 0;
         switch (data[opcode]) {
         case 'h': /* BINGET */
             NEED(1);
@@ -750,13 +759,13 @@ static int run(machine *m)
             break;
         case 0x94: /* MEMOIZE */
             TRY(put(m, m->memo_count));
-            scalars = before;
+            small = before;
             goto kept_stack;
         case 'q': /* BINPUT */
             NEED(1);
             TRY(put(m, data[position]));
             position += 1;
-            scalars = before;
+            small = before;
             goto kept_stack;
         case 'r': { /* LONG_BINPUT */
             NEED(4);
@@ -764,15 +773,13 @@ static int run(machine *m)
             TRY(index <= opcode); /* no more room than a pickler could have used */
             TRY(put(m, index));
             position += 4;
-            scalars = before;
+            small = before;
             goto kept_stack;
         }
         case '(': /* MARK */
             TRY(ROOM(m, marks, 1));
             m->marks[m->n_marks++] = m->n_values;
-            marked = 1;
-            kept = 0;
-            continue;
+            break;
         case ']': TRY(push_list(m)); break;
         case '}': TRY(push_dict(m)); break;
         case 'a': /* APPEND */
@@ -787,48 +794,44 @@ static int run(machine *m)
         case 'u': /* SETITEMS */
             TRY(pop_mark(m, &from) && set_items(m, from));
             break;
-        case ')': TRY(push_tuple(m, m->n_values)); scalars = before + 1; break;
-        case 't': /* TUPLE */
-            TRY(marked && before <= MOST_PARTS && pop_mark(m, &from) && push_tuple(m, from));
-            break;
-        case 0x85: case 0x86: case 0x87: /* TUPLE1 TUPLE2 TUPLE3 */
+        case ')': TRY(push_tuple(m, m->n_values)); break;
+        case 0x85: case 0x86: /* TUPLE1 TUPLE2 */
             TRY(before >= data[opcode] - 0x84u && m->n_values - fence(m) >= data[opcode] - 0x84u);
             TRY(push_tuple(m, m->n_values - (data[opcode] - 0x84u)));
             break;
-        case 'N': TRY(push(m, NONE)); scalars = before + 1; break;
-        case 0x88: TRY(push(m, YES)); scalars = before + 1; break;
-        case 0x89: TRY(push(m, NO)); scalars = before + 1; break;
+        case 'N': TRY(push(m, NONE)); break;
+        case 0x88: TRY(push(m, YES)); break;
+        case 0x89: TRY(push(m, NO)); break;
         case 'K': /* BININT1 */
             NEED(1);
             TRY(push(m, make(INT, data[position])));
             position += 1;
-            scalars = before + 1;
+            small = before + 1;
             break;
         case 'M': /* BININT2 */
             NEED(2);
             TRY(push(m, make(INT, unsigned_at(data + position, 2))));
             position += 2;
-            scalars = before + 1;
+            small = before + 1;
             break;
         case 'J': /* BININT */
             NEED(4);
             TRY(push_long(m, opcode, position, 4));
             position += 4;
-            scalars = before + 1;
+            small = before + 1;
             break;
         case 'G': /* BINFLOAT */
             NEED(8);
-            TRY(push(m, make(AS_IS, opcode)));
+            TRY(is_common(data + position) && push(m, make(AS_IS, opcode)));
             position += 8;
-            scalars = before + 1;
             break;
         case 0x8a: { /* LONG1 */
             NEED(1);
             const size_t count = data[position++];
             NEED(count);
-            TRY(count <= MOST_INTEGER && push_long(m, opcode, position, count));
+            TRY(count < MOST_INTEGER || (count == MOST_INTEGER && data[position + count - 1] == 0));
+            TRY(push_long(m, opcode, position, count));
             position += count;
-            scalars = before + 1;
             break;
         }
         case 0x8c: /* SHORT_BINUNICODE */
@@ -842,7 +845,6 @@ static int run(machine *m)
             NEED(count);
             TRY(count <= MOST_TEXT && intern_text(m, position, count, &v) && push(m, v));
             position += count;
-            scalars = count < SHORT_TEXT ? before + 1 : 0;
             break;
         }
         case 0x95: /* FRAME */
@@ -851,7 +853,7 @@ static int run(machine *m)
             position += 8;
             TRY(limit == length && size <= length - position);
             limit = position + (size_t)size;
-            scalars = before;
+            small = before;
             goto kept_stack;
         case 0x80: /* PROTO */
             NEED(1);
@@ -866,11 +868,10 @@ static int run(machine *m)
             return 0;
         }
         kept = 0;
-        marked &= scalars > 0;
         continue;
     kept_stack:
         if (++kept > MOST_KEPT)
-            scalars = 0, marked = 0;
+            small = 0;
     }
 }
 

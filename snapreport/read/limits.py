@@ -12,7 +12,7 @@ UNPACKED_ALWAYS = 1 << 26
 """Bytes that any packed snapshot may unpack to, however small it is."""
 
 MOST_INTEGER = 9
-"""Bytes of an integer in a pickle: 64 bits and a sign.
+"""Bytes of an integer in a pickle: 64 bits and a sign, and of 65 bits none.
 
 Python's hashes of longer ones can be made to collide, and take time each time they are asked for.
 """

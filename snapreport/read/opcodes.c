@@ -23,13 +23,13 @@ EXPORT int32_t snapreport_scan_version(void) { return 1; }
 enum { REFUSED = 0, FIXED = 1, COUNTED = 2 };
 
 /* As in limits.py and opcodes.py: bytes, bytes, parts, and opcodes behind a part. */
-enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, SHORT_TEXT = 256, MOST_PARTS = 64, MOST_KEPT = 3 };
+enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_PARTS = 2, MOST_KEPT = 3 };
 
 static unsigned kind_of(unsigned char opcode, unsigned *width)
 {
     switch (opcode) {
-    case '(': case ')': case ']': case '}': case 'N': case 'a': case 'e': case 's': case 't':
-    case 'u': case 0x85: case 0x86: case 0x87: case 0x88: case 0x89: case 0x94:
+    case '(': case ')': case ']': case '}': case 'N': case 'a': case 'e': case 's': case 'u':
+    case 0x85: case 0x86: case 0x88: case 0x89: case 0x94:
         *width = 0;
         return FIXED;
     case 'h': case 'q': case 'K': case 0x80:
@@ -59,21 +59,30 @@ static unsigned kind_of(unsigned char opcode, unsigned *width)
     }
 }
 
-/* Say how an opcode changes what is known of the top of the stack: SCALAR puts a value there that
- * is no container, KEEP leaves it, and after all others nothing is known of it. */
-enum { OTHER = 0, SCALAR = 1, KEEP = 2 };
+/* Say how an opcode changes what is known of the top of the stack: SMALL puts an integer there
+ * that may be part of a tuple, KEEP leaves it, and after all others nothing is known of it. */
+enum { OTHER = 0, SMALL = 1, KEEP = 2 };
 
 static unsigned effect_of(unsigned char opcode)
 {
     switch (opcode) {
-    case 'K': case 'M': case 'J': case 'G': case 'N': case ')': case 'X':
-    case 0x88: case 0x89: case 0x8a: case 0x8c:
-        return SCALAR;
+    case 'K': case 'M': case 'J':
+        return SMALL;
     case 'q': case 'r': case 0x94: case 0x95:
         return KEEP;
     default:
         return OTHER;
     }
+}
+
+/* Say whether a BINFLOAT is 0 or of a size that numbers have: see _harmless() in opcodes.py. */
+static int is_common(const unsigned char *bytes)
+{
+    const unsigned char size = bytes[0] & 0x7F; /* the upper 7 of 11 bits of the exponent */
+    unsigned any = size;
+    for (int i = 1; i < 8; i++)
+        any |= bytes[i];
+    return any == 0 || (size >= 0x3C && size <= 0x43);
 }
 
 /* Return where the first opcode stands that is not allowed or not complete, STOP included; the
@@ -82,9 +91,8 @@ EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
 {
     const uint64_t most_memo = length >> 16 > 0x3FF ? 0x3FF : length >> 16;
     size_t position = 0;
-    unsigned scalars = 0; /* on top of the stack, as far as known */
-    unsigned kept = 0;    /* opcodes since that left the stack as it was */
-    int marked = 0;       /* whether only those scalars are above the last mark */
+    unsigned small = 0; /* integers on top of the stack, as far as known */
+    unsigned kept = 0;  /* opcodes since that left the stack as it was */
     while (position < length) {
         const unsigned char opcode = data[position];
         const size_t left = length - position - 1; /* bytes behind the opcode */
@@ -97,28 +105,26 @@ EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
             return position; /* PROTO of a protocol that snapshots do not have */
         if (opcode == 'r' && (argument[2] | (unsigned)argument[3] << 8) > most_memo)
             return position; /* LONG_BINPUT beyond the memo limit */
-        if (opcode >= 0x85 && opcode <= 0x87 && scalars < opcode - 0x84u)
-            return position; /* a tuple of more than scalars */
-        if (opcode == 't' && (!marked || scalars > MOST_PARTS))
-            return position; /* likewise */
-        unsigned effect = effect_of(opcode);
+        if ((opcode == 0x85 || opcode == 0x86) && small < opcode - 0x84u)
+            return position; /* a tuple of more than small integers */
+        if (opcode == 'G' && !is_common(argument))
+            return position;
         if (kind == COUNTED) {
             uint64_t count = 0;
             for (unsigned i = width; i-- > 0;)
                 count = count << 8 | argument[i];
             if (count > left - width || count > (opcode == 0x8a ? MOST_INTEGER : MOST_TEXT))
                 return position;
-            if (count >= SHORT_TEXT)
-                effect = OTHER; /* no part of a tuple */
+            if (opcode == 0x8a && count == MOST_INTEGER && argument[count] != 0)
+                return position; /* an integer beyond 64 bits */
             position += (size_t)count;
         }
+        const unsigned effect = effect_of(opcode);
         kept = effect == KEEP ? kept + 1 : 0;
-        if (effect == SCALAR) {
-            scalars += scalars <= MOST_PARTS;
-        } else if (effect == OTHER || kept > MOST_KEPT) {
-            scalars = 0;
-            marked = opcode == '(';
-        }
+        if (effect == SMALL)
+            small += small < MOST_PARTS;
+        else if (effect == OTHER || kept > MOST_KEPT)
+            small = 0;
         position += 1 + width;
     }
     return position;

@@ -34,28 +34,29 @@ def _harmless(memo_units: int) -> re.Pattern[bytes]:
     The alternatives are tried in order: memo references come first, they are 9 of 10 opcodes.
     One match takes up to 60,000 opcodes or groups; only what has a long length ends it.
 
-    A tuple is taken with its parts, which are numbers and short texts: a tuple of tuples, each
-    many times the same, would take longer to hash than the file is old.
+    No two values of many have the same hash in Python, whatever the file: a dict that has them as
+    keys would take longer than the file is old. Hashes of texts cannot be foreseen; those of
+    numbers can, and repeat every 2**61 - 1, so numbers have 64 bits. A tuple's follows from its
+    parts', so it is taken with its parts: those of a snapshot are two small integers, as of pools.
     """
     high, low = divmod(memo_units, 256)
     upper = rb"[\x00-%s]%s" % (re.escape(bytes([low])), re.escape(bytes([high])))
     if high:
         upper += rb"|.[\x00-%s]" % re.escape(bytes([high - 1]))
     put = rb"\x94|q.|r..(?:" + upper + b")"  # MEMOIZE BINPUT LONG_BINPUT
+    small = rb"K.|M..|J...."  # BININT1 BININT2 BININT
     scalar = b"|".join(
         (
-            rb"K.",  # BININT1
-            rb"M..",  # BININT2
-            rb"J....",  # BININT
+            small,
             rb"[N\x88\x89)]",  # NONE NEWTRUE NEWFALSE EMPTY_TUPLE
-            _counted(rb"\x8a", range(MOST_INTEGER + 1)),  # LONG1
-            rb"G.{8}",  # BINFLOAT
+            _counted(rb"\x8a", range(MOST_INTEGER)),  # LONG1
+            rb"\x8a%c.{%d}\x00" % (MOST_INTEGER, MOST_INTEGER - 1),  # LONG1 without a sign
+            rb"G(?:[\x3c-\x43\xbc-\xc3].{7}|[\x00\x80]\x00{7})",  # BINFLOAT
             _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
             _counted(rb"X", range(256), rb"\x00\x00\x00"),  # BINUNICODE
         )
     )
-    kept = rb"(?:" + put + rb"|\x95.{8}){0,3}"
-    part = b"(?:" + scalar + b")" + kept
+    part = b"(?:" + small + rb")(?:" + put + rb"|\x95.{8}){0,3}"
     return re.compile(
         b"(?:"
         + b"|".join(
@@ -63,8 +64,7 @@ def _harmless(memo_units: int) -> re.Pattern[bytes]:
                 rb"(?:h.){1,200}",  # BINGET
                 rb"(?:j....){1,200}",  # LONG_BINGET
                 rb"[\x94eu}\]sa]+",  # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST SETITEM APPEND
-                part + rb"(?:\x85|" + part + rb"(?:\x86|" + part + rb"\x87))",  # TUPLE1-3
-                rb"\(" + kept + b"(?:" + part + rb"){0,64}t",  # MARK ... TUPLE
+                part + rb"(?:\x85|" + part + rb"\x86)",  # TUPLE1 TUPLE2
                 scalar,
                 rb"\(",  # MARK
                 put,
@@ -146,15 +146,19 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     if opcode == b"r" and left >= 5:
         most = (_memo_units(len(data)) + 1) * _MEMO_UNIT - 1
         return _too_much(f"a memo index over {most:,}", position)
+    if opcode == b"G" and left >= 9:
+        return _too_much("a float that is neither 0 nor of 2**-63 to 2**64", position)
     if opcode in _PREFIXED or opcode in b"\x8a\x8b":
         width = _PREFIXED.get(opcode, 1 if opcode == b"\x8a" else 4)
         count = int.from_bytes(data[position + 1 : position + 1 + width], "little")
         if left < 1 + width + count:
             return _cut_off(len(data))
-        what = "a text" if opcode in _PREFIXED else "an integer"
-        return _too_much(f"{what} of {count:,} bytes", position)
+        text = opcode in _PREFIXED
+        return _too_much(
+            f"a text of {count:,} bytes" if text else "an integer beyond 64 bits", position
+        )
     if opcode in _TUPLES:
-        return _too_much("a tuple of more than a few numbers or short texts", position)
+        return _too_much("a tuple of anything but two small integers", position)
     if opcode == b"\x80" and left >= 2:
         protocol = data[position + 1]
         return NotASnapshotError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import pickle
 import random
 import struct
@@ -15,6 +16,7 @@ import pytest
 
 import snapreport
 from snapreport import libraries
+from snapreport.clean_texts import CleanTexts
 from snapreport.errors import SnapreportError
 from snapreport.model.stacks import NO_STACK
 from snapreport.read import compiled, fields, opcodes
@@ -38,15 +40,16 @@ def no_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_pickle(protocol: int) -> bytes:
-    builder = trace().alloc("a", 4 * MIB, frames=stack("f", "g")).segment("a", 20 * MIB)
+    builder = trace().alloc("a", 4 * MIB, frames=stack("f", "g"), pool_id=(0, 300))
+    builder.segment("a", 20 * MIB)
     for i in range(300):  # enough for long memo references
         builder.alloc(f"b{i}", 512 + i, frames=[frame(f"name {i}")])
     snapshot = builder.snapshot()
-    snapshot["allocator_settings"] = {"a": "é" * 300, "b": 2**70, "c": 1.5, "d": 70000, "e": -1}
+    snapshot["allocator_settings"] = {"a": "é" * 300, "b": 2**64 - 1, "c": 1.5, "d": 70000, "e": -1}
     return pickle.dumps(snapshot, protocol)
 
 
-TELLING = b"\x8a\x8b\x8c\x8d\x95Xrj.h\xff\x00\x85\x86\x87t()\x94N"
+TELLING = b"\x8a\x8b\x8c\x8d\x95Xrj.h\xff\x00\x85\x86\x87t()\x94NGKMJ"
 
 
 def mutated(data: bytes, seed: int, count: int) -> Iterator[bytes]:
@@ -89,10 +92,41 @@ def test_both_scans_end_at_the_same_byte_of_every_opcode_and_length() -> None:
     tails = [b"", *(bytes([n]) * k for n in (0, 1, 2, 3, 4, 5, 6, 255) for k in (1, 2, 4, 5, 8, 9))]
     tails += [struct.pack("<Q", n) + b"N" * 9 for n in (0, 8, 9, 10, 2**32, 2**63, 2**64 - 1)]
     tails += [struct.pack("<I", n) + b"N" * 9 for n in (8, 9, 10, 2**26 - 1, 2**26, 2**32 - 1)]
-    for opcode in range(256):
+    before = [
+        b"",
+        b"K\x01",
+        b"K\x01M\x01\x00\x94",
+        b"J\x01\x00\x00\x00K\x01\x94\x94\x94\x94",
+        b"K\x01N",
+    ]
+    for opcode, first in itertools.product(range(256), before):
         for tail in tails:
-            data = bytes([opcode]) + tail
+            data = first + bytes([opcode]) + tail
             assert compiled.scan(data) == opcodes.scan(data), data
+
+
+@needs_opcodes
+def test_both_scans_take_the_same_numbers() -> None:
+    numbers: list[float] = [
+        2**63 - 1,
+        2**63,
+        2**64 - 1,
+        2**64,
+        -(2**63),
+        -(2**63) - 1,
+        -(2**71),
+        2**71 - 1,
+    ]
+    numbers += [sign * 2.0**e for e in range(-70, 70) for sign in (1, -1)]
+    numbers += [0.0, -0.0, 5e-324, 1e300, float("inf"), float("-inf"), float("nan")]
+    taken: list[float] = []
+    for number in numbers:
+        data = pickle.dumps(number, 4)
+        assert compiled.scan(data) == opcodes.scan(data), number
+        if compiled.scan(data) == len(data) - 1:
+            taken.append(number)
+    floats = [sign * 2.0**e for e in range(-63, 65) for sign in (1, -1)]
+    assert taken == [2**63 - 1, 2**63, 2**64 - 1, -(2**63), *floats, 0.0, -0.0]
 
 
 @needs_opcodes
@@ -190,11 +224,11 @@ def test_stacks_get_the_same_ids_either_way(monkeypatch: pytest.MonkeyPatch) -> 
     rows: list[Any] = [{"frames": rng.choices(frames, k=rng.randint(0, 3))} for _ in range(3000)]
     rows += [{}, {"frames": None}, {"frames": tuple(frames[:2])}, *rows[:50]]
     for part in (rows[:3000], rows):
-        with_it = StackInterner()
+        with_it = StackInterner(CleanTexts())
         found = with_it.intern_field(part, "frames").tolist()
         with monkeypatch.context() as without:
             without.setattr(compiled, "group_lists", lambda *_: None)
-            alone = StackInterner()
+            alone = StackInterner(CleanTexts())
             assert alone.intern_field(part, "frames").tolist() == found
         assert alone.table().stack_node.tolist() == with_it.table().stack_node.tolist()
     assert found[3000:3002] == [NO_STACK, NO_STACK]

@@ -110,14 +110,21 @@ def test_what_is_shared_is_not_read_for_each_that_shares_it() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x80\x04N" + b"\x85\x85.", "a tuple of more than a few numbers or short texts"),
+        (b"\x80\x04N\x85.", "a tuple of anything but two small integers at byte 3"),
+        (b"\x80\x04K\x01\x85\x85.", "a tuple"),
+        (b"\x80\x04K\x01\x8c\x00\x86.", "a tuple"),
+        (b"\x80\x04K\x01\x8a\x01\x01\x86.", "a tuple"),
+        (b"\x80\x04K\x01K\x01K\x01\x87.", "a tuple"),
+        (b"\x80\x04(K\x01K\x01t.", "a tuple"),
+        (b"\x80\x04G" + struct.pack(">d", 1e200) + b".", "a float that is neither 0 nor of"),
+        (b"\x80\x04G" + struct.pack(">d", float("nan")) + b".", "a float"),
+        (b"\x80\x04\x8a\x09" + bytes(8) + b"\x01.", "an integer beyond 64 bits at byte 2"),
         (b"\x80\x04]\x85.", "a tuple"),
         (b"\x80\x04K\x01\x94h\x00h\x00\x86.", "a tuple"),
         (b"\x80\x04(K\x01]t.", "a tuple"),
         (b"\x80\x04t.", "a tuple"),
-        (b"\x80\x04(" + b"N" * 65 + b"t.", "a tuple"),
-        (b"\x80\x04\x8a" + bytes([MOST_INTEGER + 1]) + bytes(10) + b".", "an integer of 10 bytes"),
-        (b"\x80\x04\x8b" + struct.pack("<I", 300) + bytes(300) + b".", "an integer of 300 bytes"),
+        (b"\x80\x04\x8a" + bytes([MOST_INTEGER + 1]) + bytes(10) + b".", "an integer beyond"),
+        (b"\x80\x04\x8b" + struct.pack("<I", 300) + bytes(300) + b".", "an integer beyond"),
         (b"\x80\x04" + bombs.long_text(b"a" * (MOST_TEXT + 1)) + b".", "a text of 262,145 bytes"),
         (b"\x80\x04]r\x00\x00\x01\x00.", "a memo index over 65,535"),
     ],
@@ -130,7 +137,8 @@ def test_what_no_snapshot_needs_is_refused_by_name(either: None, data: bytes, me
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_the_most_of_it_is_taken(either: None, protocol: int) -> None:
     snapshot = bombs.sample()
-    snapshot["more"] = [2**70, "a" * MOST_TEXT, (1, "b", 2.5, None, True, -(2**63)), (0,) * 64, ()]
+    numbers = [2**64 - 1, -(2**63), 0.0, -1e-18, 1e19, True, None]
+    snapshot["more"] = [*numbers, "a" * MOST_TEXT, (2**31 - 1, -(2**31)), (0,), ()]
     assert len(read_bytes(pickle.dumps(snapshot, protocol), "x").traces[0]) == 4
 
 

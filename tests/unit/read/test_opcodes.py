@@ -47,15 +47,14 @@ ALLOWED = {
     "BINPUT",
     "LONG_BINPUT",
     "EMPTY_TUPLE",
-    "TUPLE",
     "TUPLE1",
-    "TUPLE3",
     "NONE",
     "BINUNICODE8",
     "SETITEM",
 }
-# An integer that long has a message of its own; see test_hostile_pickles.py.
-REFUSED = [each for each in pickletools.opcodes if each.name not in {*ALLOWED, "LONG4"}]
+# These have messages of their own; see test_hostile_pickles.py.
+OWN = {"LONG4", "TUPLE", "TUPLE3"}
+REFUSED = [each for each in pickletools.opcodes if each.name not in ALLOWED | OWN]
 
 
 class RunsCode:
@@ -80,7 +79,7 @@ def test_an_opcode_outside_the_list_is_refused_by_name(
 
 def test_the_list_holds_every_opcode_of_a_snapshot_pickle() -> None:
     snapshot = trace().alloc("a", 4 * MIB, frames=stack("f")).free("a").snapshot()
-    snapshot["more"] = [1.5, None, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 2**70, "x" * 300]
+    snapshot["more"] = [1.5, None, (), (1,), (1, 2), 2**64 - 1, "x" * 300]
     for protocol in (2, 3, 4, 5):
         data = pickle.dumps(snapshot, protocol)
         assert {opcode.name for opcode, _, _ in pickletools.genops(data)} <= ALLOWED
@@ -204,7 +203,7 @@ def test_a_pickle_that_makes_no_sense_is_damaged(data: bytes) -> None:
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_a_pickle_cut_off_at_any_byte_is_no_snapshot(tmp_path: Path, protocol: int) -> None:
     snapshot = trace().alloc("a", 4 * MIB, frames=stack("f", "g")).segment("a", 20 * MIB).snapshot()
-    snapshot["allocator_settings"] = {"a": "x" * 300, "b": 2**70, "c": 1.5, "d": 70000, "e": -1}
+    snapshot["allocator_settings"] = {"a": "x" * 300, "b": 2**64 - 1, "c": 1.5, "d": 70000, "e": -1}
     data = pickle.dumps(snapshot, protocol)
     path = tmp_path / "cut.pickle"
     for length in range(1, len(data)):

@@ -83,7 +83,7 @@ def rich(events: int = 40) -> dict[str, Any]:
     builder.event("snapshot", stream=2**63 - 1, time_us=-(2**63))
     builder.segment("a0", 20 * MIB, (4 * MIB, 4 * MIB, "live"), frames=stack("s"))
     builder.segments[0]["blocks"][0]["frames"] = shared[0]
-    builder.start("stage é", 5).end("stage é", 90).settings(conf="ü", big=2**70, share=0.5)
+    builder.start("stage é", 5).end("stage é", 90).settings(conf="ü", big=2**64 - 1, share=0.5)
     snapshot = builder.snapshot()
     first = trace().alloc("x", 512, frames=shared[1]).free("x", frames=stack("s"))
     snapshot["device_traces"] = [first.events, builder.events, []]
