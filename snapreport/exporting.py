@@ -13,6 +13,7 @@ from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.collector import collector_off
 from snapreport.endings import check_ending
 from snapreport.errors import ExportError, OutputError
+from snapreport.exporters.limited import limited
 from snapreport.files import check_output, output_path, write_atomically
 from snapreport.model.export import DeviceExport, Export
 from snapreport.progress import Progress, silent
@@ -115,7 +116,7 @@ def export(
     subject = _export_subject(loaded, format, device, curve, moment, at_moment)
     progress("Exporting", None)
     with write_atomically(target, force, [source]) as out, collector_off():
-        writer(subject, out)
+        writer(subject, limited(out, str(source), loaded.history.length))
     return target
 
 
@@ -181,14 +182,19 @@ def _export_raw(
 
     if redacted is not None:
         # Rebuilt from what is understood: a key that nobody knows could hold anything.
-        whole = rebuild(redacted().history)
+        history = redacted().history
+        whole, length = rebuild(history), history.length
     elif is_zip(source):
-        whole = rebuild(read_bundle(source, progress))
+        history = read_bundle(source, progress)
+        whole, length = rebuild(history), history.length
     else:
-        whole = read_objects(source, progress)
+        whole, length = read_objects(source, progress)
     progress("Exporting", None)
     with write_atomically(target, force, [source]) as out, collector_off():
-        (write_json if kind == "json" else write_pickle)(whole, out)
+        if kind == "pickle":
+            write_pickle(whole, out)
+        else:
+            write_json(whole, out, str(source), length)
 
 
 def _export_folder(

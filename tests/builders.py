@@ -218,10 +218,8 @@ def differences(actual: Any, expected: Any, where: str = "history") -> list[str]
     """List the places at which two records differ; empty where they are equal."""
     if is_dataclass(expected) and is_dataclass(actual):
         found = []
-        for each in fields(expected):
-            found += differences(
-                getattr(actual, each.name), getattr(expected, each.name), f"{where}.{each.name}"
-            )
+        for name in (each.name for each in fields(expected) if each.compare):
+            found += differences(getattr(actual, name), getattr(expected, name), f"{where}.{name}")
         return found
     if isinstance(expected, np.ndarray):
         same = (

@@ -45,6 +45,7 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
         settings=snapshot.settings,
         oddities=_oddities(snapshot, devices),
         recorder=snapshot.recorder,
+        length=snapshot.length,
     )
 
 

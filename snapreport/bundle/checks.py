@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _SQLITE = b"SQLite format 3\0"
 _KINDS = ("cuda", "host", "cpu")
 
-_LEAST_LINE = 3
-"""Characters of a frame in a stack's text, which has two colons and a line in it."""
-
 
 def check_begin(data: bytes) -> None:
     """Check that bytes begin as an SQLite file does; SQLite itself may take too few for a new one.
@@ -65,8 +62,7 @@ def check_stacks(stacks: StackTable, size: int) -> None:
     if (depth != np.where(parent < 0, 0, depth[parent]) + 1).any():
         raise ValueError("a call node has another depth than its parent allows")
     _within("stack", stacks.stack_node, NO_ID, len(parent))
-    framed = stacks.stack_node[stacks.stack_node >= 0]
-    if _LEAST_LINE * int(depth[framed].sum(dtype=np.int64)) > size:
+    if stacks.characters() > size:
         raise ValueError("the call stacks are longer than the file")
 
 

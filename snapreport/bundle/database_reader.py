@@ -97,6 +97,7 @@ class _Reader:
             recorder=recorder_info(meta.get("recorder")),
             cut=cut_from_plain(meta.get("cut")),
             names=names_done(meta.get("names")),
+            length=len(self._data),
         )
 
     def _stacks(self) -> StackTable:

@@ -117,7 +117,7 @@ def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None
             " CSV, JSON and text."
         )
     try:
-        tally.walk(read_objects(path, progress))
+        tally.walk(read_objects(path, progress)[0])
     except NotASnapshotError:
         if not json:
             raise

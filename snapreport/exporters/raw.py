@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import orjson
 
 from snapreport.errors import ExportError
+from snapreport.exporters.limited import limited, most_exported, too_large
 from snapreport.safe_text import plain_json
 
 PROTOCOL = 4
 """What PyTorch wrote until 2026, and the last that older viewers take."""
 
-_MOST_VALUES = 2_000_000_000
 _DEEPEST = 50
-_AT_ONCE = 512
+_AT_ONCE = 1 << 20
+"""Characters that are made into JSON in one go."""
+
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
@@ -25,39 +27,58 @@ def write_pickle(top: Any, out: BinaryIO) -> None:
     pickle.Pickler(out, PROTOCOL).dump(top)
 
 
-def write_json(top: Any, out: BinaryIO) -> None:
+def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
     """Write a snapshot as JSON: tuples become arrays, and every frame is written out.
 
+    Args:
+        top: the snapshot.
+        out: where to write.
+        name: of its source, for messages.
+        length: bytes of its source, unpacked.
+
     Raises:
-        ExportError: it cannot be: written out it would have no end, or a number has over 64 bits.
+        ExportError: it cannot be: written out it would have no end, or is nested too deeply.
     """
-    _weigh(top, {}, 0)
-    for part in _json(top, 0):
-        out.write(part)
+    weights: dict[int, int] = {}
+    if _weigh(top, weights, 0) > most_exported(length):
+        raise too_large(name, length)
+    within = limited(out, name, length)
+    for part in _json(top, weights):
+        within.write(part)
 
 
-def _json(value: Any, depth: int) -> Iterator[bytes]:
+def _json(value: Any, weights: dict[int, int]) -> Iterator[bytes]:
     """Yield JSON piece by piece, so that a large trace is never there twice."""
-    if depth < 3 and isinstance(value, dict) and value:
+    if weights.get(id(value), 0) <= _AT_ONCE:
+        yield _dump(value)
+    elif isinstance(value, dict):
         for i, (key, item) in enumerate(value.items()):
             yield (b"," if i else b"{") + _dump(str(key)) + b":"
-            yield from _json(item, depth + 1)
+            yield from _json(item, weights)
         yield b"}"
-    elif (
-        depth < 3
-        and isinstance(value, (list, tuple))
-        and any(isinstance(item, (list, tuple)) for item in value)
-    ):
-        for i, item in enumerate(value):
-            yield b"," if i else b"["
-            yield from _json(item, depth + 1)
-        yield b"]"
-    elif isinstance(value, list) and len(value) > _AT_ONCE:
-        for i in range(0, len(value), _AT_ONCE):
-            yield (b"," if i else b"[") + _dump(value[i : i + _AT_ONCE])[1:-1]
-        yield b"]"
     else:
-        yield _dump(value)
+        yield b"["
+        for i, some in enumerate(_parts(value, weights)):
+            yield b"," if i else b""
+            if len(some) == 1:
+                yield from _json(some[0], weights)
+            else:
+                yield _dump(some)[1:-1]
+        yield b"]"
+
+
+def _parts(values: Sequence[Any], weights: dict[int, int]) -> Iterator[list[Any]]:
+    """Cut a list into parts that are small, or one value."""
+    part: list[Any] = []
+    weight = 0
+    for value in values:
+        own = weights.get(id(value), 1)
+        if part and weight + own > _AT_ONCE:
+            yield part
+            part, weight = [], 0
+        part.append(value)
+        weight += own
+    yield part
 
 
 def _dump(value: Any) -> bytes:
@@ -82,7 +103,12 @@ def _cleaned(value: Any) -> Any:
 
 
 def _weigh(value: Any, known: dict[int, int], depth: int) -> int:
-    """Count the values that JSON would have: a small pickle may refer to itself without end."""
+    """Count the characters that a value's JSON has at least, and note those of lists and dicts.
+
+    A small pickle may have many, or refer to itself without end.
+    """
+    if isinstance(value, str):
+        return len(value) + 2
     if isinstance(value, dict):
         children: Any = value.values()
     elif isinstance(value, (list, tuple)):
@@ -94,9 +120,7 @@ def _weigh(value: Any, known: dict[int, int], depth: int) -> int:
         if depth > _DEEPEST:
             raise ExportError("JSON cannot hold the snapshot: it is nested too deeply.")
         weight = 1 + sum(_weigh(child, known, depth + 1) for child in children)
-        if weight > _MOST_VALUES:
-            raise ExportError(
-                f"JSON of the snapshot would have over {_MOST_VALUES:,} values; export a pickle."
-            )
+        if isinstance(value, dict):
+            weight += sum(len(key) + 3 for key in value if isinstance(key, str))
         known[id(value)] = weight
     return weight

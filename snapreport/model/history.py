@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,3 +151,5 @@ class History:
     """What reports draw of it unless told otherwise; the history itself is always whole."""
     names: NamesDone = AS_RECORDED
     """Whether paths and names are as recorded, shortened, or redacted."""
+    length: int = field(default=0, compare=False)
+    """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""

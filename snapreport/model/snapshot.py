@@ -136,3 +136,5 @@ class RawSnapshot:
     """Unknown keys and values met while reading, with how often: kept for the warnings."""
     recorder: RecorderInfo | None = None
     """What snapreport noted if it made the recording."""
+    length: int = 0
+    """Bytes that it was read from, unpacked."""

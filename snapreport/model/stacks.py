@@ -18,6 +18,8 @@ UNKNOWN_LINE = -1
 NO_STACK = -1
 """The event or block has no stack at all; an empty stack is a stack of its own, of depth 0."""
 
+_LEAST_OF_LINE = 3
+"""Characters of a frame in a stack's text besides its file and name: two colons and a number."""
 
 _ARGUMENTS = re.compile(r"\((?!anonymous namespace\)|\)\().*$", re.DOTALL)
 
@@ -64,6 +66,26 @@ class StackTable:
 
     def __len__(self) -> int:
         return len(self.stack_node)
+
+    def characters(self) -> int:
+        """Return how many characters it has with each stack written out, a line for each frame."""
+        texts = zip(self.frames.names, self.frames.filenames, strict=True)
+        own = np.array([len(name) + len(file) for name, file in texts], np.int64)
+        parent = self.node_parent.astype(np.int64)
+        line = own[self.node_frame] + _LEAST_OF_LINE
+        total = np.concatenate(([0], np.cumsum(line)))
+        # Mostly a node follows its parent: from the outermost frame to it are a few such runs.
+        begins = parent != np.arange(len(parent)) - 1
+        run = np.cumsum(begins | (parent < 0)) - 1
+        first = np.flatnonzero(np.diff(run, prepend=-1))
+        above: list[int] = []  # what each run has before its first node, less the total there
+        known = zip(total[first].tolist(), parent[first].tolist(), strict=True)
+        for (before, node), place in zip(known, run[parent[first]].tolist(), strict=True):
+            below = int(total[node + 1]) + above[place] if node >= 0 else 0
+            above.append(below - before)
+        down = total[1:] + np.array(above, np.int64)[run]
+        used = down[self.stack_node[self.stack_node >= 0]]
+        return int(own.sum()) + int(used.sum(dtype=np.float64))
 
     def path(self, stack_id: int) -> Iterator[int]:
         """Yield the frame ids of one stack, innermost first; nothing for NO_STACK."""

@@ -23,6 +23,7 @@ from snapreport.read.segments import read_segments
 from snapreport.read.source import open_source
 from snapreport.read.traces import Tables, read_trace
 from snapreport.read.unpickle import load_plain_pickle, load_snapshot_pickle
+from snapreport.read.written import check_written
 
 _KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
 
@@ -61,8 +62,11 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
         return _to_columns(source, _parse(data, name, load_snapshot_pickle), len(data), silent)
 
 
-def read_objects(path: Path, progress: Progress = silent) -> Any:
+def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
     """Read a snapshot file as the plain dicts, lists and numbers that it holds.
+
+    Returns:
+        the snapshot, and how many bytes it was read from, unpacked.
 
     Raises:
         InputError, NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as
@@ -78,7 +82,7 @@ def read_objects(path: Path, progress: Progress = silent) -> Any:
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
         recognise(copy, {}, Allowance(length), CleanTexts())
-        return top
+        return top, length
 
 
 @contextmanager
@@ -121,7 +125,7 @@ def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> Ra
     layout = recognise(top, tables.oddities, tables.rows, tables.texts)
     del top
     traces, segments = _devices(layout, tables, progress)
-    return RawSnapshot(
+    snapshot = RawSnapshot(
         source=source,
         layout=layout.kind,
         stacks=tables.stacks.table(),
@@ -133,7 +137,10 @@ def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> Ra
         settings=layout.settings,
         oddities=tables.oddities,
         recorder=layout.recorder,
+        length=length,
     )
+    check_written(snapshot)
+    return snapshot
 
 
 def _devices(

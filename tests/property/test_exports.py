@@ -169,7 +169,7 @@ def test_other_layouts_are_rebuilt_with_all_that_is_counted(simulation: Simulato
 def test_json_and_pickle_hold_what_the_file_held(simulation: Simulator) -> None:
     snapshot = simulation.snapshot()
     out = io.BytesIO()
-    write_json(snapshot, out)
+    write_json(snapshot, out, "x", 1)
     assert orjson.loads(out.getvalue()) == layouts.as_json(snapshot)
     out = io.BytesIO()
     write_pickle(snapshot, out)

@@ -1,0 +1,52 @@
+"""How many characters a snapshot's texts come to, each written out wherever it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapreport.errors import NotASnapshotError
+from snapreport.model.bounds import MOST_WRITTEN, most_characters
+from snapreport.model.snapshot import RawSnapshot
+from snapreport.units import format_bytes
+
+
+def check_written(snapshot: RawSnapshot) -> None:
+    """Check that a bundle or a report of a snapshot is not out of all proportion to its file.
+
+    In a pickle a million places can refer to one text. In memory it stays one; a bundle, a page
+    and an export have it as often as it is used.
+
+    Raises:
+        NotASnapshotError: it would be.
+    """
+    written = snapshot.stacks.characters() + _characters(
+        (
+            snapshot.stacks.frames.extra,
+            snapshot.strings,
+            snapshot.settings,
+            snapshot.recorder,
+            [annotation.name for annotation in snapshot.annotations],
+        )
+    )
+    for trace in snapshot.traces:
+        length = np.array([len(name) for name in trace.actions], np.int64)
+        written += int(length[trace.action].sum())
+    most = most_characters(snapshot.length, MOST_WRITTEN)
+    if written > most:
+        raise NotASnapshotError(
+            f"is damaged: its texts, each written out wherever it is used, have {written:,}"
+            f" characters; of a file of {format_bytes(snapshot.length)} they are at most {most:,}."
+        )
+
+
+def _characters(value: Any) -> int:
+    """Add up the texts in dicts, lists and records within one another."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_characters, value)) + sum(map(_characters, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(_characters, value))
+    return _characters(vars(value)) if hasattr(value, "__dict__") else 0
