@@ -19,6 +19,7 @@ OTHERS = sorted(
 
 GROUND = {
     "allowed",
+    "clean_texts",
     "collector",
     "endings",
     "errors",

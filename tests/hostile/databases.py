@@ -298,6 +298,7 @@ REFUSED: dict[str, Change] = {
     "node of another depth": _sql("UPDATE call_nodes SET depth = 1000000000"),
     "node without a frame": _sql("UPDATE call_nodes SET frame = -1"),
     "stacks deeper than the file": _sql(_CHAIN, _STACKS),
+    "stacks of one long name": _sql("UPDATE frames SET name = hex(zeroblob(50000))", _STACKS),
     "unknown state of a block": _sql("UPDATE blocks SET state = 'lost'"),
     "block of no segment": _sql("UPDATE blocks SET segment = 99999"),
     "block holds what is not there": _sql("UPDATE blocks SET allocation = 99999"),
