@@ -26,7 +26,7 @@ _BUILT_BY_OTHERS = re.compile(
     r"|/(build|usr/src)/(debug/)?(gcc|glibc|python)[\d.]*[-/])"
 )
 _VERSIONED = re.compile(
-    r"(?:python|python-split|glibc|gcc|gcc-compiler|libstdc\+\+-v3|c\+\+)[-_]?[\d.]{1,20}$"
+    r"\A(?:python|python-split|glibc|gcc|gcc-compiler|libstdc\+\+-v3|c\+\+)[-_]?[\d.]{1,20}$"
 )
 _CUDA_FILE = re.compile(
     r"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d{1,3}_(\w+)\.compute_\d{2,3}a?\.cudafe1\.cpp$"
@@ -92,7 +92,7 @@ _HARDWARE = words(
     " Blackwell Workstation Edition Xeon Core EPYC Ryzen Platinum Gold Silver Bronze CPU Processor"
     " with R TM x86_64 aarch64 arm64 arm Orin Jetson Thor Device v Apple"
 )
-_MODEL = re.compile(r"[A-Z]{0,3}\d{1,5}[A-Z]{0,2}(GB|GHz|MHz|gb|g|e|v\d|i|m)?$")
+_MODEL = re.compile(r"\A[A-Z]{0,3}\d{1,5}[A-Z]{0,2}(GB|GHz|MHz|gb|g|e|v\d|i|m)?$")
 _COUNTERS = words(
     "all small_pool large_pool current peak allocated freed active active_bytes inactive_split"
     " inactive_split_bytes allocation allocated_bytes requested_bytes reserved_bytes segment"

@@ -36,12 +36,12 @@ _HOMES = frozenset({"home", "homes", "Users"})
 """Folders of whose folders each is somebody's; ``users`` is one at any depth."""
 _WINDOWS_HOMES = ("users", "documents and settings")
 _DISKS = re.compile(
-    r"(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
-    r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$"
+    r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
+    r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
 )
 """Where clusters mount the disks that their users share."""
 _EVERYONES = re.compile(
-    r"(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
+    r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
     r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
     r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
 )

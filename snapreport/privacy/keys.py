@@ -44,7 +44,7 @@ _LEAST_ENTROPY = 3.8
 
 # Of a command: --wandb-key, trainer.api_key=, DB_PASSWORD=; --max-tokens is none.
 _OPTION = re.compile(
-    r"(?i)(?P<name>[\w.+/-]{0,128}(?:key|token|passw(?:or)?d|passwd|pwd|passphrase|secret|credentials?))"
+    r"(?i)\A(?P<name>[\w.+/-]{0,128}(?:key|token|passw(?:or)?d|passwd|pwd|passphrase|secret|credentials?))"
     r"(?P<rest>=.*)?$",
     re.DOTALL,
 )
