@@ -90,7 +90,7 @@ gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's coun
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0
 fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz FUZZ_SECONDS=600
-	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --constraint $(LOCK) $(ATHERIS)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --no-deps $(ATHERIS)
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
 EXAMPLES ?= 10
@@ -104,12 +104,14 @@ screenshots: $(VENV)/.dev browser ## take the README's picture again
 NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-, \
 	cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse \
 	cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
-lock: $(BIN)/python ## take the newest versions of what development uses into constraints.txt
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-annotate --generate-hashes \
+	--custom-compile-command 'make lock'
+lock: $(BIN)/python ## lock the newest versions of what development uses, with their hashes
 	$(PIP) install uv
-	echo ipython | $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrade \
-		--no-annotate --custom-compile-command 'make lock' --extra dev --extra lightning \
-		--extra huggingface --override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) \
-		pyproject.toml - --output-file $(LOCK)
+	echo ipython | $(COMPILE) --upgrade --extra dev --extra lightning --extra huggingface \
+		--override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) pyproject.toml - --output-file $(LOCK)
+	$(COMPILE) --constraint $(LOCK) --extra dev pyproject.toml --output-file $(LOCK_DEV)
+	printf 'hatchling\neditables\n' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --output-file $(LOCK_RUN)
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -124,22 +126,29 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make virtual environments; install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
 
+# Of all that development uses; without PyTorch and what needs it; and of what running and building us needs.
 LOCK := constraints.txt
+LOCK_DEV := locked/dev.txt
+LOCK_RUN := locked/run.txt
+LOCKED := $(PIP) install --no-deps --require-hashes --requirement
+# Built by what is locked, too. It lies here, so there is nothing to take a hash of.
+EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
 BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/*.c snapreport/*/*.c)
 
-$(VENV)/.installed: $(BUILD) $(LOCK) | $(BIN)/python
-	$(PIP) install --constraint $(LOCK) --editable .
+$(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/python
+	$(LOCKED) $(LOCK_RUN)
+	$(EDITABLE)
 	@touch $@
 
 # What tests of recording need, and the libraries that it has hooks for: `make test TORCH=` goes
-# without, and skips them.
+# without, and skips them. Of PyTorch the version is chosen here, and what else it needs is there by then.
 TORCH ?= torch==2.13.0
-WITH_TORCH = '.[dev,lightning,huggingface]' $(TORCH) ipython
-DEV := $(if $(TORCH),$(WITH_TORCH),'.[dev]')
 # Not compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
 
-$(VENV)/.dev: $(BUILD) $(LOCK) | $(BIN)/python
-	$(PIP) install --no-compile --constraint $(LOCK) --editable $(DEV)
+$(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/python
+	$(LOCKED) $(if $(TORCH),$(LOCK),$(LOCK_DEV)) --no-compile
+	$(if $(TORCH),$(PIP) install --no-compile $(TORCH))
+	$(EDITABLE)
 	@touch $@ $(VENV)/.installed
 
 # Node builds and checks the page. Rendering needs none of it: templates/built is committed.

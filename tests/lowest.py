@@ -44,12 +44,14 @@ def lowest(project: Mapping[str, Any], locked: list[str]) -> list[str]:
             raise ValueError(f"{text} has no lowest version")
         marker = f"; {requirement.marker}" if requirement.marker else ""
         found[canonicalize_name(requirement.name)] = f"{requirement.name}=={bounds[0]}{marker}"
-    rest = [
-        line
-        for line in locked
-        if line.strip() and not line.startswith("#") and _name(line) not in found
-    ]
+    rest = [line for line in pins(locked) if _name(line) not in found]
     return [*found.values(), *rest]
+
+
+def pins(lock: list[str]) -> list[str]:
+    """Return the requirements of a lock, without comments and hashes."""
+    lines = [line.partition(" \\")[0].strip() for line in lock]
+    return [line for line in lines if line and not line.startswith(("#", "--hash="))]
 
 
 def _name(line: str) -> str:

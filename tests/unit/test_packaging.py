@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 import snapreport
 from snapreport.version import __version__
 from tests.conftest import REPOSITORY
+from tests.lowest import pins
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -208,7 +209,7 @@ def test_an_editable_install_reads_the_templates_where_they_lie() -> None:
 def test_every_dependency_is_bounded_and_locked_for_development() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
-    locked = {Requirement(line).name for line in lines if not line.startswith("#")}
+    locked = {Requirement(line).name for line in pins(lines)}
     needed = [Requirement(text) for text in project["dependencies"]]
     assert [str(each) for each in needed if not {">=", "<"} <= operators(each)] == []
     extras = [Requirement(text) for text in project["optional-dependencies"]["dev"]]

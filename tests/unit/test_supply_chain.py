@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import snapreport
 from snapreport.model.ranks import Run
@@ -24,7 +25,7 @@ from snapreport.reporters.ranks_html import RanksHtmlReporter
 from snapreport.reporters.templates import environment
 from snapreport.version import __version__
 from tests.conftest import REPOSITORY
-from tests.lowest import lowest
+from tests.lowest import lowest, pins, tomllib
 
 TEMPLATES = REPOSITORY / "templates"
 needs_node = pytest.mark.skipif(
@@ -78,7 +79,46 @@ def test_packages_are_installed_as_they_are_locked_everywhere() -> None:
     assert "npm ci" in text
     assert re.findall(r"npm (?:install|i|add|update)\b.*|\b(?:npx|yarn|pnpm) .*", text) == []
     pips = re.findall(r"(?:\$\(PIP\)|-m pip)[^\n]* install[^\n]*", text.replace("\\\n", " "))
-    assert [line for line in pips if "--constraint" not in line] == ["$(PIP) install uv"]
+    checked = ("--constraint", "--require-hashes", "--no-build-isolation")
+    assert [line for line in pips if not any(word in line for word in checked)] == [
+        "$(PIP) install --no-deps $(ATHERIS)",
+        "$(PIP) install uv",
+        "$(PIP) install --no-compile $(TORCH))",
+    ]
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "locked/dev.txt", "locked/run.txt"])
+def test_every_package_is_locked_with_its_hashes(name: str) -> None:
+    text, all_text = ((REPOSITORY / each).read_text("utf-8") for each in (name, "constraints.txt"))
+    for line in text.replace("\\\n", " ").splitlines():
+        if not line.startswith("#"):
+            pin, *hashes = (word.strip() for word in line.split(" --hash="))
+            assert "==" in pin
+            assert hashes, pin
+            assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), pin
+    versions, all_versions = (
+        {line.partition(" ")[0] for line in pins(each.splitlines())} for each in (text, all_text)
+    )
+    assert versions <= all_versions
+
+
+def test_what_runs_and_builds_it_is_locked_and_nothing_of_torch_is() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    names = {
+        name: {
+            canonicalize_name(Requirement(pin).name) for pin in pins(path.read_text().splitlines())
+        }
+        for name, path in {
+            "run": REPOSITORY / "locked/run.txt",
+            "dev": REPOSITORY / "locked/dev.txt",
+            "all": REPOSITORY / "constraints.txt",
+        }.items()
+    }
+    needed = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    assert {canonicalize_name(Requirement(text).name) for text in needed} <= names["run"]
+    assert names["run"] <= names["dev"] <= names["all"]
+    assert not {"torch", "triton", "torchmetrics", "accelerate", "transformers"} & names["dev"]
+    assert "torch" not in names["all"]
 
 
 def test_the_lowest_versions_are_those_of_the_project() -> None:
