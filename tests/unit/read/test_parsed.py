@@ -69,7 +69,7 @@ def rich(events: int = 40) -> dict[str, Any]:
         kind = rng.random()
         extra: dict[str, Any] = {}
         if kind < 0.2:
-            extra = {"forward_frames": ["a", (2, 1.5)], f"new{i % 3}": {"x": [None, True]}}
+            extra = {"forward_frames": ["a", (2,), 1.5], f"new{i % 3}": {"x": [None, True]}}
         elif kind < 0.4:
             extra = {"user_metadata": f"m{i % 4}", "compile_context": rng.choice(["N/A", "R 1"])}
         elif kind < 0.6:
