@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 NO_CORPUS = "SNAPREPORT_CORPUS names no folder of real snapshots"
 _REFUSED = "not_a_snapshot.pickle"
 
@@ -16,3 +18,11 @@ def corpus_files() -> list[Path]:
         return []
     found = (path for kind in ("*.pickle", "*.pkl") for path in Path(folder).glob(kind))
     return sorted(path for path in found if path.name != _REFUSED)
+
+
+every_corpus_file = pytest.mark.parametrize(
+    "path",
+    corpus_files() or [pytest.param(None, marks=pytest.mark.skip(NO_CORPUS))],
+    ids=lambda path: path.name if path else "none",
+)
+"""For laws, which hold for any file: whoever adds one to the folder has it tested too."""

@@ -41,7 +41,7 @@ def test_the_page_agrees_with_the_analysis(open_page: Opener, path: Path) -> Non
     found = snapreport.load(path).findings()
     opened = open_page(found)
     page = opened.page
-    assert opened.path.stat().st_size < 400_000
+    assert opened.path.stat().st_size < 400_000 or path.parent != _SAMPLES
     for index, device in enumerate(found.devices):
         if len(found.devices) > 1:
             page.locator(".switch a").nth(index).click()

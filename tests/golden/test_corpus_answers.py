@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import snapreport
 from snapreport.model.answers import GROUPINGS
-from tests.corpus import NO_CORPUS, corpus_files
-
-_FILES = corpus_files()
-
-pytestmark = pytest.mark.skipif(not _FILES, reason=NO_CORPUS)
+from tests.corpus import every_corpus_file
 
 
-@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+@every_corpus_file
 def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
     snapshot = snapreport.load(path)
     for history in snapshot.devices:

@@ -12,9 +12,8 @@ from snapreport.analyse.diagnosis.memory import find_memory
 from snapreport.analyse.verdict import judge
 from snapreport.model.diagnosis import Finding
 from snapreport.model.verdict import OomVerdict, Removal
-from tests.corpus import corpus_files
+from tests.corpus import every_corpus_file
 
-_FILES = corpus_files()
 _MODELS = "train/models.py"
 
 
@@ -83,7 +82,7 @@ def test_where_the_memory_of_a_training_step_went(corpus: Path) -> None:
     assert [each.most for each in found.suggestions[:1]] == [5_346_697_216]
 
 
-@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+@every_corpus_file
 def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
     snapshot = snapreport.load(path)
     for history in snapshot.devices:

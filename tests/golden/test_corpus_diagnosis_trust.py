@@ -8,6 +8,7 @@ import pytest
 
 import snapreport
 from snapreport.model.findings import DeviceFindings
+from tests.corpus import every_corpus_file
 
 # One set of codes for each device, in the order of the file; a failed request is not in here.
 # Each follows from the numbers of events, baseline blocks and stacks in the file.
@@ -90,9 +91,9 @@ def test_a_recording_is_judged_by_what_it_holds(corpus: Path, name: str) -> None
     assert [each.trust.verdict for each in devices_of(corpus, name)] == VERDICTS[name]
 
 
-@pytest.mark.parametrize("name", CODES)
-def test_reserved_memory_is_accounted_for_to_the_byte(corpus: Path, name: str) -> None:
-    for device in devices_of(corpus, name):
+@every_corpus_file
+def test_reserved_memory_is_accounted_for_to_the_byte(path: Path) -> None:
+    for device in snapreport.load(path).findings().devices:
         facts = device.trust.facts
         assert facts.at_end is not None
         assert facts.at_end.difference == 0

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from dataclasses import replace
 from pathlib import Path
 
 import orjson
-import pytest
 
 import snapreport
 from snapreport.exporters import collapsed, perfetto, pprof, speedscope
 from snapreport.exporters.rebuild import rebuild
 from tests.builders import history_of
+from tests.corpus import every_corpus_file
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
-from tests.golden.test_corpus_files import FILES
 from tests.property.test_exports import collapsed_total, facts
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_flame_graphs_add_up_to_the_peak_of_each_curve(corpus: Path, name: str) -> None:
-    history = snapreport.load(corpus / name).history
+@every_corpus_file
+def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
+    history = snapreport.load(path).history
     for curve in CURVES:
         export = export_of(history, curve)
         for place, device in enumerate(export.devices):
@@ -35,9 +33,9 @@ def test_flame_graphs_add_up_to_the_peak_of_each_curve(corpus: Path, name: str) 
             assert sum(sample.value[3] for sample in profile.sample) == peak
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_perfetto_has_every_curve_s_peak(corpus: Path, name: str) -> None:
-    export = export_of(snapreport.load(corpus / name).history)
+@every_corpus_file
+def test_perfetto_has_every_curve_s_peak(path: Path) -> None:
+    export = export_of(snapreport.load(path).history)
     timelines = read_perfetto(written(perfetto.write, export))
     assert len(timelines) == len(export.devices)
     for device, timeline in zip(export.devices, timelines.values(), strict=True):
@@ -45,14 +43,13 @@ def test_perfetto_has_every_curve_s_peak(corpus: Path, name: str) -> None:
         assert told == {f"{name} bytes": p.bytes for name, p in device.found.peaks.items()}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_sql_and_parquet_count_every_byte(corpus: Path, name: str, tmp_path: Path) -> None:
+@every_corpus_file
+def test_sql_and_parquet_count_every_byte(path: Path, tmp_path: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    snapshot = snapreport.load(corpus / name)
-    path = snapreport.export(corpus / name, "parquet", tmp_path / "out.parquet")
-    table = pq.read_table(path)
+    snapshot = snapreport.load(path)
+    table = pq.read_table(snapreport.export(path, "parquet", tmp_path / "out.parquet"))
     everyone = [device.allocations for device in snapshot.devices]
     requested = sum(int(rows.size.sum()) for rows in everyone)
     assert (pc.sum(table["requested_bytes"]).as_py() or 0) == requested
@@ -61,21 +58,20 @@ def test_sql_and_parquet_count_every_byte(corpus: Path, name: str, tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_bundle_is_rebuilt_to_the_same_history(corpus: Path, name: str) -> None:
-    history = snapreport.load(corpus / name).history
+@every_corpus_file
+def test_a_bundle_is_rebuilt_to_the_same_history(path: Path) -> None:
+    history = snapreport.load(path).history
     again = history_of(rebuild(history))
     if history.layout in ("torch-2.0", "segments"):  # written as PyTorch does today
         again = replace(again, layout=history.layout)
     assert facts(again) == facts(history)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_raw_forms_hold_what_the_file_holds(corpus: Path, name: str, tmp_path: Path) -> None:
-    source = corpus / name
-    original = pickle.loads(source.read_bytes())
-    path = snapreport.export(source, "pickle", tmp_path / "out.pickle")
-    assert pickle.loads(path.read_bytes()) == original
-    told = orjson.loads(snapreport.export(source, "json", tmp_path / "out.json").read_bytes())
+@every_corpus_file
+def test_raw_forms_hold_what_the_file_holds(path: Path, tmp_path: Path) -> None:
+    original = pickle.loads(path.read_bytes())
+    again = snapreport.export(path, "pickle", tmp_path / "out.pickle").read_bytes()
+    assert pickle.loads(again) == original
+    told = orjson.loads(snapreport.export(path, "json", tmp_path / "out.json").read_bytes())
     assert told == orjson.loads(orjson.dumps(original))
-    assert io.BytesIO(path.read_bytes()).read(2) == b"\x80\x04"
+    assert again[:2] == b"\x80\x04"

@@ -9,15 +9,11 @@ import pytest
 import snapreport
 from snapreport.analyse.curves import sum_live
 from snapreport.analyse.what_if import find_members
-from tests.corpus import NO_CORPUS, corpus_files
-
-_FILES = corpus_files()
-
-pytestmark = pytest.mark.skipif(not _FILES, reason=NO_CORPUS)
+from tests.corpus import every_corpus_file
 
 
 @pytest.mark.parametrize("by", ["site", "category", "stage"])
-@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+@every_corpus_file
 def test_what_if_peaks_are_those_of_a_curve_made_anew(path: Path, by: str) -> None:
     snapshot = snapreport.load(path)
     for history in snapshot.devices:

@@ -21,7 +21,7 @@ from snapreport.model.snapshot import RawSnapshot
 from snapreport.read import compiled, read_bytes, unpickle
 from snapreport.read.parsed import ParsedTrace, compress, parse, renumber
 from tests.builders import MIB, differences, frame, stack, trace
-from tests.corpus import corpus_files
+from tests.corpus import every_corpus_file
 from tests.property.simulated import for_simulations
 
 pytestmark = pytest.mark.skipif(compiled.events() is None, reason="events.c was not compiled")
@@ -206,9 +206,7 @@ def test_whatever_is_odd_is_read_as_without(protocol: int) -> None:
         assert_same(pickle.dumps(snapshot, protocol))
 
 
-@pytest.mark.parametrize(
-    "path", corpus_files() or [pytest.param(None, marks=pytest.mark.skip("no corpus"))]
-)
+@every_corpus_file
 def test_real_snapshots_are_the_same(path: Path) -> None:
     data = path.read_bytes()
     assert is_taken(data) or not isinstance(pickle.loads(data), dict)
