@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from snapreport.making import convert, render
     from snapreport.model.diff import Diff
     from snapreport.model.gate import Verdict
+    from snapreport.profiling import from_profile
     from snapreport.recording import (
         Recording,
-        from_profile,
         mark,
         record,
         schedule,
@@ -105,9 +105,10 @@ _HOME = {
     "Diff": "snapreport.model.diff",
     "Verdict": "snapreport.model.gate",
     "check": "snapreport.gate",
+    "from_profile": "snapreport.profiling",
     "export": "snapreport.exporting",
     **dict.fromkeys(
-        ("Recording", "from_profile", "mark", "record", "schedule", "stage", "start", "stop"),
+        ("Recording", "mark", "record", "schedule", "stage", "start", "stop"),
         "snapreport.recording",
     ),
 }

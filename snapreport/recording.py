@@ -12,7 +12,6 @@ import inspect
 import logging
 import multiprocessing.util
 import os
-import pickle
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,17 +20,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast, final
 
-from snapreport.analyse import build_history, shorten
 from snapreport.api import PathLike, Snapshot, load
-from snapreport.collector import collector_off
 from snapreport.endings import check_folder
 from snapreport.errors import RecordingError, SnapreportError
 from snapreport.making import save_bundle, save_report
-from snapreport.read import read_bytes
 from snapreport.recorders.program import add_note, best_stacks, program_name
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
+from snapreport.recorders.telling import recorded_words, tell
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,12 +61,12 @@ class Recording:
         """Wrap settings; ``record()`` is the usual way to one."""
         self._settings = settings
         self._formats = tuple(formats)
+        self.folder = settings.folder
+        """Where the files go: of the last recording that began, else what holds the folders."""
         self.files: dict[str, Path] = {}
-
-    @property
-    def folder(self) -> Path:
-        """Where the files go."""
-        return self._settings.folder
+        self.words = ""
+        """Where the report is and what it found, in a line; empty while nothing was written."""
+        self._headline = ""
 
     @property
     def best(self) -> Path | None:
@@ -91,6 +88,7 @@ class Recording:
         """
         session = Session(self._settings)
         session.open()
+        self.folder = session.folder
         with _lock:
             _active.append((self, session))
         _stop_at_end_of_worker()
@@ -110,11 +108,18 @@ class Recording:
             raise RecordingError("No recording is on; start one first.")
         with _lock:
             _active[:] = [each for each in _active if each[1] is not session]
-        self.files = {}
+        self.files, self.words, self._headline = {}, "", ""
         for taken in session.close(error):
-            self._finish(taken)
-        if isinstance(error, Exception) and self.files:
-            add_note(error, self.best or next(iter(self.files.values())))
+            self._finish(taken, session.folder)
+        best = self.best or next(iter(self.files.values()), None)
+        if best is None:
+            return self.files
+        if isinstance(error, Exception):
+            add_note(error, best)
+        self.words = recorded_words(best, self._headline)
+        if not self._settings.quiet:
+            speaker = min(self._settings.ranks or (0,))
+            tell(self.words, self._settings.folder, isinstance(error, Exception), speaker)
         return self.files
 
     def mark(self, name: str) -> None:
@@ -146,13 +151,13 @@ class Recording:
         with _lock:
             return next((s for each, s in reversed(_active) if each is self), None)
 
-    def _finish(self, taken: Taken) -> None:
+    def _finish(self, taken: Taken, folder: Path) -> None:
         """Make the reports of one snapshot; what fails is logged."""
         suffix = "" if taken.part in ("end", "oom") else f".{taken.part}"
         made: dict[str, Path] = {"pickle": taken.path}
         try:
             if set(self._formats) - {"pickle"}:
-                self._convert(taken, made)
+                self._convert(taken, folder, made)
             if "pickle" not in self._formats:
                 del made["pickle"]
                 taken.path.unlink()
@@ -168,12 +173,13 @@ class Recording:
         for kind, path in made.items():
             self.files.setdefault(kind + suffix, path)
 
-    def _convert(self, taken: Taken, made: dict[str, Path]) -> None:
+    def _convert(self, taken: Taken, folder: Path, made: dict[str, Path]) -> None:
         snapshot = load(taken.path)
+        self._headline = self._headline or _headline(snapshot)
         for kind in ("zip", "html", "md"):
             if kind not in self._formats:
                 continue
-            target = self.folder / f"{_STEMS[kind]}{taken.label}.{kind}"
+            target = folder / f"{_STEMS[kind]}{taken.label}.{kind}"
             if kind == "zip":
                 save_bundle(snapshot, target, force=True)
             else:
@@ -233,6 +239,12 @@ class Recording:
         return f"<Recording into {self.folder}: {state}>"
 
 
+def _headline(snapshot: Snapshot) -> str:
+    """The title of the worst that was found on the device that a report opens with."""
+    found = snapshot.device().findings.diagnosis.findings
+    return found[0].title if found else ""
+
+
 def record(
     path: PathLike,
     *,
@@ -250,20 +262,22 @@ def record(
     compress: bool = False,
     ranks: int | Collection[int] | None = None,
     schedule: Schedule | None = None,
+    force: bool = False,
+    quiet: bool = False,
 ) -> Recording:
     """Record the memory of what runs in a ``with`` block or a decorated function.
 
     On a CUDA device PyTorch's own history is switched on, without one the CPU's memory is
-    recorded by its profiler. At the end, also by an exception or an out of memory error, the
-    folder holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and ``report.md``; a second
-    recording of one process into the same folder gets names with ``-2``. Of several processes
-    each has its rank in the names.
+    recorded by its profiler. Every recording has a folder of its own in the one that is given:
+    ``1``, ``2`` and so on, and ``latest`` leads to the newest. At the end, also by an exception
+    or an out of memory error, it holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and
+    ``report.md``. The processes of one run share it, each with its rank in the names.
 
     Inside another recording, ours or PyTorch's, that one is joined: its settings stay, it goes
     on afterwards, and this one's files begin where its block begins.
 
     Args:
-        path: the folder; made if missing.
+        path: the folder that takes the numbered ones; made if missing.
         stacks: ``python``, or ``all`` with C++ frames, which alone name the work of ``backward``;
             by default ``all`` where PyTorch can.
         context: whose call stacks are kept: of ``all`` events, of allocations (``alloc``), of
@@ -283,6 +297,8 @@ def record(
         compress: write ``snapshot.pickle.zst``.
         ranks: record these alone, of several processes.
         schedule: take snapshots at steps of a loop, too; call ``step()`` after each.
+        force: remove the recording that was the newest, once this one has its files.
+        quiet: do not say on stderr and in the log where the report is.
 
     Raises:
         OutputError: ``path`` is named as a file is.
@@ -314,6 +330,8 @@ def record(
         compress=compress,
         ranks=(ranks,) if isinstance(ranks, int) else ranks,
         schedule=schedule,
+        force=force,
+        quiet=quiet,
     )
     return Recording(settings, formats)
 
@@ -373,29 +391,6 @@ def schedule(*, skip: int = 0, every: int = 1, count: int | None = None) -> Sche
     if skip < 0 or every < 1 or (count is not None and count < 0):
         raise ValueError("skip and count are 0 or more, and every is 1 or more")
     return Schedule(skip, every, count)
-
-
-def from_profile(
-    profile: Any, *, name: str = "torch.profiler", keep_paths: bool = False
-) -> Snapshot:
-    """Return the memory that a finished profile saw, as ``load()`` returns a file's.
-
-    Args:
-        profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
-            ``with`` block. ``record_shapes=True`` lets every step's gradients be told exactly.
-        name: stands for a file's name in reports.
-        keep_paths: as in ``load()``.
-
-    Raises:
-        RecordingError: it is no profile, not finished, or has no memory in it.
-    """
-    from snapreport.recorders.profile import profile_to_snapshot
-
-    with collector_off():
-        # Through the bytes of a file, so that both give the same, and are checked alike.
-        data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
-    history = build_history(read_bytes(data, name))
-    return Snapshot(history if keep_paths else shorten(history))
 
 
 def _recorders() -> list[Recorder]:

@@ -56,7 +56,8 @@ DOORS = {
     # Several files at once: it says what to do, to processes that use api.
     "batch": {"ground", "model", "making", "reporters"},
     # And for the running program: apart from api, as it alone may come to import torch.
-    "recording": {"ground", "model", "api", "making", "recorders", "read", "analyse"},
+    "recording": {"ground", "model", "api", "making", "recorders"},
+    "profiling": {"ground", "model", "api", "recorders", "read", "analyse"},
     # What others' programs load: it uses what everyone may, and only when it is called.
     "integrations": {"root", "ground", "model"},
     # It looks into every file that others write or read.
@@ -85,6 +86,7 @@ DOORS = {
         "exporting",
         "gate",
         "recording",
+        "profiling",
         "integrations",
     },
     "main": {"commands"},

@@ -37,7 +37,8 @@ MAX_ENTRIES = 1_000_000
     "--output",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Folder for the files. By default named after the program: train.memory.",
+    help="Folder that takes the recordings: 1, 2, ..., and latest, which leads to the newest."
+    " By default named after the program: train.memory.",
 )
 @click.option(
     "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
@@ -72,6 +73,7 @@ MAX_ENTRIES = 1_000_000
     type=click.IntRange(min=0),
     help="Of several processes record this one. May be repeated; by default all.",
 )
+@click.option("--force", is_flag=True, help="Remove the recording that was the newest so far.")
 @quiet_option
 def record(
     program: str,
@@ -86,13 +88,15 @@ def record(
     compile_context: bool,
     pinned: bool,
     ranks: tuple[int, ...],
+    force: bool,
     quiet: bool,
 ) -> None:
     """Run PROGRAM with its ARGUMENTS, and leave snapshot, bundle and reports in a folder.
 
     Also when it ends by an error or runs out of memory. Its exit status stays its own. On a
     CUDA device PyTorch's memory history is recorded, without one the CPU's memory. Options for
-    snapreport come before the program's name.
+    snapreport come before the program's name. Every recording is kept, in a folder of its own:
+    train.memory/1, train.memory/2, and train.memory/latest leads to the newest.
 
     \b
     Example:
@@ -114,6 +118,8 @@ def record(
         compile_context=compile_context,
         pinned=pinned,
         ranks=ranks or None,
+        force=force,
+        quiet=True,  # it is said below the program's traceback
     )
     recording.start()
     gc.enable()  # which main() turned off
@@ -124,8 +130,8 @@ def record(
     finally:
         status = _leave(error)
     del names
-    if not quiet and recording.best is not None:
-        say(f"Recorded: {recording.best}")
+    if not quiet and recording.words:
+        say(recording.words)
     sys.exit(status)
 
 

@@ -45,7 +45,8 @@ class MemoryMagics(Magics):
         """Record the memory of a cell or statement, show a summary, and link the report.
 
         The value of the last line is shown as ever, and an exception goes its way; the report is
-        made all the same. Recorded again, the files get numbers: report-2.html.
+        made all the same. Recorded again, the files go into a folder of their own: 1, 2, and
+        latest, which leads to the newest.
 
         Example::
 
@@ -70,7 +71,7 @@ class MemoryMagics(Magics):
             )
         with contextlib.ExitStack() as stack:
             try:
-                recording = snapreport.record(wanted.output, title=title, **arguments)
+                recording = snapreport.record(wanted.output, title=title, quiet=True, **arguments)
                 stack.callback(self._show, recording, wanted.into)
                 stack.enter_context(recording)
             except (SnapreportError, ValueError) as error:

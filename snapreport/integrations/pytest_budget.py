@@ -65,7 +65,7 @@ class Measured:
         try:
             _refuse_unknown(self._budget)
             self._recording = snapreport.record(
-                _folder(self._item), formats=["pickle"], title=self._item.nodeid
+                _folder(self._item), formats=["pickle"], title=self._item.nodeid, quiet=True
             ).start()
         except SnapreportError as error:
             raise _failure(error) from None

@@ -90,8 +90,6 @@ class StepRecording:
         self._stage.close()
         if self.recording is not None and self.recording.on:
             self.recording.stop(error)
-            if self.recording.best is not None:
-                _LOG.info("Recorded: %s", self.recording.best)
 
 
 class StepCallback:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from snapreport.collector import collector_off
-from snapreport.errors import OutputError, SnapreportError
+from snapreport.errors import SnapreportError
 from snapreport.model.recorder import recorder_info
 from snapreport.privacy.private import known_here
 from snapreport.privacy.recording import hide_in_recording, hide_in_stages
@@ -22,6 +22,7 @@ from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
 from snapreport.recorders.dump import dump
 from snapreport.recorders.own_frames import cut_own_frames
+from snapreport.recorders.places import Place, claim
 from snapreport.recorders.recorder import Options, Recorder
 from snapreport.recorders.sharing import join_recorder, leave_recorder
 from snapreport.recorders.storages import find_storages
@@ -36,9 +37,6 @@ OOM_SHARE = 0.1
 """Of the program's time, at most, goes into snapshots of failed requests that it survives."""
 OOM_FREE = 3
 """So many of them are taken whatever they cost: many programs empty the cache and try once more."""
-
-_times_used: Counter[Path] = Counter()
-"""How often this process recorded into a folder."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,8 @@ class Settings:
     compress: bool = False
     ranks: Collection[int] | None = None
     schedule: Schedule | None = None
+    force: bool = False
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class Session:
         self._settings = settings
         self._pid = os.getpid()
         self._recorder: Recorder | None = None
+        self._place: Place | None = None
         self._joined = False
         self._marks: list[dict[str, Any]] = []
         self._taken: list[Taken] = []
@@ -101,7 +102,6 @@ class Session:
         self._next_oom = 0.0
         self._failed = 0
         self._started_us = 0
-        self._number = 1
         self._steps = 0
         self._cleanup = contextlib.ExitStack()
 
@@ -115,13 +115,11 @@ class Session:
         system.require_torch()
         if not self._chosen():
             return
-        folder = self._settings.folder
-        make_folder(folder)
-        _times_used[folder.resolve()] += 1
-        self._number = _times_used[folder.resolve()]
-        self._recorder, self._joined = join_recorder(self._settings.options)
-        self._cleanup.callback(leave_recorder, self._recorder)
+        self._place = claim(self._settings.folder, self._settings.force)
+        self._cleanup.callback(self._place.close)
         try:
+            self._recorder, self._joined = join_recorder(self._settings.options)
+            self._cleanup.callback(leave_recorder, self._recorder)
             if self._settings.on_oom and self._recorder.kind == "cuda":
                 self._cleanup.enter_context(observe_oom(self._failed_request))
             self._before = self._recorder.devices()
@@ -129,6 +127,11 @@ class Session:
             self._cleanup.close()
             raise
         self._started_us = _now_us()
+
+    @property
+    def folder(self) -> Path:
+        """Where the files go: known once it is open, on a rank that is recorded."""
+        return self._settings.folder if self._place is None else self._place.folder
 
     @property
     def recorder(self) -> Recorder | None:
@@ -152,8 +155,10 @@ class Session:
             problems.enter_context(_logged("The snapshot could not be written"))
             if self.recorder is None:
                 return None
-            taken = self._write(part, None)
-            self._taken = [each for each in self._taken if each.path != taken.path] + [taken]
+            parts = {each.part for each in self._taken}
+            names = (f"{part}-{n}" if n > 1 else part for n in itertools.count(1))
+            taken = self._write(next(name for name in names if name not in parts), None)
+            self._taken.append(taken)
             return taken.path
         return None
 
@@ -224,6 +229,9 @@ class Session:
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
             dump(snapshot, path, self._settings.compress)
+        if self._place is not None:
+            with _logged("The newest recording could not be marked"):
+                self._place.filled()
         return Taken(path, self._label(part), part or "end")
 
     def _metadata(
@@ -274,30 +282,11 @@ class Session:
 
     def _label(self, part: str) -> str:
         process = system.process_label()
-        names = "".join(f".{name}" for name in (process, part) if name)
-        return names + (f"-{self._number}" if self._number > 1 else "")
+        return "".join(f".{name}" for name in (process, part) if name)
 
     def _path(self, part: str) -> Path:
         ending = ".pickle.zst" if self._settings.compress else ".pickle"
-        return self._settings.folder / f"snapshot{self._label(part)}{ending}"
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder that takes the files, and those above it.
-
-    Raises:
-        OutputError: it cannot be made, is a file, or cannot be written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise OutputError(f"{folder} is a file; name a folder for the recording.") from None
-    except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be made: {error.strerror}; name another folder."
-        ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"{folder} cannot be written to; name another folder.")
+        return self.folder / f"snapshot{self._label(part)}{ending}"
 
 
 @contextlib.contextmanager

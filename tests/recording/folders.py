@@ -13,7 +13,8 @@ ALL = {"snapshot.pickle", "snap.zip", "report.html", "report.md"}
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    """The names of the files of the first recording into a folder."""
+    return {path.name for path in (folder / "1").iterdir()}
 
 
 def allocations(path: Path) -> list[int]:

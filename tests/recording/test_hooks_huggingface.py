@@ -91,5 +91,5 @@ def test_a_training_that_fails_leaves_its_files_when_it_is_stopped_or_the_next_b
     with pytest.raises(ValueError, match="mine"):
         train(tmp_path, callback, model=Tiny(fails_at=1))
     train(tmp_path, callback, steps=1)
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"snapshot.pickle", "snapshot-2.pickle", "snapshot-3.pickle"}
+    for number in ("1", "2", "3"):
+        assert [path.name for path in (tmp_path / "out" / number).iterdir()] == ["snapshot.pickle"]

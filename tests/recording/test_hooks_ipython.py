@@ -59,7 +59,7 @@ assert tuple(result.result) == (1_000_000,)
 assert shell.user_ns["kept"].shape == (1_000_000,)
 """,
     )
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+    assert {path.name for path in (tmp_path / "out" / "1").iterdir()} == {
         "report.html",
         "report.md",
         "snap.zip",
@@ -67,7 +67,7 @@ assert shell.user_ns["kept"].shape == (1_000_000,)
     }
     assert "<Snapshot of snapshot.pickle: cpu:0>" in printed
     assert str(Path("out", "report.html")) in printed
-    snapshot = snapreport.load(tmp_path / "out" / "snap.zip")
+    snapshot = snapreport.load(tmp_path / "out" / "1" / "snap.zip")
     assert snapshot.device().peak.allocated == 4_000_000
     assert snapshot.history.recorder is not None
     assert snapshot.history.recorder.title == "In [1]"
@@ -84,7 +84,7 @@ large = torch.ones(1_000_000)
 shell.run_cell(cell).raise_error()
 """,
     )
-    snapshot = snapreport.load(tmp_path / "cell.memory" / "snap.zip")
+    snapshot = snapreport.load(tmp_path / "cell.memory" / "1" / "snap.zip")
     top = snapshot.findings().devices[0].sites[0]
     assert top.bytes == 4_000_000
     assert top.line == 2
@@ -103,7 +103,7 @@ assert isinstance(result.error_in_exec, ValueError)
     )
     assert "ValueError: mine" in printed
     assert "ipython.py" not in printed
-    text = (tmp_path / "out" / "report.md").read_text()
+    text = (tmp_path / "out" / "1" / "report.md").read_text()
     assert "Ended by: `ValueError: mine`" in text
 
 
@@ -145,7 +145,7 @@ assert tuple(result.result) == (10,)
 assert shell.user_ns["kept"].shape == (1_000_000,)
 """,
     )
-    assert snapreport.load(tmp_path / "out" / "snap.zip").device().peak.allocated >= 4_000_000
+    assert snapreport.load(tmp_path / "out" / "1" / "snap.zip").device().peak.allocated >= 4_000_000
 
 
 def test_in_a_notebook_s_loop_a_magic_says_how_to_record_what_awaits(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ asyncio.run(cells())
     )
     assert "UsageError A magic cannot await" in printed
     assert "with snapreport.record('out'):" in printed
-    assert snapreport.load(tmp_path / "out" / "snap.zip").device().peak.allocated == 8_000_000
+    assert snapreport.load(tmp_path / "out" / "1" / "snap.zip").device().peak.allocated == 8_000_000
 
 
 def test_what_cannot_be_recorded_is_said_in_a_line_and_nothing_runs(tmp_path: Path) -> None:

@@ -47,12 +47,12 @@ def training(gpu: FakeGpu, folder: Path) -> None:
 def test_what_modules_and_optimizers_hold_has_its_category(gpu: FakeGpu, tmp_path: Path) -> None:
     training(gpu, tmp_path)
     for file in ("snapshot.pickle", "snap.zip"):
-        found = categories(tmp_path / file)
+        found = categories(tmp_path / "1" / file)
         assert found[4 * MIB] == ("parameter", "stated by the file")
         assert found[6 * MIB] == ("optimizer state", "stated by the file")
         assert found[7 * MIB] == ("buffer", "stated by the file")
         assert found[8 * MIB][0] == "unknown"
-        device = snapreport.load(tmp_path / file).device()
+        device = snapreport.load(tmp_path / "1" / file).device()
         number, names = device.categories()
         twice = [names[n].name for n in number[device.allocations.size == 5 * MIB]]
         assert twice == ["unknown", "gradient"]  # the first was freed before the end
@@ -60,10 +60,10 @@ def test_what_modules_and_optimizers_hold_has_its_category(gpu: FakeGpu, tmp_pat
 
 def test_a_bundle_rebuilt_as_a_pickle_keeps_what_was_noted(gpu: FakeGpu, tmp_path: Path) -> None:
     training(gpu, tmp_path)
-    again = snapreport.export(tmp_path / "snap.zip", "pickle", tmp_path / "again.pickle")
+    again = snapreport.export(tmp_path / "1" / "snap.zip", "pickle", tmp_path / "again.pickle")
     noted = [
         snapreport.load(path).history.recorder
-        for path in (tmp_path / "snapshot.pickle", tmp_path / "snap.zip", again)
+        for path in (tmp_path / "1" / "snapshot.pickle", tmp_path / "1" / "snap.zip", again)
     ]
     assert noted[0] is not None
     assert noted[0] == noted[1] == noted[2]
@@ -77,15 +77,15 @@ def test_a_bundle_rebuilt_as_a_pickle_keeps_what_was_noted(gpu: FakeGpu, tmp_pat
 
 def test_the_reports_tell_what_was_noted(gpu: FakeGpu, tmp_path: Path) -> None:
     training(gpu, tmp_path)
-    report = (tmp_path / "report.md").read_text()
-    page = (tmp_path / "report.html").read_text()
+    report = (tmp_path / "1" / "report.md").read_text()
+    page = (tmp_path / "1" / "report.html").read_text()
     for text in (report, page):
         assert "One step" in text
         assert "Hi" in text
         assert "2.99.0+fake" in text
         assert "Fake H100, 1.00 GiB" in text
         assert "the same as ours, to the byte" in text
-    summary = snapreport.render(tmp_path / "snap.zip", tmp_path / "again.md").read_text()
+    summary = snapreport.render(tmp_path / "1" / "snap.zip", tmp_path / "again.md").read_text()
     assert summary.splitlines()[0] == report.splitlines()[0]
 
 
@@ -99,7 +99,7 @@ def test_pytorchs_own_peak_is_beside_ours(gpu: FakeGpu, tmp_path: Path) -> None:
         gpu.peak[0] = 0  # reset_peak_memory_stats()
     own = {}
     for name in ("low", "high", "reset"):
-        findings = snapreport.load(tmp_path / name / "snap.zip").findings()
+        findings = snapreport.load(tmp_path / name / "1" / "snap.zip").findings()
         found = findings.devices[0].own_counters
         assert found is not None
         own[name] = (found.when, found.allocated_peak, found.agrees)
@@ -114,7 +114,7 @@ def test_a_peak_that_pytorch_counts_otherwise_is_said(gpu: FakeGpu, tmp_path: Pa
     with snapreport.record(tmp_path):
         gpu.alloc(MIB)
         gpu.peak[0] = 3 * MIB
-    report = (tmp_path / "report.md").read_text()
+    report = (tmp_path / "1" / "report.md").read_text()
     assert "2,097,152 bytes more than ours" in report
 
 
@@ -125,7 +125,7 @@ def test_who_recorded_with_us_is_told_to_begin_earlier_in_our_words(
     with snapreport.record(tmp_path):
         gpu.alloc(MIB)
     gpu.free(held)
-    report = (tmp_path / "report.md").read_text()
+    report = (tmp_path / "1" / "report.md").read_text()
     assert "Recording started late" in report
     assert 'with snapreport.record("out/"):  # before the model is built' in report
     assert "_record_memory_history()" not in report
@@ -138,7 +138,7 @@ def test_a_counter_that_was_reset_and_rose_again_is_said_to_be_lower(
         gpu.free(gpu.alloc(8 * MIB))
         gpu.peak[0] = 0  # reset_peak_memory_stats()
         gpu.alloc(MIB)
-    report = (tmp_path / "report.md").read_text()
+    report = (tmp_path / "1" / "report.md").read_text()
     assert "7,340,032 bytes less than ours; that is right only where the program reset" in report
 
 
@@ -146,7 +146,7 @@ def test_memory_of_others_is_told_from_pytorchs(gpu: FakeGpu, tmp_path: Path) ->
     with snapreport.record(tmp_path):
         gpu.alloc(30 * MIB)
         gpu.torch.cuda.mem_get_info = lambda _: (GIB - 530 * MIB, GIB)
-    own = snapreport.load(tmp_path / "snap.zip").findings().devices[0].own_counters
+    own = snapreport.load(tmp_path / "1" / "snap.zip").findings().devices[0].own_counters
     assert own is not None
     assert own.foreign_before == 0
     assert own.foreign_after == 500 * MIB
@@ -158,7 +158,7 @@ def test_json_has_what_was_noted(gpu: FakeGpu, tmp_path: Path) -> None:
     from snapreport.commands import cli
 
     training(gpu, tmp_path)
-    result = CliRunner().invoke(cli, ["summary", str(tmp_path / "snap.zip"), "--json"])
+    result = CliRunner().invoke(cli, ["summary", str(tmp_path / "1" / "snap.zip"), "--json"])
     noted = orjson.loads(result.stdout)["recording"]
     assert noted["title"] == "One step"
     assert noted["storages"] == 4
@@ -205,7 +205,7 @@ def test_noted_texts_are_bounded() -> None:
 def test_a_hostile_note_stays_text(gpu: FakeGpu, tmp_path: Path) -> None:
     with snapreport.record(tmp_path, title="<script>alert(1)</script>", formats=["pickle"]):
         gpu.alloc(MIB)
-    path = tmp_path / "snapshot.pickle"
+    path = tmp_path / "1" / "snapshot.pickle"
     snapshot = pickle.loads(path.read_bytes())
     snapshot["snapreport"]["command"] = ["<img src=x onerror=alert(1)>"]
     snapshot["snapreport"]["torch"] = "`</script><b>"
@@ -304,7 +304,7 @@ def test_a_failed_request_tells_what_others_held(
     with pytest.raises(OutOfMemoryError), snapreport.record(tmp_path, formats=["zip"]):
         gpu.alloc(500 * MIB)
         gpu.alloc(400 * MIB)
-    findings = snapreport.load(tmp_path / "snap.zip").findings().devices[0].diagnosis.findings
+    findings = snapreport.load(tmp_path / "1" / "snap.zip").findings().devices[0].diagnosis.findings
     (oom,) = [found for found in findings if found.code == "oom"]
     figures = {figure.label: figure.value for figure in oom.evidence}
     assert figures["memory of the device"] == GIB

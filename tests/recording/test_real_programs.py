@@ -62,7 +62,10 @@ if __name__ == "__main__":
 """,
     )
     assert result.returncode == 0, result.stderr
-    outer, inner = tmp_path / "outer" / "snapshot.pickle", tmp_path / "inner" / "snapshot.pickle"
+    outer, inner = (
+        tmp_path / "outer" / "1" / "snapshot.pickle",
+        tmp_path / "inner" / "1" / "snapshot.pickle",
+    )
     assert large(outer) == [4_000_000, 8_000_000, 12_000_000]
     assert large(inner) == [8_000_000]
     for path in (outer, inner):
@@ -89,7 +92,7 @@ with snapreport.record("out"):
 """,
     )
     assert result.stderr.rstrip().endswith("KeyboardInterrupt")
-    assert "Ended by: `KeyboardInterrupt`" in (tmp_path / "out" / "report.md").read_text()
+    assert "Ended by: `KeyboardInterrupt`" in (tmp_path / "out" / "1" / "report.md").read_text()
 
 
 def test_what_start_began_is_written_when_the_program_dies(tmp_path: Path) -> None:
@@ -105,8 +108,8 @@ raise ValueError("the end")
 """,
     )
     assert result.returncode == 1
-    assert large(tmp_path / "out" / "snap.zip") == [4_000_000]
-    assert "Ended by: `ValueError: the end`" in (tmp_path / "out" / "report.md").read_text()
+    assert large(tmp_path / "out" / "1" / "snap.zip") == [4_000_000]
+    assert "Ended by: `ValueError: the end`" in (tmp_path / "out" / "1" / "report.md").read_text()
 
 
 @pytest.mark.parametrize("how", ["spawn", "fork"])
@@ -137,9 +140,9 @@ if __name__ == "__main__":
     )
     assert result.stdout.split() == ["0", "1"], result.stderr
     for fails in (0, 1):
-        (snapshot,) = (tmp_path / f"out{fails}").glob("snapshot.pid*.pickle")
+        (snapshot,) = (tmp_path / f"out{fails}" / "1").glob("snapshot.pid*.pickle")
         assert large(snapshot) == [4_000_000]
-        (report,) = (tmp_path / f"out{fails}").glob("report.pid*.md")
+        (report,) = (tmp_path / f"out{fails}" / "1").glob("report.pid*.md")
         assert ("Ended by: `ValueError: the worker's`" in report.read_text()) == bool(fails)
     assert "No recording is on" not in result.stderr
 
@@ -216,11 +219,14 @@ except MemoryError as error:
 """,
     )
     assert result.returncode == 0, result.stderr
-    assert f"snapreport: what held the memory is in {tmp_path / 'out' / 'report.html'}" in (
+    assert f"snapreport: what held the memory is in {tmp_path / 'out' / '1' / 'report.html'}" in (
         result.stdout.splitlines()
     )
-    assert 4_000_000 in large(tmp_path / "out" / "snap.zip")
-    assert "MemoryError: out of memory, at run time" in (tmp_path / "out" / "report.md").read_text()
+    assert 4_000_000 in large(tmp_path / "out" / "1" / "snap.zip")
+    assert (
+        "MemoryError: out of memory, at run time"
+        in (tmp_path / "out" / "1" / "report.md").read_text()
+    )
 
 
 def test_what_a_real_model_and_optimizer_hold_is_known_by_address(tmp_path: Path) -> None:
@@ -241,7 +247,7 @@ with snapreport.record("out", formats=["zip"], modules=model, optimizers=optimiz
 """,
     )
     assert result.returncode == 0, result.stderr
-    snapshot = snapreport.load(tmp_path / "out" / "snap.zip")
+    snapshot = snapreport.load(tmp_path / "out" / "1" / "snap.zip")
     noted = snapshot.history.recorder
     assert noted is not None
     stated = {(storage.kind, storage.name): storage.size for storage in noted.storages}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,10 +63,12 @@ def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
         "-o",
         "mine",
     )
-    assert result.stderr == f"Recorded: {tmp_path / 'out' / 'report.html'}\n"
+    assert re.fullmatch(
+        r"snapreport recorded out/1/report\.html \(1\.00 MiB allocated at .*\)\n", result.stderr
+    )
     assert result.stdout == ("__main__ ['--epochs', '1', '-o', 'mine'] 7 True\nTrue\nTrue False\n")
     assert result.returncode == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ALL
+    assert sorted(path.name for path in (tmp_path / "out" / "1").iterdir()) == ALL
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_the_exit_status_is_the_program_s(
     result = run(tmp_path, f"import sys\ngpu.alloc(2**20)\n{ending}\n", "-q", "train.py")
     assert result.returncode == status
     assert stderr in result.stderr
-    assert sorted(path.name for path in (tmp_path / "train.memory").iterdir()) == ALL
+    assert sorted(path.name for path in (tmp_path / "train.memory" / "1").iterdir()) == ALL
 
 
 def test_an_error_of_the_program_is_shown_as_python_does(tmp_path: Path) -> None:
@@ -97,7 +100,8 @@ def test_an_error_of_the_program_is_shown_as_python_does(tmp_path: Path) -> None
     if sys.version_info >= (3, 11):
         assert "snapreport: what held the memory is in" in result.stderr
     assert (
-        "Ended by: `torch.OutOfMemoryError" in (tmp_path / "train.memory" / "report.md").read_text()
+        "Ended by: `torch.OutOfMemoryError"
+        in (tmp_path / "train.memory" / "1" / "report.md").read_text()
     )
 
 
@@ -114,7 +118,7 @@ def test_a_module_is_run_by_its_name(tmp_path: Path) -> None:
     (package / "train.py").write_text("import sys\ngpu.alloc(2**20)\nprint(sys.argv[1:], __name__)")
     result = run(tmp_path, "", "-q", "--format", "md", "-m", "pack.train", "--fast")
     assert result.stdout == "['--fast'] __main__\n"
-    assert [path.name for path in (tmp_path / "train.memory").iterdir()] == ["report.md"]
+    assert [path.name for path in (tmp_path / "train.memory" / "1").iterdir()] == ["report.md"]
 
 
 def test_a_program_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
@@ -135,14 +139,14 @@ def test_a_forked_child_that_ends_by_itself_is_no_trouble(tmp_path: Path) -> Non
     program = "import os, sys\nif os.fork() == 0:\n    sys.exit(0)\nprint(os.wait()[1])\n"
     result = run(tmp_path, program, "train.py")
     assert result.stdout == "0\n"
-    assert result.stderr.count("Recorded: ") == 1
+    assert result.stderr.count("snapreport recorded ") == 1
     assert "Error" not in result.stderr
 
 
 def test_a_batch_system_s_terminate_leaves_the_files(tmp_path: Path) -> None:
     program = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
     assert run(tmp_path, program, "train.py").returncode == 128 + 15
-    assert sorted(path.name for path in (tmp_path / "train.memory").iterdir()) == ALL
+    assert sorted(path.name for path in (tmp_path / "train.memory" / "1").iterdir()) == ALL
 
 
 @needs_torch
@@ -165,9 +169,9 @@ def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    report = (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "1" / "report.md").read_text()
     assert "real.py:5" in report
     assert "`a_function_of_it`" in report
     assert "real.py:3" in report
-    device = snapreport.load(tmp_path / "out" / "snapshot.pickle").device("cpu")
+    device = snapreport.load(tmp_path / "out" / "1" / "snapshot.pickle").device("cpu")
     assert int(device.curve("allocated")[-1]) == 6 * 2**20

@@ -25,15 +25,15 @@ def test_a_block_leaves_snapshot_bundle_and_reports(gpu: FakeGpu, tmp_path: Path
         gpu.free(gpu.alloc(8 * MIB, line=7))
     assert names(out) == ALL
     assert set(recording.files) == {"pickle", "zip", "html", "md"}
-    assert allocations(out / "snapshot.pickle") == [8 * MIB]
-    assert allocations(out / "snap.zip") == [8 * MIB]
-    assert "train.py:7" in (out / "report.md").read_text()
+    assert allocations(out / "1" / "snapshot.pickle") == [8 * MIB]
+    assert allocations(out / "1" / "snap.zip") == [8 * MIB]
+    assert "train.py:7" in (out / "1" / "report.md").read_text()
 
 
 def test_the_pickle_is_of_protocol_4(gpu: FakeGpu, tmp_path: Path) -> None:
     with snapreport.record(tmp_path, formats="pickle"):
         gpu.alloc(MIB)
-    assert (tmp_path / "snapshot.pickle").read_bytes()[:2] == b"\x80\x04"
+    assert (tmp_path / "1" / "snapshot.pickle").read_bytes()[:2] == b"\x80\x04"
     assert names(tmp_path) == {"snapshot.pickle"}
 
 
@@ -41,7 +41,7 @@ def test_a_compressed_snapshot_is_read_back(gpu: FakeGpu, tmp_path: Path) -> Non
     with snapreport.record(tmp_path, compress=True, formats=["pickle", "md"]):
         gpu.alloc(3 * MIB)
     assert names(tmp_path) == {"snapshot.pickle.zst", "report.md"}
-    assert allocations(tmp_path / "snapshot.pickle.zst") == [3 * MIB]
+    assert allocations(tmp_path / "1" / "snapshot.pickle.zst") == [3 * MIB]
 
 
 def test_reports_alone_leave_no_pickle(gpu: FakeGpu, tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_history_that_was_on_stays_on_and_is_not_in_the_files(
         gpu.alloc(6 * MIB)
     assert gpu.simulator.recorder.on
     assert gpu.calls == []
-    assert allocations(tmp_path / "snapshot.pickle") == [6 * MIB]
-    device = snapreport.load(tmp_path / "snapshot.pickle").device()
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [6 * MIB]
+    device = snapreport.load(tmp_path / "1" / "snapshot.pickle").device()
     assert device.curve("requested").tolist()[0] == 5 * MIB
 
 
@@ -81,8 +81,8 @@ def test_a_recording_inside_another_has_its_own_part(gpu: FakeGpu, tmp_path: Pat
         assert gpu.simulator.recorder.on
         gpu.alloc(7 * MIB)
     assert not gpu.simulator.recorder.on
-    assert allocations(tmp_path / "inner" / "snapshot.pickle") == [6 * MIB]
-    assert allocations(tmp_path / "outer" / "snapshot.pickle") == [5 * MIB, 6 * MIB, 7 * MIB]
+    assert allocations(tmp_path / "inner" / "1" / "snapshot.pickle") == [6 * MIB]
+    assert allocations(tmp_path / "outer" / "1" / "snapshot.pickle") == [5 * MIB, 6 * MIB, 7 * MIB]
 
 
 def test_the_outer_recording_may_end_first(gpu: FakeGpu, tmp_path: Path) -> None:
@@ -109,8 +109,9 @@ def test_repeated_recordings_of_a_process_do_not_replace_each_other(
     assert step(MIB) == "done"
     assert step(2 * MIB) == "done"
     assert step.__doc__ == "Do it."
-    assert names(tmp_path) == {"snapshot.pickle", "report.md", "snapshot-2.pickle", "report-2.md"}
-    assert allocations(tmp_path / "snapshot-2.pickle") == [2 * MIB]
+    assert names(tmp_path) == {"snapshot.pickle", "report.md"}
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB]
+    assert allocations(tmp_path / "2" / "snapshot.pickle") == [2 * MIB]
 
 
 def test_a_coroutine_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_coroutine_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) 
     # In a thread of its own: beside it a loop may be running, as a browser's tests leave one.
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(asyncio.run, step()).result() == 5
-    assert allocations(tmp_path / "snapshot.pickle") == [MIB]
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB]
 
 
 def test_a_generator_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_a_generator_is_recorded_until_it_is_done(gpu: FakeGpu, tmp_path: Path) 
     made = batches()
     assert not gpu.simulator.recorder.on
     assert list(made) == [1, 2]
-    assert allocations(tmp_path / "snapshot.pickle") == [MIB, 3 * MIB]
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB, 3 * MIB]
 
 
 def test_an_asynchronous_generator_is_refused_and_not_left_unrecorded(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_start_and_stop_from_another_thread(gpu: FakeGpu, tmp_path: Path) -> Non
     thread = threading.Thread(target=lambda: (gpu.alloc(MIB), snapreport.stop()))
     thread.start()
     thread.join()
-    assert allocations(tmp_path / "snapshot.pickle") == [MIB]
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB]
     with pytest.raises(snapreport.RecordingError, match="No recording is on"):
         snapreport.stop()
 
@@ -166,12 +167,12 @@ def test_marks_and_stages_are_in_the_files(gpu: FakeGpu, tmp_path: Path) -> None
             gpu.alloc(2 * MIB)
         snapreport.mark("epoch 1")
         recording.mark("epoch 2")
-    stages = snapreport.load(tmp_path / "snap.zip").device().stages
+    stages = snapreport.load(tmp_path / "1" / "snap.zip").device().stages
     assert [stage.name for stage in stages] == ["forward", "epoch 1", "epoch 2"]
     assert re.search(
-        r"Marks: `epoch 1 at 0\.\d{3} s, epoch 2", (tmp_path / "report.md").read_text()
+        r"Marks: `epoch 1 at 0\.\d{3} s, epoch 2", (tmp_path / "1" / "report.md").read_text()
     )
-    marks = metadata(tmp_path / "snapshot.pickle")["marks"]
+    marks = metadata(tmp_path / "1" / "snapshot.pickle")["marks"]
     assert [mark["name"] for mark in marks] == ["epoch 1", "epoch 2"]
 
 
@@ -205,7 +206,7 @@ def test_ranks_have_files_of_their_own(
     with snapreport.record(tmp_path, formats=["pickle", "html"], ranks=[3, 4]):
         gpu.alloc(MIB)
     assert names(tmp_path) == {"snapshot.rank3.pickle", "report.rank3.html"}
-    assert metadata(tmp_path / "snapshot.rank3.pickle")["world_size"] == 8
+    assert metadata(tmp_path / "1" / "snapshot.rank3.pickle")["world_size"] == 8
 
 
 def test_a_rank_that_is_not_chosen_runs_without_recording(
@@ -227,7 +228,7 @@ def test_metadata_has_devices_before_and_after(gpu: FakeGpu, tmp_path: Path) -> 
     gpu.free(gpu.alloc(64 * MIB))
     with snapreport.record(tmp_path, formats=["pickle"]):
         gpu.alloc(32 * MIB)
-    found = metadata(tmp_path / "snapshot.pickle")
+    found = metadata(tmp_path / "1" / "snapshot.pickle")
     (device,) = found["devices"]
     assert (device["device"], device["name"], device["capacity"]) == ("cuda:0", "Fake H100", GIB)
     assert device["stats_before"]["allocated_bytes.all.peak"] == 64 * MIB
@@ -245,7 +246,7 @@ def test_a_device_that_is_not_in_use_is_left_so(gpu: FakeGpu, tmp_path: Path) ->
     with snapreport.record(tmp_path, formats=["pickle"]):
         pass
     assert gpu.in_use == [False]
-    (device,) = metadata(tmp_path / "snapshot.pickle")["devices"]
+    (device,) = metadata(tmp_path / "1" / "snapshot.pickle")["devices"]
     assert device["capacity"] == gpu.capacity
     assert device["free_before"] is None
 
@@ -257,9 +258,9 @@ def test_several_devices_are_recorded_together(
     with snapreport.record(tmp_path, formats=["pickle"]):
         gpu.alloc(MIB, device=0)
         gpu.alloc(2 * MIB, device=1)
-    loaded = snapreport.load(tmp_path / "snapshot.pickle")
+    loaded = snapreport.load(tmp_path / "1" / "snapshot.pickle")
     assert [device.device.ordinal for device in loaded.devices] == [0, 1]
-    assert [row["device"] for row in metadata(tmp_path / "snapshot.pickle")["devices"]] == [
+    assert [row["device"] for row in metadata(tmp_path / "1" / "snapshot.pickle")["devices"]] == [
         "cuda:0",
         "cuda:1",
     ]

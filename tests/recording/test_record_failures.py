@@ -25,9 +25,9 @@ def test_an_exception_goes_its_way_with_a_note(gpu: FakeGpu, tmp_path: Path) -> 
     assert names(tmp_path) == ALL
     if sys.version_info >= (3, 11):
         assert error.__notes__ == [
-            f"snapreport: what held the memory is in {tmp_path / 'report.html'}"
+            f"snapreport: what held the memory is in {tmp_path / '1' / 'report.html'}"
         ]
-    assert metadata(tmp_path / "snapshot.pickle")["failure"] == {
+    assert metadata(tmp_path / "1" / "snapshot.pickle")["failure"] == {
         "type": "ValueError",
         "message": "the user's",
         "step": None,
@@ -43,7 +43,7 @@ def test_ctrl_c_and_exit_leave_the_files_too(
         raise error
     assert caught.value is error
     assert names(tmp_path) == ALL
-    failure = metadata(tmp_path / "snapshot.pickle")["failure"]
+    failure = metadata(tmp_path / "1" / "snapshot.pickle")["failure"]
     assert (failure is None) == (isinstance(error, SystemExit) and error.code == 0)
 
 
@@ -55,10 +55,10 @@ def test_out_of_memory_is_recorded_at_the_moment_of_failure(gpu: FakeGpu, tmp_pa
         finally:
             gpu.free(held)  # as unwinding does
     assert names(tmp_path) == ALL
-    device = snapreport.load(tmp_path / "snap.zip").device()
+    device = snapreport.load(tmp_path / "1" / "snap.zip").device()
     assert int(device.curve("allocated")[-1]) == 600 * MIB
     assert "oom" in device.history.other.action
-    failure = metadata(tmp_path / "snapshot.pickle")["failure"]
+    failure = metadata(tmp_path / "1" / "snapshot.pickle")["failure"]
     assert failure["type"] == "torch.OutOfMemoryError"
     assert "800.0 MiB on cuda:0" in failure["message"]
     if sys.version_info >= (3, 11):
@@ -73,7 +73,7 @@ def test_an_out_of_memory_error_under_another_one_counts(gpu: FakeGpu, tmp_path:
         except OutOfMemoryError as error:
             gpu.free(held)
             raise KeyError("compiled") from error
-    device = snapreport.load(tmp_path / "snapshot.pickle").device()
+    device = snapreport.load(tmp_path / "1" / "snapshot.pickle").device()
     assert int(device.curve("allocated")[-1]) == 600 * MIB
 
 
@@ -87,10 +87,13 @@ def test_an_out_of_memory_error_that_is_caught_stays_beside_the_last_snapshot(
             with pytest.raises(OutOfMemoryError):
                 gpu.alloc(GIB)
         gpu.free(held)
-    assert told[0] == tmp_path / "snapshot.oom.pickle"
+    assert told[0] == tmp_path / "1" / "snapshot.oom.pickle"
     assert len(told) < 20
     assert names(tmp_path) == {"snapshot.oom.pickle", "snapshot.pickle"}
-    assert int(snapreport.load(tmp_path / "snapshot.pickle").device().curve("allocated")[-1]) == 0
+    assert (
+        int(snapreport.load(tmp_path / "1" / "snapshot.pickle").device().curve("allocated")[-1])
+        == 0
+    )
 
 
 def test_a_second_try_that_fails_at_once_is_recorded_at_its_moment_too(
@@ -106,7 +109,7 @@ def test_a_second_try_that_fails_at_once_is_recorded_at_its_moment_too(
         finally:
             gpu.free(held)
     assert names(tmp_path) == {"snapshot.pickle"}
-    device = snapreport.load(tmp_path / "snapshot.pickle").device()
+    device = snapreport.load(tmp_path / "1" / "snapshot.pickle").device()
     assert int(device.curve("allocated")[-1]) == 600 * MIB
     assert device.history.other.action.count("oom") == 2
 
@@ -150,8 +153,8 @@ def test_a_full_disk_is_a_warning_and_no_error(
 def test_a_write_that_fails_half_way_leaves_nothing_behind(
     gpu: FakeGpu, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "snapshot.pickle").symlink_to("/dev/full")
-    with snapreport.record(tmp_path):
+    with snapreport.record(tmp_path) as recording:
+        (recording.folder / "snapshot.pickle").symlink_to("/dev/full")
         for _ in range(3000):
             gpu.free(gpu.alloc(MIB))
     assert "No space left" in caplog.text
@@ -171,7 +174,7 @@ def test_a_report_that_fails_leaves_the_snapshot(
     with snapreport.record(tmp_path) as recording:
         gpu.alloc(MIB)
     assert set(recording.files) == {"pickle", "zip"}
-    assert f"snapreport render {tmp_path / 'snapshot.pickle'}" in caplog.text
+    assert f"snapreport render {tmp_path / '1' / 'snapshot.pickle'}" in caplog.text
 
 
 def test_a_folder_that_cannot_be_is_said_before_the_program_runs(
@@ -274,4 +277,4 @@ def test_an_error_that_cannot_be_printed_is_no_trouble(gpu: FakeGpu, tmp_path: P
         with pytest.raises(OutOfMemoryError):
             gpu.alloc(2 * GIB)
         raise SilentError
-    assert metadata(tmp_path / "snapshot.pickle")["failure"]["message"] == ""
+    assert metadata(tmp_path / "1" / "snapshot.pickle")["failure"]["message"] == ""

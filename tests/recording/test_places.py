@@ -1,0 +1,183 @@
+"""Every recording keeps its files: numbered folders, the newest by name, ranks together."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapreport
+from snapreport.recorders import places
+from snapreport.recorders.places import claim
+from tests.conftest import REPOSITORY
+from tests.recording.fake_torch import FakeGpu
+from tests.recording.folders import MIB, allocations
+
+
+def folders(parent: Path) -> list[str]:
+    return sorted(path.name for path in parent.iterdir() if path.name[0] != ".")
+
+
+def record(gpu: FakeGpu, folder: Path, size: int, **arguments: object) -> snapreport.Recording:
+    with snapreport.record(folder, formats=["pickle"], **arguments) as recording:  # type: ignore[arg-type]
+        gpu.alloc(size)
+    return recording
+
+
+def test_a_second_run_keeps_the_first_ones_files_and_latest_leads_to_it(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    for size in (MIB, 2 * MIB):
+        recording = record(gpu, tmp_path, size)
+    assert folders(tmp_path) == ["1", "2", "latest"]
+    assert recording.folder == tmp_path / "2"
+    assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB]
+    assert allocations(tmp_path / "latest" / "snapshot.pickle") == [2 * MIB]
+    assert (tmp_path / "latest").readlink() == Path("2")
+
+
+def test_force_removes_the_newest_recording_and_nothing_else(gpu: FakeGpu, tmp_path: Path) -> None:
+    record(gpu, tmp_path, MIB)
+    record(gpu, tmp_path, 2 * MIB)
+    (tmp_path / "2" / "notes.txt").write_text("mine")
+    with snapreport.record(tmp_path, formats=["pickle"], force=True):
+        assert (tmp_path / "2" / "snapshot.pickle").exists()  # this one may crash
+        gpu.alloc(3 * MIB)
+    assert folders(tmp_path) == ["1", "2", "3", "latest"]
+    assert folders(tmp_path / "2") == ["notes.txt"]
+    record(gpu, tmp_path, MIB, force=True)
+    assert folders(tmp_path) == ["1", "2", "4", "latest"]
+    assert allocations(tmp_path / "latest" / "snapshot.pickle") == [MIB]
+
+
+def test_latest_leads_to_no_recording_without_files(gpu: FakeGpu, tmp_path: Path) -> None:
+    record(gpu, tmp_path, MIB)
+    with snapreport.record(tmp_path, formats=["pickle"]) as recording:
+        assert (tmp_path / "latest").readlink() == Path("1")
+        recording.snapshot("now")  # killed from here on, it has left something
+        assert (tmp_path / "latest").readlink() == Path("2")
+    with pytest.raises(snapreport.RecordingError):
+        _fail_to_start(gpu, tmp_path)
+    assert folders(tmp_path) == ["1", "2", "latest"]
+
+
+def _fail_to_start(gpu: FakeGpu, folder: Path) -> None:
+    gpu.torch.cuda.memory.get_allocator_backend = lambda: "cudaMallocAsync"
+    snapreport.start(folder)
+
+
+def test_an_older_recording_that_ends_later_is_not_the_latest(tmp_path: Path) -> None:
+    older, newer = claim(tmp_path, False), claim(tmp_path, False)
+    newer.filled()
+    older.filled()
+    assert (tmp_path / "latest").readlink() == Path("2")
+    assert claim(tmp_path, True).replaces == 2
+
+
+def test_snapshots_of_one_name_are_all_kept(gpu: FakeGpu, tmp_path: Path) -> None:
+    with snapreport.record(tmp_path, formats=["pickle"]) as recording:
+        paths = [recording.snapshot("now") for _ in range(3)]
+    assert [path.name for path in paths if path] == [
+        "snapshot.now.pickle", "snapshot.now-2.pickle", "snapshot.now-3.pickle",
+    ]  # fmt: skip
+    assert all(path and path.exists() for path in paths)
+
+
+def test_where_links_cannot_be_made_a_file_names_the_newest(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("a required privilege is not held by the client")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    for size in (MIB, 2 * MIB):
+        record(gpu, tmp_path, size)
+    assert folders(tmp_path) == ["1", "2", "latest.txt"]
+    assert (tmp_path / "latest.txt").read_text() == "2\n"
+    record(gpu, tmp_path, MIB, force=True)
+    assert folders(tmp_path) == ["1", "3", "latest.txt"]
+
+
+def test_a_folder_of_the_user_s_by_that_name_stays(gpu: FakeGpu, tmp_path: Path) -> None:
+    (tmp_path / "latest").mkdir()
+    record(gpu, tmp_path, MIB)
+    assert folders(tmp_path) == ["1", "latest", "latest.txt"]
+    assert folders(tmp_path / "latest") == []
+
+
+CLAIMS = """
+import os, sys
+from pathlib import Path
+from snapreport.recorders.places import claim
+for _ in range(int(sys.argv[2])):
+    place = claim(Path(sys.argv[1]), False)
+    name = "snapshot.rank" + os.environ.get("RANK", "-") + ".pickle"
+    with (place.folder / name).open("x"):
+        place.filled()
+"""
+
+
+def run_ranks(folder: Path, ranks: list[int], turns: int, **more: str) -> None:
+    """Start the ranks of a run at once, each of which records some times."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIMS, str(folder), str(turns)],
+            cwd=REPOSITORY,
+            env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "4"} | more,
+        )
+        for rank in ranks
+    ]
+    assert [each.wait(120) for each in started] == [0] * len(ranks)
+
+
+def test_ranks_share_a_folder_for_each_of_their_recordings(tmp_path: Path) -> None:
+    run_ranks(tmp_path, [0, 1, 2, 3], 3, TORCHELASTIC_RUN_ID="a")
+    assert folders(tmp_path)[-1] == "latest"
+    numbers = folders(tmp_path)[:-1]
+    assert len(numbers) == 3
+    for number in numbers:
+        names = [f"snapshot.rank{rank}.pickle" for rank in range(4)]
+        assert folders(tmp_path / number) == names
+
+
+def test_a_run_never_writes_into_the_folder_of_another(tmp_path: Path) -> None:
+    """The first died before all of its ranks recorded; the second has the ids that may repeat."""
+    run_ranks(tmp_path, [0], 1, TORCHELASTIC_RUN_ID="a")
+    run_ranks(tmp_path, [0, 1], 1, TORCHELASTIC_RUN_ID="b")
+    run_ranks(tmp_path, [0, 1], 1, TORCHELASTIC_RUN_ID="b", TORCHELASTIC_RESTART_COUNT="1")
+    assert folders(tmp_path) == ["1", "2", "3", "latest"]
+    assert folders(tmp_path / "1") == ["snapshot.rank0.pickle"]
+    assert len(folders(tmp_path / "2")) == len(folders(tmp_path / "3")) == 2
+
+
+def test_runs_are_told_apart_by_what_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # what torchrun says without --rdzv-id
+    monkeypatch.setattr(places, "_parent", lambda: ["10", "5"])
+    run = places._run()
+    assert run is not None
+    monkeypatch.setattr(places, "_parent", lambda: ["11", "7"])
+    assert places._run() != run
+    # On several machines the parents are others, and the id that the launcher gave is the same.
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    run = places._run()
+    monkeypatch.setattr(places, "_parent", lambda: ["12", "9"])
+    assert places._run() == run
+
+
+def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path: Path) -> None:
+    run_ranks(tmp_path, [0, 0, 0, 0], 4, WORLD_SIZE="1")
+    assert len(folders(tmp_path)) == 17
+    for number in range(1, 17):
+        assert folders(tmp_path / str(number)) == ["snapshot.rank0.pickle"]
+
+
+def test_a_process_that_is_alone_is_of_no_run() -> None:
+    assert multiprocessing.parent_process() is None
+    assert places._run() is None
