@@ -52,7 +52,7 @@ def export(
     pprof       the same for go tool pprof: in use then, and allocated over all
     perfetto    curves and allocations over time, for ui.perfetto.dev
     csv         a row for each allocation; with a moment, for those live then
-    parquet     the same for pandas, Polars and DuckDB; needs snapreport[parquet]
+    parquet     the same for pandas, Polars and DuckDB; needs pyarrow
     json        the raw snapshot, for Mosaic and scripts
     pickle      the raw snapshot at protocol 4, for viewers that refuse 5
     snapviewer  a folder with allocations.json and elements.db, for SnapViewer

@@ -48,7 +48,7 @@ def parquet_strings(path: Path, tally: Tally) -> None:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InputError(
-            "is Parquet, which needs pyarrow, an extra; pip install 'snapreport[parquet]'."
+            "is Parquet, which needs pyarrow; install it with pip install pyarrow."
         ) from error
     try:
         with pq.ParquetFile(path) as file:

@@ -20,7 +20,7 @@ def write(export: Export, out: BinaryIO) -> None:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ExportError(
-            "Parquet needs pyarrow, an extra; pip install 'snapreport[parquet]', or export csv."
+            "Parquet needs pyarrow; install it with pip install pyarrow, or export csv."
         ) from error
 
     def array(column: Column) -> Any:

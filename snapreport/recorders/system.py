@@ -26,7 +26,7 @@ def require_torch() -> None:
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
         raise RecordingError(
             "Recording needs PyTorch, which is not installed here;"
-            " install it with: pip install 'snapreport[torch]'."
+            " install it with: pip install torch."
         )
     try:
         import torch  # noqa: F401

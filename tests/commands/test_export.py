@@ -136,7 +136,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("export", "parquet", bundle)
-    assert_one_line_error(result, "pip install 'snapreport[parquet]'")
+    assert_one_line_error(result, "pip install pyarrow")
     assert os.listdir(folder) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,33 @@ def test_dots_stand_for_left_out_lines_and_for_nothing_else() -> None:
     assert is_like("a\nc\n", "a\n...\nc\n")
     assert not is_like("a\nb\nc\n", "a\nc\n")
     assert not is_like("ab\n", "a.\n")
+
+
+TOLD = [
+    *DOCUMENTS,
+    *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "sample_snapshots/README.md")),
+    *sorted((ROOT / "snapreport").rglob("*.py")),
+    *sorted((ROOT / "templates" / "app").rglob("*.ts")),
+]
+
+
+@pytest.mark.parametrize("path", TOLD, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_is_told_to_install_or_open_what_they_cannot(path: Path) -> None:
+    """No index has snapreport, and only macOS has ``open``; ``xdg-open`` is Linux's."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"pip3? install ['\"]?snapreport\b|snapreport\[\w+\]", text)
+    assert not re.search(r"(?m)^(\$ )?(xdg-)?open \S+\.\w+( |$)|`(xdg-)?open \S+\.\w+`", text)
+
+
+def test_the_readme_s_first_commands_work(folder: Path) -> None:
+    if not TORCH:
+        pytest.skip("records")
+    block = re.search(r"```sh\n(snapreport record .*?)```", text_of("README.md"), re.DOTALL)
+    assert block
+    browser = folder / "browser"
+    browser.write_text('#!/bin/sh\necho "opened $1"\n')
+    browser.chmod(0o755)
+    program = f"python() {{ BROWSER='{browser} %s' {sys.executable} \"$@\"; }}\n{block[1]}"
+    printed = run_command(program, folder)
+    assert f"opened file://{folder}/train.memory/latest/report.html" in printed
+    assert (folder / "train.memory" / "latest" / "report.html").is_file()

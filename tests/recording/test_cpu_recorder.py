@@ -16,7 +16,7 @@ from snapreport.read import read_bytes
 from snapreport.recorders.cpu import CpuRecorder
 from snapreport.recorders.recorder import Options, Recorder
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 KIB = 1024
 

@@ -14,7 +14,7 @@ from snapreport.bundle import write_bundle
 from snapreport.errors import RecordingError
 from snapreport.recorders.event_tree import FUNCTION_START, _function
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 # The first optimizer would import it inside a profile. Modules' code is gone when they are
 # imported, and PyTorch's own list of events then fails on names that are.
 pytest.importorskip("torch._dynamo")

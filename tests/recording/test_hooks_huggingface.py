@@ -9,9 +9,9 @@ import pytest
 
 import snapreport
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed: pip install snapreport[huggingface]"
+    "transformers", reason="transformers is not installed: pip install transformers"
 )
 pytest.importorskip("accelerate", reason="accelerate, which a Trainer needs, is not installed")
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours

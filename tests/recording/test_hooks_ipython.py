@@ -13,7 +13,7 @@ import snapreport
 from tests.conftest import REPOSITORY
 
 pytest.importorskip("IPython", reason="IPython is not installed")
-pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 BEGIN = """
 import sys

@@ -12,9 +12,9 @@ import pytest
 import snapreport
 from tests.conftest import REPOSITORY
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 lightning = pytest.importorskip(
-    "lightning.pytorch", reason="lightning is not installed: pip install snapreport[lightning]"
+    "lightning.pytorch", reason="lightning is not installed: pip install lightning"
 )
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours
 

@@ -16,7 +16,7 @@ PLUGIN = "snapreport.integrations.pytest_plugin"
 
 @pytest.fixture
 def torch_here() -> None:
-    pytest.importorskip("torch", reason="torch is not installed: pip install snapreport[torch]")
+    pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 
 def run(

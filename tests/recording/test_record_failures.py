@@ -227,7 +227,7 @@ def test_without_torch_it_says_how_to_get_it(
     for name in [each for each in sys.modules if each.split(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(snapreport.RecordingError, match=r"pip install 'snapreport\[torch\]'"):
+    with pytest.raises(snapreport.RecordingError, match="pip install torch"):
         snapreport.start(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
