@@ -328,6 +328,8 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
 
     A failed request ends a program, on any of its devices: what comes before it may well grow.
     """
+    if tables.recorder is not None and tables.recorder.failure is not None:
+        return False
     if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
     step, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())

@@ -18,6 +18,7 @@ from snapreport.analyse.categories import classify
 from snapreport.analyse.counters import own_counters
 from snapreport.analyse.curves import find_curves, find_peaks, step_times
 from snapreport.analyse.diagnosis import diagnose
+from snapreport.analyse.diagnosis.cpu_oom import cpu_request_words
 from snapreport.analyse.frame_kinds import classify_frames
 from snapreport.analyse.iterations import find_iterations
 from snapreport.analyse.missing_stacks import missing_reason
@@ -127,13 +128,22 @@ def _find_device(
         inferred_blocks=int(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),
-        answer=write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
+        answer=_ended(history, tables)
+        + write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
         find_allocator_use=partial(find_allocator_use, history, lives, curves),
         find_iterations=partial(find_iterations, tables, history, curves.allocated),
         diagnose=partial(diagnose, tables, ignore),
         judge=partial(judge_recording, tables),
     )
+
+
+def _ended(history: DeviceHistory, tables: History) -> str:
+    """Begin the answer about the CPU with the request that ended the program, where one did."""
+    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    if failed is None or history.device.kind != "cpu":
+        return ""
+    return f"The program ran out of memory: {cpu_request_words(failed)}. "
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:

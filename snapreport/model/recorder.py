@@ -33,6 +33,9 @@ class Failure:
     message: str
     step: int | None = None
     """How many steps the program's loop had made, where it counted them."""
+    cpu_request: int | None = None
+    """Bytes of the request for the CPU's memory that failed, 0 where they are not known; None
+    where something else failed."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,12 @@ class RecorderInfo:
     def device(self, name: str) -> RecordedDevice | None:
         """Return what was noted of a device, such as ``cuda:0``."""
         return next((device for device in self.devices if device.device == name), None)
+
+    @property
+    def cpu_failure(self) -> Failure | None:
+        """What ended the program, if that was a failed request for the CPU's memory."""
+        failure = self.failure
+        return None if failure is None or failure.cpu_request is None else failure
 
     def as_plain(self) -> Plain:
         """Return it as the key's value: dicts, lists, texts and numbers."""
@@ -232,6 +241,7 @@ class _Reader:
             self._text(value.get("type")) or "unknown",
             self._text(value.get("message")) or "",
             _number(value.get("step")),
+            _number(value.get("cpu_request")),
         )
 
     def _text(self, value: Any, longest: int = _LONGEST) -> str | None:

@@ -8,12 +8,19 @@ import multiprocessing
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from snapreport.errors import RecordingError
 
 _DRIVER = Path("/proc/driver/nvidia/version")
+_CPU_FAILURES = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "[Errno 12] Cannot allocate memory",
+    "std::bad_alloc",
+)
 _BACKENDS = ("xpu", "mps", "mtia", "npu")
 
 
@@ -130,21 +137,46 @@ def out_of_memory(error: BaseException | None) -> bool:
         )
         if isinstance(kind, type)
     )
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        # A compiled function, or another process, may hand on no more than the words.
-        if isinstance(error, kinds) or "out of memory" in _message(error).lower():
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    # A compiled function, or another process, may hand on no more than the words.
+    return any(
+        isinstance(each, kinds) or "out of memory" in _message(each).lower()
+        for each in _led_to(error)
+    )
 
 
 def describe(error: BaseException) -> dict[str, Any]:
     """Return what failed, for the report."""
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-    return {"type": f"{module}{kind.__qualname__}", "message": _message(error)[:4000]}
+    return {
+        "type": f"{module}{kind.__qualname__}",
+        "message": _message(error)[:4000],
+        "cpu_request": cpu_request(error),
+    }
+
+
+def cpu_request(error: BaseException) -> int | None:
+    """Return the bytes of the request for the CPU's memory whose failure this is.
+
+    0 where the message does not say them; None where something else failed.
+
+    Source: PyTorch, c10/core/impl/alloc_cpu.cpp, ``alloc_cpu``, whose error is a RuntimeError.
+    """
+    for each in _led_to(error):
+        message = _message(each)
+        if isinstance(each, MemoryError) or any(words in message for words in _CPU_FAILURES):
+            asked = re.search(r"tried to allocate (\d{1,18}) bytes", message)
+            return int(asked[1]) if asked else 0
+    return None
+
+
+def _led_to(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _message(error: BaseException) -> str:

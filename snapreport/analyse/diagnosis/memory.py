@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snapreport.analyse.diagnosis.cpu_oom import cpu_oom_finding
 from snapreport.analyse.diagnosis.oom_finding import oom_findings
 from snapreport.analyse.diagnosis.peak_finding import peak_finding
 from snapreport.model.diagnosis import Finding
@@ -20,5 +21,9 @@ def find_memory(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     """
     if device.ooms:
         yield from oom_findings(tables, device)
+        return
+    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    if failed is not None and device.history.device.kind == "cpu":
+        yield cpu_oom_finding(tables, device, failed)
     elif device.peak.allocated:
         yield peak_finding(tables, device)

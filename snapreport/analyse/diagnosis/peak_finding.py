@@ -54,9 +54,9 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
         "peak",
         "note",
         f"{size} allocated at the peak, {where}",
-        f"{live} live then. No request for memory failed on this device in this recording. The"
-        " tables show how far the peak would fall without each part. That is less than the part"
-        " held where another moment would then be the peak.",
+        f"{live} live then. {_no_failure(tables, device)}The tables show how far the peak would"
+        " fall without each part. That is less than the part held where another moment would then"
+        " be the peak.",
         evidence=_figures(peak, device.peaks["allocated"].width),
         tables=(
             _what_if(by_site, "call site"),
@@ -66,6 +66,21 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
         view=view,
         bytes=peak.allocated,
     )
+
+
+def _no_failure(tables: History, device: DeviceFindings) -> str:
+    """Say that no request failed, as far as that is known: profilers do not tell of any."""
+    noted = tables.recorder
+    if noted is not None and noted.cpu_failure is not None:
+        return (
+            "No request for this device's memory ended the program, but one for the CPU's, which"
+            " is not in this recording. "
+        )
+    if device.history.device.kind == "cpu":
+        return ""
+    lost = any(each.code == "ring-overflowed" for each in device.warnings)
+    where = "the part that was recorded" if lost else "this recording"
+    return f"No request for memory failed on this device in {where}. "
 
 
 def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
