@@ -118,9 +118,18 @@ class Recording:
             add_note(error, best)
         self.words = recorded_words(best, self._headline)
         if not self._settings.quiet:
+            self.tell(error)
+        return self.files
+
+    def tell(self, error: BaseException | None = None) -> None:
+        """Log ``words``, and say them on stderr, as ``stop()`` does unless it is to be quiet.
+
+        Args:
+            error: what ended the program's code; then every rank says where its report is.
+        """
+        if self.words:
             speaker = min(self._settings.ranks or (0,))
             tell(self.words, self._settings.folder, isinstance(error, Exception), speaker)
-        return self.files
 
     def mark(self, name: str) -> None:
         """Name this moment."""

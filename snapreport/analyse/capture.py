@@ -81,6 +81,9 @@ def history_faults(
 ) -> Iterator[Finding]:
     """Yield what there is to say where no history was recorded."""
     if not len(history.segments) and not history.events:
+        if tables.recorder is not None and tables.recorder.children_s:
+            yield _in_children(tables.recorder.children_s)
+            return
         yield Finding(
             "nothing-allocated",
             "note",
@@ -321,6 +324,23 @@ def end_faults(
         )
     if ooms and history.events > 1:
         yield from _late(history, curves, ooms[-1])
+
+
+def _in_children(seconds: int) -> Finding:
+    return Finding(
+        "nothing-allocated",
+        "warning",
+        "Nothing was allocated in this process; child processes did the work",
+        f"They took {format_count(seconds)} s of processor time, and a recording sees its own"
+        " process alone.",
+        suggestions=(
+            Suggestion(
+                "Record in the processes that train: let what starts them start this.",
+                "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
+                "python -m snapreport record train.py        # in place of python train.py",
+            ),
+        ),
+    )
 
 
 def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:

@@ -15,7 +15,8 @@ from types import TracebackType
 import click
 
 import snapreport
-from snapreport.commands.console import INTERRUPTED, say
+from snapreport.commands.console import INTERRUPTED
+from snapreport.commands.launchers import refuse_launcher
 from snapreport.commands.options import quiet_option
 from snapreport.errors import InputError
 
@@ -96,13 +97,16 @@ def record(
     Also when it ends by an error or runs out of memory. Its exit status stays its own. On a
     CUDA device PyTorch's memory history is recorded, without one the CPU's memory. Options for
     snapreport come before the program's name. Every recording is kept, in a folder of its own:
-    train.memory/1, train.memory/2, and train.memory/latest leads to the newest.
+    train.memory/1, train.memory/2, and train.memory/latest leads to the newest. Of several
+    processes each has to be recorded: let torchrun start snapreport, not the reverse.
 
     \b
     Example:
       snapreport record train.py --epochs 1
+      torchrun --nproc-per-node 2 -m snapreport record train.py
     """
     _find(program, module)
+    refuse_launcher(program, module, arguments)
     # In the program's place: what it sees of the interpreter is as if it ran alone.
     sys.argv = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):
@@ -130,8 +134,8 @@ def record(
     finally:
         status = _leave(error)
     del names
-    if not quiet and recording.words:
-        say(recording.words)
+    if not quiet:
+        recording.tell(error)
     sys.exit(status)
 
 

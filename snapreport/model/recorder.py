@@ -106,6 +106,8 @@ class RecorderInfo:
     world_size: int
     joined: bool
     """Something was recorded before already; what was, is not in the file."""
+    children_s: int = 0
+    """Seconds of processor time that child processes took, of those that ended meanwhile."""
 
     def device(self, name: str) -> RecordedDevice | None:
         """Return what was noted of a device, such as ``cuda:0``."""
@@ -194,6 +196,7 @@ class _Reader:
             rank=_number(value.get("rank")) or 0,
             world_size=_number(value.get("world_size")) or 1,
             joined=value.get("joined") is True,
+            children_s=_number(value.get("children_s")) or 0,
         )
 
     def _device(self, row: Plain) -> RecordedDevice | None:

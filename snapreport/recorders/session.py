@@ -102,6 +102,7 @@ class Session:
         self._next_oom = 0.0
         self._failed = 0
         self._started_us = 0
+        self._children_s = 0.0
         self._steps = 0
         self._cleanup = contextlib.ExitStack()
 
@@ -127,6 +128,7 @@ class Session:
             self._cleanup.close()
             raise
         self._started_us = _now_us()
+        self._children_s = system.children_seconds()
 
     @property
     def folder(self) -> Path:
@@ -267,6 +269,7 @@ class Session:
             "rank": rank,
             "world_size": world_size,
             "joined": self._joined,
+            "children_s": int(system.children_seconds() - self._children_s),
         }
         info = recorder_info(noted)
         assert info is not None

@@ -114,6 +114,12 @@ def rank_of_process() -> tuple[int, int]:
     return (rank, size) if 0 <= rank < size else (0, 1)
 
 
+def children_seconds() -> float:
+    """Return the processor time of all child processes that have ended, in seconds."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def process_label() -> str:
     """Return what tells this process from others of its program: ``rank3``, ``pid77``, or nothing.
 

@@ -175,3 +175,84 @@ def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None
     assert "real.py:3" in report
     device = snapreport.load(tmp_path / "out" / "1" / "snapshot.pickle").device("cpu")
     assert int(device.curve("allocated")[-1]) == 6 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        (
+            "-o out -m torch.distributed.run --nproc_per_node 2 train.py --lr 3",
+            "torchrun --nproc_per_node 2 -m snapreport record -o out train.py --lr 3",
+        ),
+        (
+            "-m torch.distributed.run --nproc_per_node=2 -m pack.train --lr 3",
+            "torchrun --nproc_per_node=2 -m snapreport record -m pack.train --lr 3",
+        ),
+        ("-m torch.distributed.run", "torchrun -m snapreport record train.py"),
+        ("torchrun train.py -m 3", "torchrun -m snapreport record train.py -m 3"),
+        (
+            "--stacks python accelerate launch --cpu train.py",
+            "accelerate launch --cpu -m snapreport record --stacks python train.py",
+        ),
+    ],
+)
+def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
+    tmp_path: Path, given: str, command: str
+) -> None:
+    for name in ("torchrun", "accelerate"):
+        (tmp_path / name).write_text("print('started')\n")
+    package = tmp_path / "torch" / "distributed"  # the fake torch has none
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "run.py").touch()
+    result = run(tmp_path, "", *given.split())
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith(f"Record those: {command}\n")
+    assert not list(tmp_path.glob("*.memory"))
+
+
+def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
+    burn = "import time; [0 for _ in iter(lambda: time.process_time() < 1.5, False)]"
+    result = run(
+        tmp_path,
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}], check=True)\n",
+        "train.py",
+    )
+    assert "(Nothing was allocated in this process; child processes did the work)" in result.stderr
+    report = (tmp_path / "train.memory" / "latest" / "report.md").read_text()
+    assert "torchrun ... -m snapreport record train.py" in report
+    page = (tmp_path / "train.memory" / "latest" / "report.html").read_text()
+    assert "child processes did the work" in page
+
+
+@needs_torch
+def test_the_ranks_of_torchrun_are_recorded_into_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "from torch import distributed\n"
+        "distributed.init_process_group('gloo')\n"
+        "kept = torch.ones(1024, 1024 * (1 + distributed.get_rank()))\n"
+        "distributed.all_reduce(torch.ones(1))\n"
+        "distributed.destroy_process_group()\n"
+    )
+    command = "-m torch.distributed.run --standalone --nproc_per_node 2 -m snapreport record"
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, *command.split(), "--format", "pickle", "train.py"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+    folder = tmp_path / "train.memory"
+    assert sorted(path.name for path in folder.iterdir()) == [".runs", "1", "2", "latest"]
+    for number in (1, 2):
+        for rank in (0, 1):
+            device = snapreport.load(folder / f"{number}/snapshot.rank{rank}.pickle").device("cpu")
+            assert device.peak.allocated >= (1 + rank) << 22

@@ -1,0 +1,58 @@
+"""Programs that start those which train: it is the latter that are to be recorded."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from snapreport.errors import InputError
+
+_LAUNCHERS = {
+    "torchrun": ("torchrun",),
+    "torch.distributed.run": ("torchrun",),
+    "torch.distributed.launch": ("python", "-m", "torch.distributed.launch"),
+    "accelerate": ("accelerate",),
+    "accelerate.commands.launch": ("accelerate", "launch"),
+    "accelerate.commands.accelerate_cli": ("accelerate",),
+}
+"""By module or file name, how each is called. Those that take a module to run, with ``-m``."""
+
+
+def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
+    """Refuse a launcher, before it trains for hours and none of it is recorded.
+
+    Raises:
+        InputError: it is one; the message has the command that records what it starts.
+    """
+    name = program if module else Path(program).name
+    called = _LAUNCHERS.get(name)
+    if called is None:
+        return
+    own = sys.argv[2 : len(sys.argv) - 1 - len(arguments)] if len(sys.argv) > 2 else []
+    options = [option for option in own if option not in ("-m", "--module")]
+    start = _place(arguments)
+    given = [each for each in arguments[:start] if each not in ("-m", "--module")]
+    names_module = len(given) < start or not arguments[start:]
+    run = ["-m", "snapreport", "record", *options]
+    if names_module and arguments[start:]:
+        run.append("-m")
+    trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
+    raise InputError(
+        f"{name} starts other processes, and a recording of it sees none of them. Record those:"
+        f" {shlex.join(trains)}"
+    )
+
+
+def _place(arguments: Sequence[str]) -> int:
+    """Return where the program that is trained with stands: a file, or what ``-m`` is followed by.
+
+    The number of arguments where none of them looks like one.
+    """
+    for k, each in enumerate(arguments):
+        if each in ("-m", "--module"):
+            return k + 1
+        if each.endswith(".py"):
+            return k
+    return len(arguments)
