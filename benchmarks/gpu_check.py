@@ -57,11 +57,12 @@ def record_one(name: str, folder: Path) -> None:
         stats.update(torch.cuda.memory_stats(0))
 
     ended = "as it should"
+    recording = snapreport.record(
+        folder, on_oom=(lambda _: count()) if case.fails else True, quiet=True, **case.arguments
+    )
     began = time.perf_counter()
     try:
-        with snapreport.record(
-            folder, on_oom=(lambda _: count()) if case.fails else True, **case.arguments
-        ):
+        with recording:
             next(program, None)
             torch.cuda.synchronize()
             count()
@@ -77,7 +78,7 @@ def record_one(name: str, folder: Path) -> None:
         "device": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
     }
-    (folder / "expected.json").write_bytes(orjson.dumps(result))
+    (recording.folder / "expected.json").write_bytes(orjson.dumps(result))
 
 
 def differences(case: Case, folder: Path) -> list[str]:
@@ -135,6 +136,7 @@ def check(name: str, folder: Path) -> bool:
             check=False,
             timeout=_LONGEST_S,
         )
+        folder /= "1"  # the only recording
     except subprocess.TimeoutExpired:
         print(f"{name:<20} FAILED, it took more than {_LONGEST_S} s")
         return False
@@ -198,9 +200,10 @@ def main() -> int:
     for name in given.programs or CASES:
         with tempfile.TemporaryDirectory() as folder:
             well &= check(name, Path(folder))
-            if given.save and (Path(folder) / SNAPSHOT).is_file():
+            snapshot = Path(folder) / "1" / SNAPSHOT
+            if given.save and snapshot.is_file():
                 given.save.mkdir(parents=True, exist_ok=True)
-                shutil.copy(Path(folder) / SNAPSHOT, given.save / f"gpu_{name}.pickle")
+                shutil.copy(snapshot, given.save / f"gpu_{name}.pickle")
     print("gpu-check: all is as PyTorch counts it." if well else "gpu-check: FAILED.")
     return 0 if well else 1
 

@@ -20,7 +20,7 @@ from tests.recording.folders import MIB
 
 def recorded(gpu: FakeGpu, folder: Path, **wrong: int) -> Path:
     """Record something, and leave the simulated counters where the check looks for PyTorch's."""
-    with snapreport.record(folder):
+    with snapreport.record(folder) as recording:
         held = [gpu.alloc(5 * MIB + 100 * i) for i in range(8)]
         for block in held[::2]:
             gpu.free(block)
@@ -31,8 +31,8 @@ def recorded(gpu: FakeGpu, folder: Path, **wrong: int) -> Path:
         stats[f"{counter}.peak"] = int(values.max())
         stats[f"{counter}.current"] = int(values[-1])
     expected = {"stats": stats | wrong, "ended": "as it should"}
-    (folder / "expected.json").write_bytes(orjson.dumps(expected))
-    return folder
+    (recording.folder / "expected.json").write_bytes(orjson.dumps(expected))
+    return recording.folder
 
 
 def test_counters_that_agree_are_no_difference(gpu: FakeGpu, tmp_path: Path) -> None:

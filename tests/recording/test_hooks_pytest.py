@@ -99,7 +99,7 @@ def test_just_within():
     assert "gpu_memory: test_large does not keep its budget." in result.stdout
     assert "test_it.py:7" in result.stdout
     assert "11.44 MiB" in result.stdout
-    assert pages(tmp_path) == ["temporary/gpu_memory/test_it.py_test_large/report.html"]
+    assert pages(tmp_path) == ["temporary/gpu_memory/test_it.py_test_large/1/report.html"]
     assert "Captured gpu_memory call" in result.stdout
     assert "traceback" not in result.stdout.lower()
 
@@ -190,8 +190,8 @@ def test_it(width):
     )
     assert outcomes(result).startswith("2 passed"), result.stdout + result.stderr
     assert pages(tmp_path) == [
-        "kept/test_it.py_test_it_10/report.html",
-        "kept/test_it.py_test_it_20/report.html",
+        "kept/test_it.py_test_it_10/1/report.html",
+        "kept/test_it.py_test_it_20/1/report.html",
     ]
 
 
