@@ -31,6 +31,7 @@ def test_an_exception_goes_its_way_with_a_note(gpu: FakeGpu, tmp_path: Path) -> 
         "type": "ValueError",
         "message": "the user's",
         "step": None,
+        "cpu_request": None,
     }
 
 
