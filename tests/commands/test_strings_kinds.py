@@ -65,7 +65,7 @@ def test_every_kind_that_we_write_is_read(run: Run, homely: Path, folder: Path) 
     for path in made_all(run, homely, "--keep-paths"):
         listed = run("strings", path, "--json")
         assert listed.exit_code == 0, (path, listed.stderr)
-        kinds = {row["kind"] for row in orjson.loads(listed.stdout)}
+        kinds = {row["kind"] for row in orjson.loads(listed.stdout)["strings"]}
         assert not [kind for kind in kinds if "unknown" in kind], path
         checked = run("strings", "--check", path)
         if path.name not in SILENT:
@@ -110,7 +110,8 @@ def test_what_was_put_into_a_picture_is_listed(run: Run, folder: Path) -> None:
 def test_cells_and_unknown_fields_are_listed(run: Run, homely: Path, folder: Path) -> None:
     Path("a.csv").write_text(f'size,note\n1,"two\nlines"\n2,{HOME},more\n', encoding="utf-8")
     rows = {
-        (row["kind"], row["text"]) for row in orjson.loads(run("strings", "a.csv", "--json").stdout)
+        (row["kind"], row["text"])
+        for row in orjson.loads(run("strings", "a.csv", "--json").stdout)["strings"]
     }
     assert rows == {
         ("column", "size"), ("column", "note"), ("note", "two\nlines"), ("note", HOME),

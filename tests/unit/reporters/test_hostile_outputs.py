@@ -201,7 +201,7 @@ def test_json_gives_back_the_text_and_is_calm(hostile: Path) -> None:
     (answer,) = database.run("SELECT name FROM frames")
     data = b"".join(json_lines(answer))
     assert is_calm(data.decode())
-    names = {row["name"] for row in orjson.loads(data)}
+    names = {row["name"] for row in orjson.loads(data)["rows"]}
     assert {text for key, text in ATTACKS.items() if key != "lone-surrogates"} <= names
 
 
