@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snapreport.analyse import shorten
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
@@ -128,6 +128,16 @@ class Snapshot:
         from snapreport.reporters.notebook import notebook_summary
 
         return notebook_summary(self.findings())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the summary as text, where IPython runs in a terminal."""
+        from io import BytesIO
+
+        from snapreport.reporters.text import TextReporter
+
+        text = BytesIO()
+        TextReporter().render(self.findings(), text)
+        printer.text("..." if cycle else text.getvalue().decode())
 
 
 def load(

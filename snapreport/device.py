@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,7 @@ from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.safe_text import visible
+from snapreport.showing import html_table, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -301,6 +303,12 @@ class Device:
     def __repr__(self) -> str:
         return visible(f"<Device {self.name} of {self.file.source.name}>")
 
+    def _repr_html_(self) -> str:
+        found = self.findings
+        amounts = html_table(*rows_of((found.start, found.peak, found.end)))
+        answer = escape(visible(found.answer))
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong><p>{answer}</p>{amounts}</div>"
+
 
 class Moment:
     """What is live on a device after one step."""
@@ -389,3 +397,8 @@ class Moment:
 
     def __repr__(self) -> str:
         return f"<Moment {self.device.name} step {self.step}: {self.bytes:,} {self.curve} bytes>"
+
+    def _repr_html_(self) -> str:
+        held = ((self.amounts,), self.by("stack"))
+        tables = "".join(html_table(*rows_of(rows)) for rows in held if rows)
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{tables}</div>"

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast, final
@@ -246,6 +247,9 @@ class Recording:
     def __repr__(self) -> str:
         state = "on" if self.on else ", ".join(map(str, self.files.values())) or "not on"
         return f"<Recording into {self.folder}: {state}>"
+
+    def _repr_html_(self) -> str:
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong></div>"
 
 
 def _headline(snapshot: Snapshot) -> str:

@@ -29,6 +29,7 @@ GROUND = {
     "machine",
     "progress",
     "safe_text",
+    "showing",
     "sorting",
     "units",
     "version",

@@ -18,6 +18,7 @@ from snapreport.batch.work import Outcome, Task, link_to
 from snapreport.endings import check_folder
 from snapreport.errors import OutputError
 from snapreport.files import check_output, write_atomically
+from snapreport.showing import Shown
 
 PathLike = str | os.PathLike[str]
 
@@ -43,7 +44,7 @@ _UNTOLD = "no report could be made of it."
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Shown):
     """What came of several files."""
 
     outcomes: tuple[Outcome, ...]

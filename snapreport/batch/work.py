@@ -11,6 +11,7 @@ from urllib.parse import quote_from_bytes
 
 from snapreport.errors import SnapreportError
 from snapreport.progress import Progress
+from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from snapreport.model.findings import DeviceFindings, Findings
@@ -36,7 +37,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Shown):
     """What came of one file."""
 
     source: Path

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snapreport.model.snapshot import NO_ID
+from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ GROUPINGS = (
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Shown):
     """Live allocations that have something in common."""
 
     name: str
@@ -47,7 +48,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class LineUse:
+class LineUse(Shown):
     """What one source line holds at a moment, as a line-by-line memory tracer tells it."""
 
     location: str
@@ -69,7 +70,7 @@ class LineUse:
 
 
 @dataclass(frozen=True, eq=False)
-class LiveRows:
+class LiveRows(Shown):
     """The allocations live at a moment, largest first; arrays of shape (n,)."""
 
     rows: NDArray[np.int64]
@@ -79,7 +80,7 @@ class LiveRows:
 
 
 @dataclass(frozen=True)
-class CurveStatistics:
+class CurveStatistics(Shown):
     """One curve over the whole recording, in bytes."""
 
     minimum: int
@@ -93,7 +94,7 @@ class CurveStatistics:
 
 
 @dataclass(frozen=True)
-class EventAt:
+class EventAt(Shown):
     """One trace event."""
 
     step: int
@@ -109,7 +110,7 @@ class EventAt:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(Shown):
     """What a curve consists of at a moment: since before the recording, and since then."""
 
     baseline_bytes: int
@@ -119,7 +120,7 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupCurve:
+class GroupCurve(Shown):
     """One group's memory over time."""
 
     name: str
@@ -137,7 +138,7 @@ class GroupCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Shown):
     """Memory by group over time; at every step the groups sum to the whole."""
 
     curve: str
@@ -150,7 +151,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class AllocationStatistics:
+class AllocationStatistics(Shown):
     """How many allocations a recording has, and how large those made in it are."""
 
     baseline: int

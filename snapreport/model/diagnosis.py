@@ -9,6 +9,8 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Literal
 
+from snapreport.showing import Shown
+
 Severity = Literal["critical", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
 """From worst: the program failed or will; something to act on; good to know."""
@@ -132,7 +134,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Shown):
     """Something that the recording shows, said so that one can act on it."""
 
     code: str
@@ -184,7 +186,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Shown):
     """Everything found about one device, the worst first."""
 
     findings: tuple[Finding, ...]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.model.findings import Amounts, DeviceFindings
 from snapreport.model.snapshot import Source
 from snapreport.safe_text import visible
+from snapreport.showing import html_table, rows_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,3 +179,8 @@ class Diff:
     def __repr__(self) -> str:
         names = f"{self.base.source.name} and {self.new.source.name}"
         return visible(f"<Diff of {names}: {self.conclusion}>")
+
+    def _repr_html_(self) -> str:
+        rows = self.sites
+        table = html_table(*rows_of(rows)) if rows else ""
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"

@@ -22,6 +22,7 @@ from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
+from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +43,7 @@ MISSING_REASONS = (
 
 
 @dataclass(frozen=True)
-class Amounts:
+class Amounts(Shown):
     """The curves at one step, in bytes, and what follows from them."""
 
     step: int
@@ -66,7 +67,7 @@ class Amounts:
 
 
 @dataclass(frozen=True, eq=False)
-class CallTree:
+class CallTree(Shown):
     """Live allocations at one step merged by call stack, outermost frame first.
 
     Node 0 is the root. A node's parent has a smaller id; siblings come largest first.
@@ -90,7 +91,7 @@ class CallTree:
 
 
 @dataclass(frozen=True)
-class CallSite:
+class CallSite(Shown):
     """Allocations live at the peak that one source line made (see ``analyse.callsites``)."""
 
     frame: int | None
@@ -106,7 +107,7 @@ class CallSite:
 
 
 @dataclass(frozen=True)
-class StageUse:
+class StageUse(Shown):
     """Memory over one stage, in allocated bytes."""
 
     name: str
@@ -134,7 +135,7 @@ class StageUse:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceFindings:
+class DeviceFindings(Shown):
     """Conclusions about one device."""
 
     history: DeviceHistory
@@ -215,7 +216,7 @@ class DeviceFindings:
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class Findings(Shown):
     """Conclusions about a whole file: what a reporter renders."""
 
     history: History

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from html import escape
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from snapreport.model.diff import Change, Diff
 from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 from snapreport.safe_text import visible
+from snapreport.showing import html_table, rows_of
 from snapreport.units import parse_share, parse_size
 
 NONE = "none"
@@ -260,3 +262,8 @@ class Verdict:
         failures = len(self.failures)
         state = f"failed for {failures} reason{'' if failures == 1 else 's'}"
         return visible(f"<Verdict on {self.source.name}: {state if failures else 'passed'}>")
+
+    def _repr_html_(self) -> str:
+        rows = self.checks
+        table = html_table(*rows_of(rows)) if rows else ""
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"

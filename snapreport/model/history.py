@@ -12,6 +12,7 @@ from snapreport.model.paths import AS_RECORDED, NamesDone
 from snapreport.model.recorder import RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
+from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ DEEPEST_SETTINGS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Allocations:
+class Allocations(Shown):
     """Every allocation that was live at some step, in birth order; arrays of shape (n,).
 
     First the baseline (blocks that the trace never touches, then those freed in the window, the
@@ -68,7 +69,7 @@ class Allocations:
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class Events(Shown):
     """Trace events that are no part of an allocation, in order; arrays of shape (n,).
 
     ``segment_*``, ``oom``, ``snapshot``, unknown actions, and frees that fit no allocation.
@@ -88,7 +89,7 @@ class Events:
 
 
 @dataclass(frozen=True, eq=False)
-class Stages:
+class Stages(Shown):
     """Annotations as spans, in order of their start; arrays of shape (n,).
 
     The stage is on after every event s with ``start_step <= s < end_step``.
@@ -112,7 +113,7 @@ class Stages:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceHistory:
+class DeviceHistory(Shown):
     """Everything known about one device. Tables shared by devices are in ``History``."""
 
     device: DeviceId
@@ -130,7 +131,7 @@ class DeviceHistory:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class History(Shown):
     """A whole snapshot file, ready to be stored or reported."""
 
     source: Source

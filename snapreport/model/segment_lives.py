@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.showing import Shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ SMALL, LARGE = range(2)
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentLives:
+class SegmentLives(Shown):
     """Every segment that was there at some step; arrays of shape (n,), by start, then address.
 
     The segments after step s are those with ``start_step <= s < end_step``; no two overlap. An
@@ -49,7 +51,7 @@ class SegmentLives:
 
 
 @dataclass(frozen=True, eq=False)
-class AllocatorUse:
+class AllocatorUse(Shown):
     """What the allocator did with its segments."""
 
     segments: SegmentLives

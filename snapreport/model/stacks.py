@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.showing import Shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,7 +35,7 @@ def short_name(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class FrameTable:
+class FrameTable(Shown):
     """Every distinct frame; a frame id is a position in these lists."""
 
     names: list[str]
@@ -48,7 +50,7 @@ class FrameTable:
 
 
 @dataclass(frozen=True, eq=False)
-class StackTable:
+class StackTable(Shown):
     """Every distinct call stack as a node of a prefix tree (outermost frame first).
 
     A node's parent always has a smaller id, so one backward pass adds children into parents.

@@ -7,6 +7,7 @@ from typing import Literal
 
 from snapreport.model.diagnosis import Figure, Suggestion
 from snapreport.model.recording import Closing, CurvePeak
+from snapreport.showing import Shown
 
 LossState = Literal["lost", "missing", "suspected", "not known", "none"]
 """Older events were overwritten in the ring; were recorded but are not in the file, as after
@@ -148,7 +149,7 @@ class TrustFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
+class Trust(Shown):
     """How far the figures of one device can be trusted."""
 
     verdict: Verdict

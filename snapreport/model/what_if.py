@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapreport.model.answers import Group
+from snapreport.showing import Shown
 
 WHAT_IF_GROUPINGS = ("site", "category", "stage", "line", "file", "function", "module", "context")
 """What can be taken away together: all that one call site made, all of one category, and so on."""
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Shown):
     """The peak of a curve if one group of allocations had never been made.
 
     Everything else is taken to be as it was recorded. Where block sizes are known as ranges the
@@ -33,7 +34,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class PeakWithout:
+class PeakWithout(Shown):
     """The peak without some chosen groups together, and what it consists of then."""
 
     what_if: WhatIf

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jinja2 import Environment
 
-from snapreport.model.findings import Findings
+from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.figures import AMOUNT_HEADINGS, amount_rows, facts
 from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.svg import HEIGHT, WIDTH, draw_curves
 
 _TEMPLATE = """\
 <div><strong>{{ title }}</strong>
 {% for device in devices %}
 <p><strong>{{ device.name }}</strong> · {{ device.facts }}<br>{{ device.answer }}</p>
 {% if device.rows %}
+<svg viewBox="0 0 {{ width }} {{ height }}" width="480" height="96" preserveAspectRatio="none" \
+role="img" aria-label="Allocated memory over the recording">
+<path d="{{ device.curve }}" fill="currentColor" fill-opacity="0.4"/></svg>
 <table><thead>
 <tr>{% for heading in headings %}<th>{{ heading }}</th>{% endfor %}</tr>
 </thead><tbody>
@@ -29,11 +35,17 @@ _TEMPLATE = """\
 
 def notebook_summary(findings: Findings) -> str:
     """Return the summary of every device that allocated something."""
-    devices = [
+    return device_summary(findings.title, findings.devices)
+
+
+def device_summary(title: str, devices: Sequence[DeviceFindings]) -> str:
+    """Return the summary of some devices."""
+    shown = [
         {
             "name": str(device.device),
             "facts": facts(device),
             "answer": one_line(device.answer),
+            "curve": draw_curves(device).allocated if len(device.history.allocations) else "",
             "rows": amount_rows(device) if len(device.history.allocations) else [],
             "warnings": [
                 one_line(finding.title)
@@ -41,9 +53,13 @@ def notebook_summary(findings: Findings) -> str:
                 if finding.severity != "note"
             ],
         }
-        for device in findings.devices
+        for device in devices
     ]
     environment = Environment(autoescape=True, trim_blocks=True)
     return environment.from_string(_TEMPLATE).render(
-        title=one_line(findings.title), devices=devices, headings=AMOUNT_HEADINGS
+        title=one_line(title),
+        devices=shown,
+        headings=AMOUNT_HEADINGS,
+        width=WIDTH,
+        height=HEIGHT,
     )
