@@ -10,7 +10,7 @@ from snapreport.model.answers import EventAt, Group, LineUse, LiveRows, Parts
 from snapreport.model.findings import Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.figures import amount, plural, step_name, step_range
-from snapreport.reporters.plain_text import cut, one_line
+from snapreport.reporters.plain_text import cut, cut_place, cut_site, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 
@@ -99,7 +99,7 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
                 format_bytes(line.median),
                 format_count(line.count),
                 format_bytes(line.total),
-                one_line(line.location, room),
+                cut_place(line.location, room),
             )
             for line in shown
         ],
@@ -141,7 +141,7 @@ def allocations(
                 "-"
                 if rows.free_requested_step[i] >= events
                 else format_count(int(rows.free_requested_step[i])),
-                one_line(sites[k], room),
+                cut_site(sites[k], room),
             )
             for k, i in enumerate(live.rows[:count].tolist())
         ],
@@ -180,4 +180,4 @@ def stages(
 
 def _cut(by: str, name: str, room: int) -> str:
     """Paths tell most at their end, names and stacks at their beginning."""
-    return one_line(name, room) if by in ("line", "file") else cut(name, room)
+    return cut_place(name, room) if by in ("line", "file") else cut(name, room)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut_site, one_line
 
 _GAP = "  "
 _LEAST = 16
@@ -20,7 +20,7 @@ def lay_out_columns(
     Args:
         headings: one for each column.
         rows: of as many cells.
-        texts: which columns are texts, set to the left and cut at their beginning if need be.
+        texts: which columns are texts, set to the left and cut as call sites are.
         width: of the terminal, in columns.
     """
     cells = [[one_line(cell) for cell in row] for row in rows]
@@ -51,7 +51,7 @@ def lay_out_columns(
 
 def _line(cells: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> str:
     parts = [
-        one_line(cell, wide).ljust(wide) if text else cell.rjust(wide)
+        cut_site(cell, wide).ljust(wide) if text else cell.rjust(wide)
         for cell, wide, text in zip(cells, widths, texts, strict=True)
     ]
     return _GAP.join(parts).rstrip()

@@ -18,7 +18,7 @@ from snapreport.reporters.diff_figures import (
     split_rows,
 )
 from snapreport.reporters.figures import amount
-from snapreport.reporters.plain_text import cut, one_line
+from snapreport.reporters.plain_text import cut, cut_place, cut_site, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count, format_signed_bytes
 
@@ -93,10 +93,8 @@ def _row_name(change: Change, by: str, room: int) -> str:
     room = max(room - len(tail), 16)
     if change.kind != "site":
         # Of a path its end tells most.
-        return (one_line if by == "file" else cut)(change.name, room) + tail
-    name = cut(change.name, room)
-    place = place_text(place_of(change), max(room - len(name) - 2, 12))
-    return f"{name}  {place}".rstrip() + tail
+        return (cut_place if by == "file" else cut)(change.name, room) + tail
+    return cut_site(f"{change.name}  {place_text(place_of(change))}".rstrip(), room) + tail
 
 
 def _count(change: int) -> str:

@@ -17,7 +17,7 @@ from snapreport.reporters.gate_figures import (
     conclusion,
     site_row,
 )
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut_site, one_line
 from snapreport.reporters.tables import Page
 
 _FIGURES_WIDTH = 40
@@ -72,13 +72,8 @@ def _changes(page: Page, changes: Sequence[Change]) -> None:
 
 
 def _joined(figures: Sequence[str], name: str, *texts: str, room: int) -> list[str]:
-    """Return the figures, and behind them the texts in one cell that keeps its end."""
-    place = "  ".join(one_line(text) for text in texts if text)
-    name = one_line(name)
-    rest = max(room - len(name) - 2, 20)
-    if len(place) > rest:
-        place = f"…{place[len(place) - rest + 1 :]}"
-    return [*figures, f"{name}  {place}".rstrip()]
+    """Return the figures, and behind them the texts in one cell that keeps its function."""
+    return [*figures, cut_site("  ".join(text for text in (name, *texts) if text), room)]
 
 
 def _findings(page: Page, verdict: Verdict) -> None:

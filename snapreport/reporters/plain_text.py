@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 LONGEST = 2000
 """Letters of a text in Markdown: names of millions do exist, and an issue comment ends."""
 _LONGEST_CODE = 400
+_LEAST_PLACE = 5
+_SEPARATOR = re.compile(r"[/\\]")
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 _LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
@@ -31,12 +33,9 @@ _EXACT_PASSES, _MOST_PASSES = 3, 20
 _LONGEST_FENCE = 100
 
 
-def one_line(text: str, limit: int = 0) -> str:
-    """Return text without control and direction characters, cut to ``limit`` from the left."""
-    text = replaced(text)
-    if limit and len(text) > limit:
-        text = "…" + text[len(text) - limit + 1 :]
-    return text
+def one_line(text: str) -> str:
+    """Return text without control and direction characters."""
+    return replaced(text)
 
 
 def cut(text: str, room: int) -> str:
@@ -45,9 +44,45 @@ def cut(text: str, room: int) -> str:
     return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
+def cut_site(text: str, room: int) -> str:
+    """Return ``function  file:line`` with at most ``room`` letters.
+
+    Folders go first, then the beginning of the file, then all of it. The function stays: only one
+    that has no room by itself loses the arguments of its templates, and then its end.
+    """
+    line = one_line(text)
+    if len(line) <= room:
+        return line
+    name, _, place = line.partition("  ")
+    if len(name) > room:
+        name = cut(_without_template_arguments(name), room)
+    left = room - len(name) - 2
+    return f"{name}  {cut_place(place, left)}" if place and left >= _LEAST_PLACE else name
+
+
+def cut_place(text: str, room: int) -> str:
+    """Return a path with at most ``room`` letters: folders go first, then the file's beginning."""
+    line = one_line(text)
+    if len(line) <= room:
+        return line
+    first = len(line) - room + 1
+    folder = _SEPARATOR.search(line, first)
+    return "…" + line[folder.start() if folder else first :]
+
+
+def _without_template_arguments(name: str) -> str:
+    parts, depth = [], 0
+    for i, letter in enumerate(name[:LONGEST]):
+        opens = letter == "<" and i > 0
+        if depth == 0:
+            parts.append("<…>" if opens else letter)
+        depth = max(depth + opens - (letter == ">"), 0)
+    return "".join(parts)
+
+
 def code_span(text: str, limit: int = _LONGEST_CODE) -> str:
     """Return text as a Markdown code span that nothing in it can end, also in a table."""
-    text = one_line(text, limit).replace("|", "\\|")
+    text = cut_site(text, limit).replace("|", "\\|")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
@@ -66,10 +101,11 @@ def _parted(text: str) -> str:
 
 
 def location(filename: str, line: int | None, limit: int = 0) -> str:
-    """Return ``file:line``, shortened from the left where ``limit`` asks for it."""
+    """Return ``file:line``, as ``cut_place`` cuts it where ``limit`` asks for it."""
     if filename in ("", "??", "none"):
         return ""
-    return one_line(filename if line is None else f"{filename}:{line}", limit)
+    place = filename if line is None else f"{filename}:{line}"
+    return cut_place(place, limit) if limit else one_line(place)
 
 
 def without_html(notes: str, stranger: bool = False) -> str:

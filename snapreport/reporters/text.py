@@ -23,7 +23,7 @@ from snapreport.reporters.figures import (
     step_range,
     width_text,
 )
-from snapreport.reporters.plain_text import cut, location, one_line
+from snapreport.reporters.plain_text import cut, cut_site, location, one_line
 from snapreport.units import format_bytes, format_count, format_share, format_signed_bytes
 
 _SITES, _STAGES = 10, 15
@@ -97,14 +97,13 @@ class TextReporter:
         table = _table("bytes", "share", "count", "call site", last_left=True)
         room = max(self._width - 34, 20)
         for site in device.sites[:_SITES]:
-            name = cut(site.name, room)
-            place = location(site.filename, site.line, max(room - len(name) - 2, 16))
+            name = f"{site.name}  {location(site.filename, site.line)}".rstrip()
             share = format_share(site.bytes, device.peak.allocated)
             table.add_row(
                 format_bytes(site.bytes),
                 share,
                 format_count(site.count),
-                f"{name}  {place}".rstrip(),
+                cut_site(name, room),
             )
         console.print(table)
         if len(device.sites) > _SITES:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.stacks import StackTable, short_name
-from snapreport.reporters.plain_text import location, one_line
+from snapreport.reporters.plain_text import cut_site, location
 from snapreport.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -103,5 +103,4 @@ def _name(node: _Node, stacks: StackTable) -> str:
     frames = stacks.frames
     line = int(frames.lines[node.key])
     place = location(frames.filenames[node.key], line if line > 0 else None, 60)
-    name = short_name(one_line(frames.names[node.key]))
-    return f"{name[:80]}  {place}".rstrip()
+    return f"{cut_site(short_name(frames.names[node.key]), 80)}  {place}".rstrip()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.reporters.answers_text import groups
 from snapreport.reporters.figures import plural, step_name
-from snapreport.reporters.plain_text import one_line
+from snapreport.reporters.plain_text import cut_site, one_line
 from snapreport.reporters.tables import Page
 from snapreport.units import format_bytes, format_count
 
@@ -33,7 +33,7 @@ def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> Non
                 format_bytes(each.falls),
                 format_bytes(each.held),
                 step_name(each.peak_step),
-                one_line(each.name, room),
+                cut_site(each.name, room),
             )
             for each in shown
         ],

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from snapreport.reporters.plain_text import code_span, escaped, location, one_line, without_html
+from snapreport.reporters.plain_text import (
+    code_span,
+    cut_place,
+    cut_site,
+    escaped,
+    location,
+    one_line,
+    without_html,
+)
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -28,9 +36,42 @@ def test_one_line_has_no_control_and_direction_characters(text: str) -> None:
     assert len(line) == len(text)
 
 
-def test_one_line_is_shortened_from_the_left() -> None:
-    assert one_line("/a/long/path/train.py", 9) == "…train.py"
-    assert one_line("short", 9) == "short"
+@pytest.mark.parametrize(
+    ("room", "shown"),
+    [
+        (60, "silu  /home/ann/cs336/basics/model.py:532"),
+        (40, "silu  …/ann/cs336/basics/model.py:532"),
+        (30, "silu  …/basics/model.py:532"),
+        (20, "silu  …/model.py:532"),
+        (18, "silu  …odel.py:532"),
+        (13, "silu  …py:532"),
+        (10, "silu"),
+        (4, "silu"),
+        (3, "si…"),
+    ],
+)
+def test_a_call_site_loses_folders_then_the_file_and_never_the_function(
+    room: int, shown: str
+) -> None:
+    assert cut_site("silu  /home/ann/cs336/basics/model.py:532", room) == shown
+    assert len(shown) <= room
+
+
+def test_a_windows_path_loses_its_folders_first() -> None:
+    assert cut_place("C:\\work\\train\\model.py:5", 15) == "…\\model.py:5"
+
+
+def test_a_long_template_loses_its_arguments_then_its_end() -> None:
+    name = "at::gpu_kernel<at::Add<float, std::array<char*, 3ul> > >::run"
+    assert cut_site(name, 61) == name
+    assert cut_site(name, 40) == "at::gpu_kernel<…>::run"
+    assert cut_site(name, 20) == "at::gpu_kernel<…>::…"
+    assert cut_site("<lambda>  " + "a/" * 40 + "x.py", 20) == "<lambda>  …/a/a/x.py"
+
+
+def test_short_text_stays_as_it_is() -> None:
+    assert cut_place("short", 9) == "short"
+    assert one_line("short") == "short"
 
 
 @pytest.mark.parametrize("text", HOSTILE)
