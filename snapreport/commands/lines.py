@@ -78,8 +78,11 @@ def lines(
         print_json("lines", moment_json(moment, ever_allocated=ever, lines=plain))
         return
     from snapreport.reporters import answers_text
+    from snapreport.reporters.figures import lines_note
 
     page = new_page(full)
     page.say(f"{moment_name(moment).text}; {format_bytes(ever)} were ever allocated")
     answers_text.lines(page, found, None if full else top)
+    if note := lines_note(moment.device.file):
+        page.say(note)
     print_page(page)

@@ -74,6 +74,7 @@ def live(
         print_json("live", moment_json(moment, **_answer(moment, by, tree)))
         return
     from snapreport.reporters import answers_text
+    from snapreport.reporters.figures import lines_note
     from snapreport.reporters.tree_text import tree_lines
 
     page = new_page(full)
@@ -89,6 +90,8 @@ def live(
         rows = moment.device.allocations
         sites = moment.device.site_names(found.rows[:most])
         answers_text.allocations(page, found, rows, sites, moment.device.events, most)
+    if note := lines_note(moment.device.file):
+        page.say(note)
     print_page(page)
 
 

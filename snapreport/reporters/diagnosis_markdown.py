@@ -73,7 +73,7 @@ def _figures(finding: Finding) -> Iterator[str]:
             (escaped(each.label), escaped(figure_text(each)), escaped(each.meaning))
             for each in finding.evidence
         ]
-        yield from table(("", "", ""), rows, left=(0, 2))
+        yield from table(("figure", "value", "meaning"), rows, left=(0, 2))
 
 
 def _table(of: Table) -> Iterator[str]:

@@ -89,7 +89,7 @@ def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:
 
 
 def place_text(place: Place | None, limit: int = 0) -> str:
-    """Return ``file:line``, shortened from the left; empty where there is no file."""
+    """Return ``file:line``, cut at its folders first; empty where there is no file."""
     return "" if place is None else location(place.filename, place.line, limit)
 
 

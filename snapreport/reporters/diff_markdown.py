@@ -55,7 +55,7 @@ def _report(diff: Diff, most: int) -> Iterator[str]:
         (escaped(name), *cells)
         for *cells, name in (figure_row(name, figure) for name, figure in shown_figures(diff))
     ]
-    yield from table(("", "BASE", "NEW", "change", ""), rows, left=(0,))
+    yield from table(("memory", "BASE", "NEW", "change", "in percent"), rows, left=(0,))
     yield f"### {_title(diff, diff.by)}"
     yield ""
     yield from _changes(diff.groups, diff.by, most)
@@ -85,7 +85,9 @@ def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
         )
         for change in shown
     ]
-    yield from table((GROUP_WORDS[by], "change", "BASE", "NEW", "count", ""), rows, left=(0, 5))
+    yield from table(
+        (GROUP_WORDS[by], "change", "BASE", "NEW", "count", "matched by"), rows, left=(0, 5)
+    )
     if rest:
         yield f"{rest[0].upper()}{rest[1:]}."
         yield ""
@@ -129,7 +131,7 @@ def _stages(diff: Diff, most: int) -> Iterator[str]:
     ]
     yield "### Peaks inside stages, in allocated bytes"
     yield ""
-    yield from table(("stage", "change", "BASE", "NEW", ""), rows, left=(0, 4))
+    yield from table(("stage", "change", "BASE", "NEW", "matched by"), rows, left=(0, 4))
     if len(diff.stages) > most:
         yield f"{format_count(len(diff.stages) - most)} more stages."
         yield ""

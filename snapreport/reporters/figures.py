@@ -6,15 +6,19 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from snapreport.model.findings import CurvePeak, DeviceFindings, StageUse
+from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
 from snapreport.units import format_bytes, format_count
 
-AMOUNT_HEADINGS = ("", "start", "at the peak", "end", "own peak")
+AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
 """What ``amount_rows`` holds; "the peak" is that of the allocated curve."""
 
 
 def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
-    """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown."""
+    """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
+
+    Without an allocator only tensor sizes are known: then curves that are one are one row.
+    """
     names = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
     start, peak, end = device.start, device.peak, device.end
     if not device.recorded:  # there is one known state
@@ -33,6 +37,12 @@ def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
                 else f"{format_bytes(own.bytes)} @ {step_name(own.step)}",
             )
         )
+    if peak.reserved is None:
+        # By what they say: the first of equal rows, with the names of all of them.
+        merged: dict[tuple[str, ...], list[str]] = {}
+        for name, *cells in rows[:3]:
+            merged.setdefault(tuple(cells), []).append(name)
+        rows = [(", ".join(names), *cells) for cells, names in merged.items()]  # type: ignore[misc]
     live = (format_count(start.live), format_count(peak.live), format_count(end.live))
     return [*rows, ("allocations", *live, "")]
 
@@ -98,6 +108,17 @@ def facts(device: DeviceFindings) -> str:
     if first is not None and last is not None and last > first:
         text += f", {duration(last - first)}"
     return text
+
+
+def lines_note(history: History) -> str:
+    """Say what the lines of a recording are where they are not those at work; else ``""``."""
+    if any("line_is" in extra for extra in history.stacks.frames.extra.values()):
+        return "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    if history.layout == "profiler":
+        return (
+            "A profile tells where functions begin: a line is that of a def, not the one at work."
+        )
+    return ""
 
 
 def plural(number: int, noun: str) -> str:

@@ -106,7 +106,7 @@ def _comparison(diff: Diff, most: int) -> Iterator[str]:
     ):
         rows.append((*figures, _place(name, place), escaped(match)))
     if rows:
-        yield from table(("change", "before", "now", "call site", ""), rows, left=(3, 4))
+        yield from table(("change", "before", "now", "call site", "matched by"), rows, left=(3, 4))
 
 
 def _place(name: str, place: str) -> str:

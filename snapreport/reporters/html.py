@@ -14,7 +14,7 @@ from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.about import about_page
 from snapreport.reporters.composition import Part, reserved_parts
 from snapreport.reporters.cut_words import CutText, cut_texts
-from snapreport.reporters.figures import CUT_WORDS, amount, duration, plural, step_range
+from snapreport.reporters.figures import CUT_WORDS, amount, duration, lines_note, plural, step_range
 from snapreport.reporters.finding_cards import FindingCard, lay_out
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.payload import FORMAT, pack
@@ -106,6 +106,7 @@ class HtmlReporter:
                     )
                 ],
                 notes=_render_notes(findings.notes),
+                lines_note=lines_note(findings.history),
                 settings=[*recording_rows(findings), *_settings(findings)],
                 csp=_content_security_policy((LOADER, built("app.js")), style),
                 about=about_page(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.curve_text import curve_lines
 from snapreport.reporters.cut_words import cut_texts
 from snapreport.reporters.diagnosis_markdown import diagnosis_lines, finding_lines
 from snapreport.reporters.figures import (
@@ -16,6 +17,7 @@ from snapreport.reporters.figures import (
     amount_rows,
     closing_text,
     facts,
+    lines_note,
     memory_name,
     moment,
     stage_name,
@@ -115,7 +117,7 @@ def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
         )
         for device in devices
     ]
-    headings = ("device", "events", "allocated peak", "reserved then", "")
+    headings = ("device", "events", "allocated peak", "reserved then", "ended")
     yield from table(headings, rows, left=(0, 4))
 
 
@@ -133,17 +135,19 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         return
     yield f"{moment(device)}."
     yield ""
+    if device.recorded:
+        yield from (*(f"    {line}" for line in curve_lines(device)), "")
     yield from table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
     if device.peaks["allocated"].width:
         yield width_text(device.peaks["allocated"])
         yield ""
-    yield from _sites(device, room.sites)
+    yield from _sites(device, room.sites, lines_note(findings.history))
     yield from _stages(device, room.stages)
     if room.nodes:
         lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line}" for line in lines), ""]
-        yield from folded("Call tree at the peak, without PyTorch's own frames", block)
+        yield from folded("Call tree at the peak, without library-internal frames", block)
     yield escaped(device.trust.sentence)
     yield ""
     if device.closing is None or not device.closing.closes:  # else the sentence says so
@@ -151,7 +155,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         yield ""
 
 
-def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
+def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
     if not device.sites:
         return
     yield "### Held at the peak, by call site"
@@ -178,6 +182,9 @@ def _sites(device: DeviceFindings, most: int) -> Iterator[str]:
         more = f"{format_count(len(rest))} more call sites"
         rows.append((format_bytes(size), share, format_count(count), more, ""))
     yield from table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
+    if note:
+        yield note
+        yield ""
 
 
 def _stages(device: DeviceFindings, most: int) -> Iterator[str]:

@@ -23,6 +23,7 @@ from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.stacks import short_name
+from snapreport.reporters.figures import lines_note
 from snapreport.reporters.orders import by_kind, by_last_use
 from snapreport.reporters.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.stack_subset import StackSubset, Strings
@@ -107,6 +108,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
         "missing_reasons": MISSING_REASONS,
         "colour": findings.colour,
         "packages": history.names.packages,
+        "lines_note": lines_note(history),
         "columns": shared,
         "devices": devices,
     }

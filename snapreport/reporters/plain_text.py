@@ -54,6 +54,8 @@ def cut_site(text: str, room: int) -> str:
     if len(line) <= room:
         return line
     name, _, place = line.partition("  ")
+    if not place and _SEPARATOR.search(name):  # a file's name alone
+        return cut_place(name, room)
     if len(name) > room:
         name = cut(_without_template_arguments(name), room)
     left = room - len(name) - 2

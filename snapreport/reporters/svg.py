@@ -76,9 +76,9 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
     )
 
 
-def maxima(curve: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The most of a curve in each of at most ``_COLUMNS`` equal runs of steps."""
-    columns = min(_COLUMNS, len(curve))
+def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
+    """The most of a curve in each of at most ``most`` equal runs of steps."""
+    columns = min(most, len(curve))
     starts = np.arange(columns) * len(curve) // columns
     return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
 

@@ -17,6 +17,7 @@ from snapreport.reporters.figures import (
     average_text,
     closing_text,
     facts,
+    lines_note,
     moment,
     sizes_text,
     stage_name,
@@ -64,14 +65,14 @@ class TextReporter:
         ]
         default = findings.devices[findings.default] if findings.devices else None
         for device in sorted(shown, key=lambda device: device is not default):
-            self._device(device, console)
+            self._device(device, console, lines_note(findings.history))
         for device in findings.devices:
             if device not in shown:
                 console.print(f"\n{device.device}: nothing was allocated")
         lines = (line.rstrip() for line in text.getvalue().splitlines())
         out.write(("\n".join(lines) + "\n").encode())
 
-    def _device(self, device: DeviceFindings, console: Console) -> None:
+    def _device(self, device: DeviceFindings, console: Console, note: str) -> None:
         console.print(f"\n{device.device}  {facts(device)}", style="bold")
         console.print(one_line(device.answer))
         for finding in device.diagnosis.findings:
@@ -87,10 +88,10 @@ class TextReporter:
         if device.recorded:
             console.print(f"Over the recording: {average_text(device)}; {sizes_text(device)}.")
         console.print(f"Final state: {closing_text(device)}.")
-        self._sites(device, console)
+        self._sites(device, console, note)
         self._stages(device, console)
 
-    def _sites(self, device: DeviceFindings, console: Console) -> None:
+    def _sites(self, device: DeviceFindings, console: Console, note: str) -> None:
         if not device.sites:
             return
         console.print("\nHeld at the peak, by call site")
@@ -109,6 +110,8 @@ class TextReporter:
         if len(device.sites) > _SITES:
             rest = sum(site.bytes for site in device.sites[_SITES:])
             console.print(f"and {len(device.sites) - _SITES} more with {format_bytes(rest)}")
+        if note:
+            console.print(note)
 
     def _stages(self, device: DeviceFindings, console: Console) -> None:
         if not device.stages:
@@ -135,7 +138,7 @@ class TextReporter:
 def _table(*headings: str, last_left: bool = False) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, heading in enumerate(headings):
-        left = (last_left and i == len(headings) - 1) or not heading
+        left = (last_left and i == len(headings) - 1) or heading == AMOUNT_HEADINGS[0]
         table.add_column(
             heading, justify="left" if left else "right", no_wrap=True, overflow="ellipsis"
         )

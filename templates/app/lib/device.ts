@@ -11,6 +11,8 @@ export interface Stacks {
   strings: string[]
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
+  /** What the lines of frames are where they are not those at work; mostly "". */
+  linesNote: string
   frameName: Int32Array
   frameFile: Int32Array
   /** -1 where unknown. */
@@ -96,9 +98,9 @@ export interface Device {
 
 /** Unpacks the shared frames and stacks. */
 export function readStacks(payload: Payload): Stacks {
-  const { columns, strings, packages } = payload.header
+  const { columns, strings, packages, lines_note: linesNote } = payload.header
   return {
-    strings, packages,
+    strings, packages, linesNote,
     frameName: payload.ints(columns.frame_name),
     frameFile: payload.ints(columns.frame_file),
     frameLine: payload.ints(columns.frame_line),

@@ -38,6 +38,8 @@ export interface Header {
   colour: string
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
+  /** What the lines of frames are where they are not those at work; mostly "". */
+  lines_note: string
   columns: Record<string, ColumnSpec>
   devices: DeviceHeader[]
 }

@@ -86,7 +86,7 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
   }
   const ints = (values: number[]) => Int32Array.from(values)
   return {
-    strings, packages: [],
+    strings, packages: [], linesNote: "",
     frameName: ints(frameName), frameFile: ints(frameFile), frameLine: new Int32Array(frameName.length).fill(7),
     nodeParent: ints(nodeParent), nodeFrame: ints(nodeFrame), stackNode: ints(stackNode), stackSite: ints(stackSite), siteName: new Int32Array(frameName.length).fill(-1),
     frameKind: ints(frameFile.map((file) => (strings[file].endsWith(".py") && !strings[file].includes("/torch/") ? 0 : 3))),

@@ -60,6 +60,7 @@ export class LinesPanel implements Panel {
     })
     this.element = h("div", { class: "lines" },
       h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
+      stacks.linesNote && h("p", { class: "note" }, stacks.linesNote),
       this.list.element)
   }
 

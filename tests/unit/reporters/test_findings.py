@@ -216,7 +216,7 @@ def test_figures_stand_whole_and_headings_break_into_lines() -> None:
         "   serve",
         "     the",
         " request  where",
-        "1.00 MiB  …g/path/train.py:7",
+        "1.00 MiB  …/path/train.py:7",
         "    12 B  x",
     ]
 

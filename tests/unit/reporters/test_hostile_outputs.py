@@ -100,7 +100,8 @@ def test_text_in_markdown_is_text(text: str) -> None:
     assert [token.type for token in tokens].count("td_open") == 4
     code = [token.content for token in tokens if token.type == "code_inline"]
     assert len(code) == 1
-    assert code[0].strip().endswith(one_line(text).strip()[-20:])
+    shown, whole = code[0].strip(), one_line(text).strip()
+    assert shown.endswith(whole[-20:]) or shown.startswith(whole[:20])  # names lose their end
 
 
 @each_attack

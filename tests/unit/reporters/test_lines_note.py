@@ -1,0 +1,33 @@
+"""What is said where lines are not those at work."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from snapreport.analyse.find import find
+from snapreport.model.history import History
+from snapreport.reporters.figures import lines_note
+from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.text import TextReporter
+from tests.builders import frame, trace
+
+
+def recording(**fields: str) -> History:
+    return trace().alloc("a", 512, frames=[frame("forward", "model.py", 12) | fields]).file()
+
+
+def test_an_operator_of_a_cpu_recording_has_the_line_of_its_def_and_every_table_says_so() -> None:
+    findings = find(recording(line_is="function start"))
+    for reporter in (MarkdownReporter(), TextReporter(100)):
+        out = io.BytesIO()
+        reporter.render(findings, out)
+        assert "has the line of the def that it stands in." in out.getvalue().decode()
+
+
+def test_a_bare_profile_has_no_other_lines() -> None:
+    assert "that of a def" in lines_note(replace(recording(), layout="profiler"))
+
+
+def test_a_recording_of_the_lines_at_work_says_nothing() -> None:
+    assert lines_note(recording()) == ""
