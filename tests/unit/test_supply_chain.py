@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,12 @@ from snapreport.reporters.ranks_html import RanksHtmlReporter
 from snapreport.reporters.templates import environment
 from snapreport.version import __version__
 from tests.conftest import REPOSITORY
-from tests.lowest import lowest, pins, tomllib
+from tests.lowest import lowest, pins
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TEMPLATES = REPOSITORY / "templates"
 needs_node = pytest.mark.skipif(
