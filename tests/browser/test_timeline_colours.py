@@ -255,3 +255,24 @@ def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
     press(page, "0")
     settle(page)
     assert len(colours(page)) > 5
+
+
+def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(open_page: Opener) -> None:
+    page = open_page(findings(training())).page
+    also = page.locator(".legend ul.also li")
+    page.locator(".plot").focus()
+    press(page, "Home")
+    go = page.locator('.moment-go input[type="number"]')
+    go.fill("95")
+    go.press("Enter")
+    expect(page.locator(".legend h3").first).to_have_text("Live at step 95")
+    expect(also.first).to_be_visible()
+    assert ("before recording", "64.00 MiB") in legend(page)
+    expect(also.filter(has_text="forward")).to_have_count(1)
+    groups = "(all) => all.map((row) => row.dataset.group)"
+    live = page.locator(".legend ul:not(.also) li").evaluate_all(groups)
+    assert not set(live) & set(also.evaluate_all(groups))
+    # Whoever leaves one out takes it from the picture, and so from the list.
+    page.locator(".legend ul.also li", has_text="forward").hover()
+    page.locator(".legend ul.also li", has_text="forward").locator(".eye").click()
+    expect(also.filter(has_text="forward")).to_have_count(0)

@@ -85,7 +85,7 @@ def strips_box(page: Page) -> dict[str, float]:
 def legend(page: Page) -> list[tuple[str, str]]:
     """Label and size of each row of the legend, once it is drawn."""
     settle(page)
-    rows = page.locator(".legend:visible li")
+    rows = page.locator(".legend:visible ul:not(.also) li")
     texts = zip(rows.locator("code").all(), rows.locator("b").all(), strict=True)
     return [(name.inner_text().replace("\u200b", ""), size.inner_text()) for name, size in texts]
 

@@ -24,7 +24,7 @@ export class Side {
   }
 
   /** Shows what the state asks for; the details that stand there already stay as they are. */
-  show(grouping: Grouping, colours: Uint8Array, dark: boolean): void {
+  show(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null, dark: boolean): void {
     const { element, store } = this
     const { history, state } = store
     const unpin = () => {
@@ -39,7 +39,7 @@ export class Side {
       element.replaceChildren(oomDetails(history, state.pinnedOom, (oom) => store.pinOom(oom), unpin))
       this.say(oomTip(history, state.pinnedOom).textContent ?? "")
     } else if (state.pinned < 0) {
-      this.legend.update(grouping, colours)
+      this.legend.update(grouping, colours, areas)
       if (element.firstChild !== this.legend.element) element.replaceChildren(this.legend.element)
     } else {
       const colour = cssColour(colours, grouping.ofAllocation[state.pinned])

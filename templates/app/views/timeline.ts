@@ -1,6 +1,7 @@
 /** The timeline of one device: has its strips painted and its overlay drawn, and tells its parts what changed. */
 
 import type { Surface } from "../gl/surface"
+import { areasOf } from "../lib/areas"
 import { bandRows } from "../lib/bands"
 import { groupColours } from "../lib/colours"
 import { stripsOf } from "../lib/curves"
@@ -27,6 +28,9 @@ import { rulerText } from "./ruler"
 import type { Box, Scene } from "./scene"
 import { Side } from "./side"
 import { Toolbar } from "./toolbar"
+
+/** A window that stays for so long is looked at: not every picture of a drag is measured. */
+const RESTS_MS = 120
 
 /** Works in CSS pixels; rasters and canvases in device pixels, names ending in Px. */
 export class Timeline {
@@ -55,6 +59,9 @@ export class Timeline {
   private ratio = 1
   private raster: Raster | null = null
   private base: Raster | null = null
+  /** Pixels of each group in the raster, or null until its window rests. */
+  private areas: Float64Array | null = null
+  private measuring = 0
   private box: Box | null = null
   private tool: Tool = "move"
   /** Whether the ruler's second end goes with the cursor. */
@@ -147,6 +154,7 @@ export class Timeline {
     this.stopTheme()
     this.listening.abort()
     cancelAnimationFrame(this.frame)
+    clearTimeout(this.measuring)
     this.element.remove()
   }
 
@@ -232,6 +240,8 @@ export class Timeline {
   private regroup(): void {
     const { history, state } = this.store
     this.grouping = groupBy(history, state.colouring)
+    this.areas = null
+    this.measureLater()
     if (this.theme) this.colours = groupColours(this.grouping, this.theme.dark)
   }
 
@@ -322,6 +332,7 @@ export class Timeline {
     } else if (this.raster && this.raster !== this.base) this.client.recycle(this.raster)
     this.raster = raster
     painter.setDetail(raster)
+    this.measureLater()
     if (first) {
       const { side } = this.stale
       this.stale.side = false
@@ -334,6 +345,17 @@ export class Timeline {
       const { width, height } = plotPx(this.geometry, this.ratio)
       this.client.want(whole, Math.ceil(width / 2), Math.ceil(height / 2))
     }
+  }
+
+  /** Says what takes how much of the picture, once it rests. */
+  private measureLater(): void {
+    clearTimeout(this.measuring)
+    this.measuring = window.setTimeout(() => {
+      if (!this.raster || this.freed) return
+      this.areas = areasOf(this.raster, this.grouping.ofAllocation, this.grouping.groups.length)
+      this.stale.side = true
+      this.redraw()
+    }, RESTS_MS)
   }
 
   private redraw(): void {
@@ -361,7 +383,7 @@ export class Timeline {
     const side = this.stale.side && this.raster !== null
     this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
     if (overlay) guarded(this.plot, () => this.drawOverlay())
-    if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.colours, this.theme.dark))
+    if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.colours, this.areas, this.theme.dark))
     guarded(this.plot, () => {
       if (palette) painter.setColours(this.palette(), this.theme.background, this.theme.page)
       painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
