@@ -25,9 +25,9 @@ from snapreport.privacy.homes import find_users, folders_of, hide_homes, hide_se
 from snapreport.privacy.private import NOBODY
 from snapreport.privacy.recording import hide_in_recording
 
-_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/(?:.+)$")
-_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d+)?[^/]*/lib/", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)$")
+_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
+_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
+_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 # Started by their names, and wherever they are installed: no part of the project.
 _SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
 _RESERVED = re.compile(
@@ -66,18 +66,20 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
     root = _root(loose, users, {path.split("/")[0] for _, path in places.values()})
     found: dict[str, str] = {}
     taken: set[str] = set()
+    numbers: dict[str, int] = {}  # those up to here are taken
     # Names that stay as they are come first: no other may become one of them.
     wanted = {name: _short(name, paths[name], places[name], root, users) for name in paths}
     for name in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
         short = wanted[name]
         if short in taken:
             short = _at_home(name, paths[name], users)
-        number = 2
+        number = numbers.get(short, 2)
         free = short
         while free in taken:
             first, slash, rest = short.partition("/")
             free = f"{first}({number}){slash}{rest}" if slash else f"({number})/{short}"
             number += 1
+        numbers[short] = number
         found[name] = free
         taken.add(free)
     packages = {
@@ -196,11 +198,11 @@ def _collect(seen: set[str]) -> Change:
 
 
 _PACKAGES = re.compile(
-    r"(?<![\w.~-])(?:~|[A-Za-z]:)?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,40}?"
+    r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
     r"[\\/]{1,2}(?:site|dist)-packages[\\/]{1,2}"
 )
 _STANDARD = re.compile(
-    r"(?<![\w.~-])(?:~|[A-Za-z]:)?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,40}?"
+    r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
     r"[\\/]{1,2}lib(?:64)?[\\/]{1,2}(python3\.\d+t?[\\/])"
 )
 

@@ -57,41 +57,125 @@ static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
     return low;
 }
 
-/* Numbers in ascending order, each with a row; both arrays have room for what is to come. */
+/* Numbers in ascending order, each with a row. They stand in chunks of limited size, so that few
+ * others move when one comes or goes, in whatever order a stranger's file has them. */
+enum { CHUNK = 1024 };
+
 typedef struct {
-    int64_t *key;
+    int64_t *key; /* those of slot s from s * CHUNK on */
     int32_t *row;
-    int64_t n;
+    int64_t *slot;   /* of each chunk in order; none is empty unless it is the only one */
+    int64_t *before; /* how many numbers stand before each chunk, and before its end the last's */
+    int64_t chunks, slots, n;
 } ordered;
 
-static void insert(ordered *all, int64_t place, int64_t key, int32_t row)
-{
-    memmove(all->key + place + 1, all->key + place, (size_t)(all->n - place) * sizeof(int64_t));
-    memmove(all->row + place + 1, all->row + place, (size_t)(all->n - place) * sizeof(int32_t));
-    all->key[place] = key;
-    all->row[place] = row;
-    all->n++;
-}
-
-static void take_out(ordered *all, int64_t first, int64_t last)
-{
-    memmove(all->key + first, all->key + last, (size_t)(all->n - last) * sizeof(int64_t));
-    memmove(all->row + first, all->row + last, (size_t)(all->n - last) * sizeof(int32_t));
-    all->n -= last - first;
-}
-
+/* A slot is used once: a chunk is parted only after as many as half of it came in. */
 static int make_room(ordered *all, int64_t room)
 {
+    size_t slots = (size_t)(room / (CHUNK / 2) + 2);
     all->n = 0;
-    all->key = malloc((size_t)(room + 1) * sizeof(int64_t));
-    all->row = malloc((size_t)(room + 1) * sizeof(int32_t));
-    return all->key && all->row;
+    all->chunks = all->slots = 1;
+    all->key = malloc(slots * CHUNK * sizeof(int64_t));
+    all->row = malloc(slots * CHUNK * sizeof(int32_t));
+    all->slot = calloc(slots + 1, sizeof(int64_t));
+    all->before = calloc(slots + 1, sizeof(int64_t));
+    return all->key && all->row && all->slot && all->before;
 }
 
 static void give_back(ordered *all)
 {
     free(all->key);
     free(all->row);
+    free(all->slot);
+    free(all->before);
+}
+
+/* Return the chunk that a place is in, the last one for the place behind all. */
+static int64_t chunk_at(const ordered *all, int64_t place)
+{
+    return all->chunks == 1 ? 0 : first_above(all->before, all->chunks, place) - 1;
+}
+
+static int64_t stored_at(const ordered *all, int64_t place)
+{
+    int64_t chunk = chunk_at(all, place);
+    return all->slot[chunk] * CHUNK + place - all->before[chunk];
+}
+
+static int64_t key_at(const ordered *all, int64_t place) { return all->key[stored_at(all, place)]; }
+static int32_t row_at(const ordered *all, int64_t place) { return all->row[stored_at(all, place)]; }
+
+/* Return the first place whose key is not below a value, or with `above` is above it. */
+static int64_t place_of(const ordered *all, int64_t value, int above)
+{
+    int64_t low = 0;
+    for (int64_t n = all->chunks - 1; n > 0;) { /* by the last key of each chunk */
+        int64_t half = n / 2;
+        int64_t last = all->key[all->slot[low + half] * CHUNK + all->before[low + half + 1] -
+                                all->before[low + half] - 1];
+        int more = above ? last <= value : last < value;
+        low += more ? half + 1 : 0;
+        n = more ? n - half - 1 : half;
+    }
+    const int64_t *keys = all->key + all->slot[low] * CHUNK;
+    int64_t n = all->before[low + 1] - all->before[low];
+    return all->before[low] + (above ? first_above(keys, n, value) : first_from(keys, n, value));
+}
+
+static void shift(ordered *all, int64_t chunk, int64_t from, int64_t to, int64_t count)
+{
+    int64_t *key = all->key + all->slot[chunk] * CHUNK;
+    int32_t *row = all->row + all->slot[chunk] * CHUNK;
+    memmove(key + to, key + from, (size_t)count * sizeof(int64_t));
+    memmove(row + to, row + from, (size_t)count * sizeof(int32_t));
+}
+
+static void part(ordered *all, int64_t chunk)
+{
+    int64_t from = all->slot[chunk] * CHUNK + CHUNK / 2, to = all->slots * CHUNK;
+    memcpy(all->key + to, all->key + from, CHUNK / 2 * sizeof(int64_t));
+    memcpy(all->row + to, all->row + from, CHUNK / 2 * sizeof(int32_t));
+    size_t rest = (size_t)(all->chunks - chunk) * sizeof(int64_t);
+    memmove(all->slot + chunk + 2, all->slot + chunk + 1, rest - sizeof(int64_t));
+    memmove(all->before + chunk + 2, all->before + chunk + 1, rest);
+    all->slot[chunk + 1] = all->slots++;
+    all->before[chunk + 1] = all->before[chunk] + CHUNK / 2;
+    all->chunks++;
+}
+
+static void insert(ordered *all, int64_t place, int64_t key, int32_t row)
+{
+    int64_t chunk = chunk_at(all, place);
+    if (all->before[chunk + 1] - all->before[chunk] == CHUNK) {
+        part(all, chunk);
+        chunk = chunk_at(all, place);
+    }
+    int64_t within = place - all->before[chunk];
+    shift(all, chunk, within, within + 1, all->before[chunk + 1] - place);
+    all->key[all->slot[chunk] * CHUNK + within] = key;
+    all->row[all->slot[chunk] * CHUNK + within] = row;
+    for (int64_t i = chunk + 1; i <= all->chunks; i++)
+        all->before[i]++;
+    all->n++;
+}
+
+static void take_out(ordered *all, int64_t first, int64_t last)
+{
+    while (first < last) {
+        int64_t chunk = chunk_at(all, first), end = all->before[chunk + 1];
+        int64_t count = (last < end ? last : end) - first, within = first - all->before[chunk];
+        shift(all, chunk, within + count, within, end - first - count);
+        for (int64_t i = chunk + 1; i <= all->chunks; i++)
+            all->before[i] -= count;
+        all->n -= count;
+        last -= count;
+        if (all->before[chunk] == all->before[chunk + 1] && all->chunks > 1) {
+            size_t rest = (size_t)(all->chunks - chunk) * sizeof(int64_t);
+            memmove(all->slot + chunk, all->slot + chunk + 1, rest - sizeof(int64_t));
+            memmove(all->before + chunk, all->before + chunk + 1, rest);
+            all->chunks--;
+        }
+    }
 }
 
 /* curves.sum_live: `sums` has `events` + 2 zeros.  Returns 1, or 0 for a step out of range. */
@@ -216,21 +300,22 @@ EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, co
                              (begun == n_lives || end[ends_first[ended]] <= start[begun]);
                 if (is_end) {
                     int64_t place =
-                        first_from(there.key, there.n, address[ends_first[ended++]]);
+                        place_of(&there, address[ends_first[ended++]], 0);
                     if (place >= there.n)
                         goto done;
                     take_out(&there, place, place + 1);
                 } else if (begun < n_lives && start[begun] <= steps[i]) {
-                    int64_t place = first_from(there.key, there.n, address[begun]);
+                    int64_t place = place_of(&there, address[begun], 0);
                     insert(&there, place, address[begun], (int32_t)begun);
                     begun++;
                 } else
                     break;
             }
-            int64_t place = first_above(there.key, there.n, wanted[i]) - 1;
+            int64_t place = place_of(&there, wanted[i], 1) - 1;
             found[i] = NO_ID;
-            if (place >= 0 && wanted[i] < plus(address[there.row[place]], size[there.row[place]]))
-                found[i] = there.row[place];
+            int32_t row = place < 0 ? NO_ID : row_at(&there, place);
+            if (row != NO_ID && wanted[i] < plus(address[row], size[row]))
+                found[i] = row;
         }
     }
 done:
@@ -319,7 +404,7 @@ typedef struct {
 
 static span *at(replay *all, const ordered *there, int64_t place)
 {
-    return all->spans + there->row[place];
+    return all->spans + row_at(there, place);
 }
 
 static int32_t keep(replay *all, span one)
@@ -364,10 +449,10 @@ static void put(replay *all, ordered *there, int64_t place, span one)
 static void overlapping(replay *all, const ordered *there, const span *one, int64_t *first,
                         int64_t *last)
 {
-    *first = first_above(there->key, there->n, one->low);
+    *first = place_of(there, one->low, 1);
     if (*first && at(all, there, *first - 1)->high > one->low)
         --*first;
-    *last = first_from(there->key, there->n, one->high);
+    *last = place_of(there, one->high, 0);
     if (*last < *first)
         *last = *first;
 }
@@ -387,8 +472,8 @@ static int64_t clear(replay *all, ordered *there, const span *gone)
 static void undo_alloc(replay *all, const span *made)
 {
     ordered *there = &all->fixed;
-    int64_t place = first_from(there->key, there->n, made->low);
-    if (place == there->n || there->key[place] != made->low) {
+    int64_t place = place_of(there, made->low, 0);
+    if (place == there->n || key_at(there, place) != made->low) {
         all->misfits++;
         return;
     }
@@ -515,10 +600,10 @@ EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const 
 /* Where the segment around an address ends, 0 where none is. */
 static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t address)
 {
-    int64_t place = first_above(segments->key, segments->n, address) - 1;
-    if (place < 0 || address >= ends[segments->row[place]])
+    int64_t place = place_of(segments, address, 1) - 1;
+    if (place < 0 || address >= ends[row_at(segments, place)])
         return 0;
-    return ends[segments->row[place]];
+    return ends[row_at(segments, place)];
 }
 
 /* Which of some places are taken: a bit for each, and above 64 of them one that says whether any is.
@@ -615,8 +700,8 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
         owner[i] = NO_ID;
     for (; next_start < n_segments && start[by_start[next_start]] < 0; next_start++) {
         int64_t i = by_start[next_start];
-        where = first_from(segments.key, segments.n, address[i]);
-        if (where < segments.n && segments.key[where] == address[i])
+        where = place_of(&segments, address[i], 0);
+        if (where < segments.n && key_at(&segments, where) == address[i])
             goto done;
         insert(&segments, where, address[i], (int32_t)i);
     }
@@ -648,8 +733,8 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
             what = 3;
         if (what == 0) {
             int64_t i = by_end[next_end++];
-            where = first_from(segments.key, segments.n, address[i]);
-            if (where == segments.n || segments.row[where] != i)
+            where = place_of(&segments, address[i], 0);
+            if (where == segments.n || row_at(&segments, where) != i)
                 goto done;
             take_out(&segments, where, where + 1);
         } else if (what == 1) {
@@ -660,8 +745,8 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
             owner[place[i]] = NO_ID;
         } else if (what == 2) {
             int64_t i = by_start[next_start++];
-            where = first_from(segments.key, segments.n, address[i]);
-            if (where < segments.n && segments.key[where] == address[i])
+            where = place_of(&segments, address[i], 0);
+            if (where < segments.n && key_at(&segments, where) == address[i])
                 goto done;
             insert(&segments, where, address[i], (int32_t)i);
         } else {

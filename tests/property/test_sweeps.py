@@ -81,13 +81,15 @@ def assert_all_same(history: DeviceHistory) -> None:
     assert_same(compiled[1], replayed[1])
 
 
-def odd_recording(seed: int) -> tuple[Events, Segments, int]:
+def odd_recording(seed: int, many: bool = False) -> tuple[Events, Segments, int]:
     """Return events of segments that fit nothing, as a damaged or hostile file may have them."""
     chance = random.Random(seed)
     events = chance.choice([0, 1, 5, 60])
     actions = ["segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"]
     kinds = chance.sample(actions, chance.randint(1, len(actions)))
     top = chance.choice([4, 12, 40])
+    if many:
+        events, top, kinds = 8000, 1 << 20, [*actions[:2], *["segment_free"] * 3]
 
     def column(n: int, low: int, high: int) -> NDArray[np.int64]:
         return np.array([chance.randrange(low, high) for _ in range(n)], np.int64)
@@ -98,7 +100,7 @@ def odd_recording(seed: int) -> tuple[Events, Segments, int]:
         step=np.arange(events, dtype=np.int64),
         action=[chance.choice(kinds) for _ in range(events)],
         addr=column(events, 0, top),
-        size=column(events, 0, top // 2),
+        size=column(events, 0, 99 if many else top // 2),
         time_us=np.zeros(events, np.int64),
         stream=column(events, 0, 2),
         stack=small,
@@ -132,6 +134,21 @@ def test_segment_events_that_fit_nothing() -> None:
         assert misfits == also
         found += misfits
     assert found
+
+
+@pytest.mark.parametrize("order", ["as they come", "up", "down", "there and back"])
+def test_segment_events_by_the_thousand_in_any_order(order: str) -> None:
+    other, segments, events = odd_recording(7, many=True)
+    if order in ("up", "down"):
+        other.addr[:] = np.sort(other.addr)[:: 1 if order == "up" else -1]
+    elif order == "there and back":
+        other.addr[:] = np.concatenate([other.addr[: events // 2], other.addr[: events // 2][::-1]])
+    (lives, misfits), (plain, also) = both(lambda: segment_lives(other, segments, events))
+    assert_same_lives(lives, plain)
+    assert misfits == also
+    assert len(lives.address) > 3000
+    steps = np.sort(np.random.default_rng(3).integers(-1, events + 2, 500))
+    assert_same(*both(partial(locate, lives, steps, other.addr[steps % events])))
 
 
 def test_addresses_below_zero_are_left_to_python() -> None:
