@@ -26,6 +26,17 @@ def shown(text: str) -> str:
     return replaced(text, "\n\t")
 
 
+LONGEST_MATCHED = 2000
+"""Letters of a text that a pattern of others meets, which may take the square of them."""
+
+
+def matched(text: str) -> str:
+    """Return what a pattern that we did not write is tried on: of a long text both ends."""
+    if len(text) <= LONGEST_MATCHED:
+        return text
+    return f"{text[: LONGEST_MATCHED // 2]}…{text[-LONGEST_MATCHED // 2 :]}"
+
+
 def replaced(text: str, keep: str = "") -> str:
     """Return text whose control and direction characters are U+FFFD, but for those to ``keep``."""
     if text.isprintable():

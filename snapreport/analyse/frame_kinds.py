@@ -67,7 +67,8 @@ _MACHINERY_NAME = re.compile(
     r"|aten::(empty(_strided|_like|_permuted)?|resize_)$)"  # operators, as the profiler has them
 )
 _NODE_NAME = re.compile(
-    r"\w+Backward\w*::(apply|operator\(\))|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
+    r"(?<!\w)(?=\w+::(apply|operator\(\)))\w+Backward"
+    r"|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
 )
 
 

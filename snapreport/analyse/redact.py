@@ -42,7 +42,7 @@ FOLDER = "project"
 _ROUNDS = 100_000
 _HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 _SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
-_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd))+)$", re.IGNORECASE)
+_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
 _NOTEBOOK = re.compile(r"ipykernel_\d+/")
 _NUMBERS = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]+")

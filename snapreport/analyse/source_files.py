@@ -11,20 +11,28 @@ FileKey = tuple[str, str]
 """What kind of place a file lies in, and its path below that place: equal in both recordings."""
 
 # The place of what is found below it, and the path that is left of it. The first that fits counts.
+# A dot is any character, or a name of several lines would be looked through again for each folder.
 _PLACES = (
     # Native code: build machines keep it in folders of their own, and only its name stays.
-    ("native", re.compile(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$")),
-    ("package", re.compile(r"^(?:.*/)?(?:site|dist)-packages/(.+)$")),
-    ("compiled", re.compile(r"^(?:.*/)?torchinductor_[^/]*/(.+)$")),
-    ("notebook", re.compile(r"^(?:.*/)?ipykernel_\d+/(.+)$")),
-    ("python", re.compile(r"^(?:(?:.*/)?lib(?:64)?/)?python3[^/]*/(.+)$")),
-    ("python", re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.IGNORECASE)),
+    (
+        "native",
+        re.compile(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$", re.DOTALL),
+    ),
+    ("package", re.compile(r"^(?:.*/)?(?:site|dist)-packages/(.+)$", re.DOTALL)),
+    ("compiled", re.compile(r"^(?:.*/)?torchinductor_[^/]*/(.+)$", re.DOTALL)),
+    ("notebook", re.compile(r"^(?:.*/)?ipykernel_\d+/(.+)$", re.DOTALL)),
+    ("python", re.compile(r"^(?:(?:.*/)?lib(?:64)?/)?python3[^/]*/(.+)$", re.DOTALL)),
+    (
+        "python",
+        re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.DOTALL | re.IGNORECASE),
+    ),
     # A checkout of PyTorch is the package as well.
     (
         "package",
         re.compile(
-            r"^(?:.*/)?(torch/(?:_\w+|amp|autograd|cuda|distributed|functional|fx|jit|nn|optim"
-            r"|serialization|utils)(?:/.*)?\.py)$"
+            r"^(?=.*\.py$)(?:.*/)?(torch/(?:_\w+|amp|autograd|cuda|distributed|functional|fx|jit|nn|optim"
+            r"|serialization|utils)(?:/.*)?\.py)$",
+            re.DOTALL,
         ),
     ),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from snapreport.safe_text import matched
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -19,7 +21,8 @@ class Rule:
     """To be found in the one or the other; None fits every frame."""
 
     def fits(self, function: str, filename: str) -> bool:
-        """Say whether a frame fits every expression."""
+        """Say whether a frame fits every expression; of very long names both ends are met."""
+        function, filename = matched(function), matched(filename)
         if self.function is not None and not self.function.search(function):
             return False
         if self.file is not None and not self.file.search(filename):

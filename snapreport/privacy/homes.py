@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from snapreport.model.libraries import words
 
 # A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
-_BEGIN = r"(?<![\w.~-])(?:(?:\.\./){0,20}\.\.)?"
+_BEGIN = r"(?<![\w.~-])(?<!(?<![\w.~-])\.\./)(?:(?:\.\./)*\.\.)?"
 _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]{1,255}"
 _SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
 _DEEPEST = 12

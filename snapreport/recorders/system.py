@@ -89,7 +89,7 @@ def _driver() -> str | None:
         text = _DRIVER.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r"Module\D*([\d.]+)", text)
+    found = re.search(r"Module\D{0,40}([\d.]+)", text)
     return found.group(1) if found else None
 
 

@@ -21,7 +21,7 @@ _LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a hea
 # What GitHub makes links and pictures of in the rendered text, up to where it can be parted:
 # mentions, issues ("#12" that no word stands before, "owner/name#12", "GH-12"), addresses, emoji.
 _LINKS = re.compile(
-    r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|[\w.-]+/[\w.-]+#(?=\d)"
+    r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
     r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
     re.IGNORECASE,
 )

@@ -15,7 +15,7 @@ const MOST_SITES = 10
 const LONGEST = 2000, LONGEST_CODE = 400
 
 /** What GitHub makes links and pictures of in the rendered text, up to where it can be parted: as in plain_text.py. */
-const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|[\w.-]+\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
+const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
 
 /** What a view shows, for `viewAsMarkdown`. */
 export interface View {

@@ -1,0 +1,250 @@
+"""Every pattern of the package takes time in proportion to the text, whatever stands in it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import snapreport
+from snapreport.analyse.categories import DEFAULT_RULES
+from snapreport.analyse.patterns import compile_pattern
+from snapreport.privacy import homes
+from snapreport.read import opcodes
+
+try:  # its name since Python 3.11
+    from re import _parser as sre_parse  # type: ignore[attr-defined]
+except ImportError:
+    import sre_parse
+
+PACKAGE = Path(snapreport.__file__).parent
+LONGEST = 262_144
+SECONDS = 0.2
+"""Of the processor: a quiet one takes less than half, and the square of a text a hundred times."""
+
+METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
+
+
+# Patterns that are put together when they are used, and what puts one together of each.
+MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
+    "analyse/patterns.py": lambda: (),  # of users: see the tests below
+    "read/rules.py": lambda: (),
+    "analyse/categories.py": lambda: (),
+    "privacy/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
+    "analyse/paths.py": lambda: (),  # one name, and nothing repeated
+    "privacy/private.py": lambda: (),  # names alone
+    "privacy/keys.py": lambda: (),  # single classes of letters
+    "read/opcodes.py": lambda: patterns_in(vars(opcodes)),
+}
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages([str(PACKAGE)], "snapreport."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):  # of libraries that are not installed here
+                yield importlib.import_module(found.name)
+
+
+def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for each in value:
+            yield from patterns_in(each)
+    elif isinstance(value, dict):
+        yield from patterns_in(tuple(value.values()))
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def called(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
+    """Yield what is called of a name, as in ``name.what()``, and the call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func.value
+            if isinstance(of, (ast.Name, ast.Attribute)):
+                yield of.id if isinstance(of, ast.Name) else of.attr, node.func.attr, node
+
+
+def every_pattern() -> dict[re.Pattern[Any], set[str]]:
+    """Return the package's patterns, each with the methods that are called of it."""
+    found: dict[re.Pattern[Any], set[str]] = {}
+    methods: dict[str, set[str]] = {}
+    for _, tree in sources():
+        for name, method, call in called(tree):
+            if method in METHODS:
+                methods.setdefault(name, set()).add(method)
+                if name == "re" and isinstance(call.args[0], ast.Constant):
+                    found.setdefault(re.compile(call.args[0].value), set()).add(method)
+    for module in modules():
+        for name, value in vars(module).items():
+            for pattern in patterns_in(value):
+                found.setdefault(pattern, set()).update(methods.get(name) or METHODS[:3])
+    for make in MADE.values():
+        for pattern in make():
+            found.setdefault(pattern, set()).update(("search", "sub"))
+    return found
+
+
+def example(tree: Any) -> str:
+    return "".join(_example(op, value) for op, value in tree)
+
+
+def _example(op: Any, value: Any) -> str:
+    name = str(op)
+    if name == "LITERAL":
+        return chr(value)
+    if name == "IN":
+        return _member(value)
+    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return str(example(value[2]) * max(value[0], 1))
+    if name == "SUBPATTERN":
+        return example(value[3])
+    if name == "ATOMIC_GROUP":
+        return example(value)
+    if name == "BRANCH":
+        return example(value[1][0])
+    return {"ANY": "x", "NOT_LITERAL": "x"}.get(name, "")
+
+
+def _member(value: Any) -> str:
+    if str(value[0][0]) == "NEGATE":
+        return "x"
+    op, what = value[0]
+    if str(op) == "LITERAL":
+        return chr(what)
+    if str(op) == "RANGE":
+        return chr(what[0])
+    return {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " ", "CATEGORY_WORD": "w"}.get(str(what), "x")
+
+
+def parts(tree: Any) -> Iterator[str]:
+    """Yield an example of every part of a pattern, and of all up to it."""
+    items = list(tree)
+    for number, (op, value) in enumerate(items):
+        yield _example(op, value)
+        yield "".join(_example(*each) for each in items[: number + 1])
+        name = str(op)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            yield from parts(value[2])
+        elif name == "SUBPATTERN":
+            yield from parts(value[3])
+        elif name == "BRANCH":
+            for branch in value[1]:
+                if any("REPEAT" in str(item[0]) for item in branch) or len(value[1]) < 4:
+                    yield from parts(branch)
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            yield from parts(value[1])
+
+
+LETTERS = [*"_a./:1 \\(<-", "a/", "a.", "::", "a "]
+
+
+def texts(pattern: re.Pattern[Any]) -> Iterator[str]:
+    """Yield long texts of a few letters, and of what the pattern itself looks for.
+
+    Two lines end each where the pattern has an end, so that all of it was in vain.
+    """
+    own = parts(sre_parse.parse(pattern.pattern, pattern.flags))
+    end = "\n\n" if "$" in str(pattern.pattern) else ""
+    for unit in LETTERS:
+        yield unit * (LONGEST // len(unit)) + end
+    for unit in dict.fromkeys(filter(None, own)):
+        yield unit * (LONGEST // 16 // len(unit)) + end
+
+
+def run(pattern: re.Pattern[Any], method: str, text: str) -> None:
+    whole: Any = text.encode("latin-1", "replace") if isinstance(pattern.pattern, bytes) else text
+    if method in ("sub", "subn"):
+        getattr(pattern, method)(lambda found: found[0], whole)
+    elif method == "finditer":
+        for _ in pattern.finditer(whole):
+            pass
+    else:
+        getattr(pattern, method)(whole)
+
+
+def took(work: Callable[[], object], most: float = SECONDS) -> float:
+    """Return the seconds of the processor that work takes at best; it is stopped at ten times."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 10 * most)
+        try:
+            work()
+        except SlowError:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        best = min(best, time.process_time() - start)
+        if best <= most:
+            break
+    return best
+
+
+class SlowError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise SlowError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def test_no_pattern_of_ours_takes_the_square_of_a_long_text() -> None:
+    slow = []
+    found = every_pattern()
+    for pattern, methods in found.items():
+        for text in texts(pattern):
+            for method in methods:
+                seconds = took(partial(run, pattern, method, text))
+                if seconds > SECONDS:
+                    slow.append((pattern.pattern[:60], method, text[:20], round(seconds, 2)))
+    assert slow == []
+    assert len(found) > 60
+
+
+def test_every_pattern_is_collected() -> None:
+    hidden = []
+    for place, tree in sources():
+        top = {id(node) for each in tree.body if not is_code(each) for node in ast.walk(each)}
+        for name, method, call in called(tree):
+            if name == "re" and method in ("compile", *METHODS) and place not in MADE:
+                literal = method != "compile" and isinstance(call.args[0], ast.Constant)
+                if id(call) not in top and not literal:
+                    hidden.append(f"{place}:{call.lineno}")
+    assert hidden == []
+
+
+def is_code(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.ClassDef))
+
+
+@pytest.mark.parametrize("unit", ["Backward", "_", "x/", "a.", "torch/"])
+def test_patterns_of_users_and_rules_meet_the_ends_of_long_names(unit: str) -> None:
+    text = unit * (LONGEST // len(unit))
+    for rule in DEFAULT_RULES:
+        assert took(partial(rule.fits, text, text)) <= SECONDS
+    for pattern in ("/a.*b.*c/", "/[a-z_]+!/", "*a*b*c", "*/torch/*/x?.py"):
+        assert took(partial(compile_pattern(pattern), text)) <= SECONDS
+    assert compile_pattern("/^begin.*end$/")(f"begin{text}end")
+    assert compile_pattern("*.py")(f"{text}/train.py")
