@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import snapreport
-from snapreport.commands.console import print_bytes, progress_bar
+from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.commands.moments import MomentChoice
 from snapreport.commands.naming import paths_kept
 from snapreport.model.answers import GROUPINGS, Group
@@ -107,12 +108,12 @@ def new_page(full: bool = False) -> Page:
     """Return a page as wide as the terminal, or as its texts with ``full``."""
     from snapreport.reporters.tables import Page, terminal_width
 
-    return Page(terminal_width(full))
+    return Page(terminal_width(full), colour=in_colour(sys.stdout))
 
 
 def print_page(page: Page) -> None:
     """Write a page to stdout."""
-    print_bytes(page.render())
+    print_clean(page.render())
 
 
 by_option = click.option(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, TextIO
 
 import click
 
@@ -54,15 +54,15 @@ class Commands(click.Group):
             _calm(error)
             raise
         except SnapreportError as error:
-            raise click.ClickException(visible(str(error))) from error
+            raise OneLineError(visible(str(error))) from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             name = visible(str(error.filename))[:60]
-            raise click.ClickException(f"{name}… is longer than a file's name can be.") from error
+            raise OneLineError(f"{name}… is longer than a file's name can be.") from error
         except MemoryError as error:
             message = "not enough memory for this file; try again where more is free."
-            raise click.ClickException(message) from error
+            raise OneLineError(message) from error
         except KeyboardInterrupt:
             click.echo("Interrupted; no unfinished file is left behind.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -81,17 +81,42 @@ def exit_on_terminate() -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
+def in_colour(stream: TextIO) -> bool:
+    """Say whether to write in colour: to a terminal that shows it, unless ``NO_COLOR`` is set."""
+    named = os.environ.get("TERM", "") if os.name == "posix" else os.environ.get("WT_SESSION", "")
+    return stream.isatty() and named not in ("", "dumb") and not os.environ.get("NO_COLOR")
+
+
+class OneLineError(click.ClickException):
+    """An expected error, as one line on stderr."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write it, its first word in red where there are colours."""
+        _say_marked("Error:", self.message, "red", file)
+
+
+def _say_marked(mark: str, text: str, colour: str, file: IO[Any] | None = None) -> None:
+    if in_colour(sys.stderr):
+        mark = click.style(mark, fg=colour, bold=True)
+    click.echo(f"{mark} {text}", file=file, err=True)
+
+
 def say(text: str) -> None:
     """Write one line for the reader to stderr."""
     click.echo(visible(text), err=True)
 
 
+def warn(text: str) -> None:
+    """Write one line of warning to stderr."""
+    _say_marked("Warning:", visible(text), "yellow")
+
+
 def say_warnings(texts: list[str]) -> None:
     """Write the first few warnings to stderr, a line each, and how many more there are."""
     for text in texts[:MOST_WARNINGS]:
-        say(f"Warning: {text}")
+        warn(text)
     if len(texts) > MOST_WARNINGS:
-        say(f"Warning: {len(texts) - MOST_WARNINGS} more; the report lists all of them.")
+        warn(f"{len(texts) - MOST_WARNINGS} more; the report lists all of them.")
 
 
 def print_path(path: Path) -> None:
@@ -112,6 +137,11 @@ def print_bytes(text: bytes) -> None:
         OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
     """
     _write(printable(text))
+
+
+def print_clean(text: bytes) -> None:
+    """Write a result to stdout in which only our own colours drive a terminal, as of a ``Page``."""
+    _write(text)
 
 
 def _write(text: bytes) -> None:

@@ -69,13 +69,13 @@ def diagnose(
         return
     page = new_page(full)
     if found.warnings:
-        page.say(one_line(found.history.source.name))
+        page.say(one_line(found.history.source.name), "title")
         diagnosis_text.findings(page, found.warnings, full=True)
     for each, diagnosis in devices:
         if each.history.events or len(each.history.allocations) or len(devices) == 1:
             if not page.empty:
                 page.say()
-            page.say(f"{each.device}: {tally(diagnosis.findings)}")
+            page.say(f"{each.device}: {tally(diagnosis.findings)}", "title")
             diagnosis_text.findings(page, diagnosis.findings, full=full)
             if diagnosis.silenced:
                 page.say()

@@ -81,7 +81,7 @@ def lines(
     from snapreport.reporters.figures import lines_note
 
     page = new_page(full)
-    page.say(f"{moment_name(moment).text}; {format_bytes(ever)} were ever allocated")
+    page.say(f"{moment_name(moment).text}; {format_bytes(ever)} were ever allocated", "title")
     answers_text.lines(page, found, None if full else top)
     if note := lines_note(moment.device.file):
         page.say(note)

@@ -78,11 +78,11 @@ def live(
     from snapreport.reporters.tree_text import tree_lines
 
     page = new_page(full)
-    page.say(moment_name(moment).text)
+    page.say(moment_name(moment).text, "title")
     if tree:
         kinds = moment.device.frame_kinds
         for line in tree_lines(moment.tree(), moment.device.file.stacks, kinds, most or 10**9):
-            page.say(line)
+            page.amount(*line)
     elif by:
         answers_text.groups(page, by, moment.by(by), moment.bytes, most)
     else:

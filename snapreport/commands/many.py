@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from snapreport.commands.console import MOST_WARNINGS, print_path, say
+from snapreport.commands.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.safe_text import visible
 from snapreport.units import format_bytes, format_count
 
@@ -103,9 +103,9 @@ def _say_warnings(batch: Batch) -> None:
     """Write the first few warnings, each with its bundle."""
     said = [(each.path, text) for each in batch.outcomes for text in each.warnings]
     for path, text in said[:MOST_WARNINGS]:
-        say(f"Warning: {path.name if path else ''}: {text}")
+        warn(f"{path.name if path else ''}: {text}")
     if len(said) > MOST_WARNINGS:
-        say(f"Warning: {len(said) - MOST_WARNINGS} more; the reports list all of them.")
+        warn(f"{len(said) - MOST_WARNINGS} more; the reports list all of them.")
 
 
 def _finish(batch: Batch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from io import BytesIO
 from pathlib import Path
 
 import click
 
 import snapreport
-from snapreport.commands.console import print_bytes, progress_bar
+from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import device_option, quiet_option, source_argument
 
@@ -35,8 +36,9 @@ def summary(source: Path, device: str | None, as_json: bool, quiet: bool) -> Non
         from snapreport.reporters.json_report import JsonReporter
 
         JsonReporter().render(findings, text)
+        print_bytes(text.getvalue())
     else:
         from snapreport.reporters.text import TextReporter
 
-        TextReporter().render(findings, text)
-    print_bytes(text.getvalue())
+        TextReporter(colour=in_colour(sys.stdout)).render(findings, text)
+        print_clean(text.getvalue())

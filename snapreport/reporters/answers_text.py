@@ -43,7 +43,7 @@ def usage(
     page: Page, name: MomentName, amounts: Amounts, parts: Parts, event: EventAt | None
 ) -> None:
     """Write every amount at a moment, and what led to it."""
-    page.say(name.text)
+    page.say(name.text, "title")
     if event is not None:
         at = "" if event.action == "oom" else f" at {event.addr:#x}"
         page.say(f"after {one_line(event.action)} of {format_bytes(event.size)}{at}")
@@ -79,6 +79,7 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
             )
             for group in shown
         ],
+        shares=[group.bytes / max(total, 1) for group in shown],
     )
     rest = found[len(shown) :]
     if rest:

@@ -35,7 +35,7 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
     notes = [each for each in found if not each.leads]
     if notes and not full:
         page.say()
-        page.say("Good to know (--full explains)")
+        page.say("Good to know (--full explains)", "title")
         for note in notes:
             _indented(page, f"{one_line(note.title)}  [{note.id}]", "- ")
 
@@ -43,14 +43,14 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
 def _finding(page: Page, finding: Finding, most: int | None) -> None:
     head = f"{SEVERITY_WORDS[finding.severity].upper()}: {one_line(finding.title)}  [{finding.id}]"
     for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT, break_on_hyphens=False):
-        page.say(line)
+        page.say(line, finding.severity)
     _indented(page, one_line(finding.explanation))
     _figures(page, finding.evidence)
     for table in finding.tables:
         _table(page, table, most)
     if finding.suggestions:
         page.say()
-        page.say(f"{_INDENT}What would help")
+        page.say(f"{_INDENT}What would help", "title")
         for each in finding.suggestions:
             suggestion(page, each)
 

@@ -34,7 +34,7 @@ def write_diff(page: Page, diff: Diff, most: int | None) -> None:
         diff: the comparison.
         most: so many rows of a table at the most; None for all.
     """
-    page.say(one_line(diff.conclusion))
+    page.say(one_line(diff.conclusion), "title")
     page.say()
     for name, side in (("BASE", diff.base), ("NEW ", diff.new)):
         page.say(f"{name}  {one_line(side.source.name)}")

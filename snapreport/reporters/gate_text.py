@@ -31,7 +31,7 @@ def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
         verdict: what ``check()`` returned.
         most: so many call sites for each budget that is not kept.
     """
-    page.say(f"{conclusion(verdict)}.")
+    page.say(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical")
     by = "" if verdict.budget is None else f", with budgets from {one_line(verdict.budget)}"
     page.say(f"{one_line(verdict.source.name)}, {', '.join(verdict.devices)}{by}")
     if verdict.checks:
@@ -80,7 +80,7 @@ def _findings(page: Page, verdict: Verdict) -> None:
     failing = [each for each in verdict.findings if each.fails]
     if failing:
         page.say()
-        page.say("Findings that fail the check")
+        page.say("Findings that fail the check", "title")
         for each in failing:
             page.say(f"  {_line(each)}")
             page.say(f"    {one_line(each.finding.explanation)}")
@@ -91,7 +91,7 @@ def _findings(page: Page, verdict: Verdict) -> None:
     ]
     if others:
         page.say()
-        page.say("Other findings")
+        page.say("Other findings", "title")
         for each in others:
             page.say(f"  {_line(each)}")
     if verdict.ignored:

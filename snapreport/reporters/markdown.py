@@ -146,7 +146,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     if room.nodes:
         lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
         # Indented by four: a block that no name in it can end.
-        block = ["", *(f"    {line}" for line in lines), ""]
+        block = ["", *(f"    {line.text}" for line in lines), ""]
         yield from folded("Call tree at the peak, without library-internal frames", block)
     yield escaped(device.trust.sentence)
     yield ""

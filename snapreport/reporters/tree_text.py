@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.stacks import StackTable, short_name
@@ -30,7 +30,17 @@ class _Node:
         return self.children.setdefault(key, _Node(key))
 
 
-def tree_lines(tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most: int) -> list[str]:
+class TreeLine(NamedTuple):
+    """A line of a drawn tree, which begins with an amount."""
+
+    text: str
+    share: float
+    """Of all bytes of the tree."""
+
+
+def tree_lines(
+    tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most: int
+) -> list[TreeLine]:
     """Draw a call tree from the outermost frame.
 
     Library-internal frames and C++ are folded into the frame that led to them; an autograd node
@@ -45,7 +55,7 @@ def tree_lines(tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most
     """
     root = _fold(tree, kinds)
     total = max(root.bytes, 1)
-    lines: list[str] = []
+    lines: list[TreeLine] = []
     left_out = 0
     waiting = [(node, 0) for node in _ranked(root)]
     while waiting:
@@ -53,12 +63,14 @@ def tree_lines(tree: CallTree, stacks: StackTable, kinds: NDArray[np.int8], most
         if node.bytes < _SMALLEST * total or len(lines) == most:
             left_out += 1
             continue
-        share = f"{node.bytes / total:6.1%}"
+        share = node.bytes / total
         indent = "  " * min(depth, _DEEPEST)
-        lines.append(f"{format_bytes(node.bytes):>10} {share}  {indent}{_name(node, stacks)}")
+        text = f"{format_bytes(node.bytes):>10} {share:6.1%}  {indent}{_name(node, stacks)}"
+        lines.append(TreeLine(text, share))
         waiting += [(child, depth + 1) for child in _ranked(node)]
     if left_out:
-        lines.append(f"{format_count(left_out)} smaller nodes and what is below them are left out")
+        text = f"{format_count(left_out)} smaller nodes and what is below them are left out"
+        lines.append(TreeLine(text, 0.0))
     return lines
 
 

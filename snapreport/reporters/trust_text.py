@@ -24,7 +24,7 @@ def trust(page: Page, name: str, found: Trust) -> None:
         name: the device's.
         found: what there is to say.
     """
-    page.say(f"{name}: {found.sentence}")
+    page.say(f"{name}: {found.sentence}", "title")
     if found.checks:
         page.say()
     for check in found.checks:
@@ -35,7 +35,7 @@ def trust(page: Page, name: str, found: Trust) -> None:
     recorded = found.verdict not in ("nothing", "no history")
     if recorded:
         page.say()
-        page.say("How exact the peaks are")
+        page.say("How exact the peaks are", "title")
         page.table(
             ("curve", "peak", ""),
             [
@@ -46,7 +46,7 @@ def trust(page: Page, name: str, found: Trust) -> None:
         )
     if facts.missing:
         page.say()
-        page.say("Allocations without a call stack")
+        page.say("Allocations without a call stack", "title")
         page.table(
             ("at the peak" if recorded else "at the end", "count", "in all", "count", "reason"),
             [
@@ -62,7 +62,7 @@ def trust(page: Page, name: str, found: Trust) -> None:
         )
     if found.fixes:
         page.say()
-        page.say("To record better")
+        page.say("To record better", "title")
         for fix in found.fixes:
             suggestion(page, fix)
 
@@ -85,7 +85,7 @@ def _reserved(page: Page, moments: list[tuple[str, ReservedParts]]) -> None:
     if not moments:
         return
     page.say()
-    page.say("What reserved memory consists of")
+    page.say("What reserved memory consists of", "title")
     columns = [part_rows(parts) for _, parts in moments]
     rows = [
         (title, *(cell for column in columns for cell in column[i]))
