@@ -23,7 +23,7 @@ def test_a_click_moves_the_cursor_and_everything_shows_that_step(open_page: Open
     assert view(page)["allocation"] == "1"  # the first layer, on top of the baseline
     expect(page.locator(".moment-title")).to_contain_text("at step 30")
     press(page, "Escape")
-    expect(page.locator(".legend h3")).to_have_text("Live at step 30")
+    expect(page.locator(".legend h3").first).to_have_text("Live at step 30")
     live = sum(size for size in (64 * MIB, 8 * 32 * MIB))
     assert live == found.devices[0].curves["allocated"][31]
     assert legend(page)[0] == ("before recording", "64.00 MiB")

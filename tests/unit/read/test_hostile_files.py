@@ -113,7 +113,7 @@ def test_the_limits_are_as_documented() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
     for name, what in {
         f"{allowed.RATIO} for each of its own, and always 64 MiB": "unpacks to",
-        f"{limits.MOST_INTEGER} (64 bits": "integer",
+        f"integers of {8 * (limits.MOST_INTEGER - 1)} bits": "Numbers",
         f"{limits.MOST_TEXT:,}": "a text in",
         f"{limits.MOST_DEVICES}": "Devices",
         f"{limits.MOST_POOLS:,}": "pools",
