@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from snapreport.model.findings import MISSING_REASONS
 from snapreport.safe_text import replaced
 
 if TYPE_CHECKING:
@@ -63,10 +64,13 @@ def cut_site(text: str, room: int) -> str:
 
 
 def cut_place(text: str, room: int) -> str:
-    """Return a path with at most ``room`` letters: folders go first, then the file's beginning."""
+    """Return a path with at most ``room`` letters: folders go first, then the file's beginning.
+
+    The reason that stands where there is no file is cut at its end, as all words are.
+    """
     line = one_line(text)
-    if len(line) <= room:
-        return line
+    if len(line) <= room or line in MISSING_REASONS:
+        return cut(line, room)
     first = len(line) - room + 1
     folder = _SEPARATOR.search(line, first)
     return "…" + line[folder.start() if folder else first :]

@@ -114,6 +114,19 @@ def test_lines_take_the_innermost_frame_of_a_matching_file(run: Run, staged: Pat
     assert [line["location"] for line in none] == ["no matching frame"]
 
 
+@pytest.mark.parametrize("command", [("live",), ("live", "--by", "line"), ("lines",)])
+def test_lines_of_a_def_are_said_to_be_those(
+    run: Run, snapshot: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    profile = tmp_path / "profile.pickle"
+    forward = frame("forward", "model.py", 12) | {"line_is": "function start"}
+    made = trace().alloc("a", MIB, frames=[forward]).snapshot()
+    profile.write_bytes(pickle.dumps(made))
+    note = "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    assert run(*command, profile).stdout.splitlines()[-1] == note
+    assert note not in run(*command, snapshot).stdout
+
+
 def test_stages_are_numbered_filtered_and_show_their_stacks(run: Run, staged: Path) -> None:
     found = orjson.loads(run("stages", staged, "--json", "--stacks", "1").stdout)["stages"]
     assert [(stage["label"], stage["peak_bytes"]) for stage in found] == [

@@ -61,6 +61,12 @@ def test_a_windows_path_loses_its_folders_first() -> None:
     assert cut_place("C:\\work\\train\\model.py:5", 15) == "…\\model.py:5"
 
 
+def test_the_reason_for_having_no_file_keeps_its_beginning() -> None:
+    reason = "recorded without frames (no Python on that thread)"
+    assert cut_place(reason, 30) == "recorded without frames (no P…"
+    assert cut_site(reason, 30) == cut_place(reason, 30)
+
+
 def test_a_long_template_loses_its_arguments_then_its_end() -> None:
     name = "at::gpu_kernel<at::Add<float, std::array<char*, 3ul> > >::run"
     assert cut_site(name, 61) == name
