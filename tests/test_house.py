@@ -25,6 +25,7 @@ GROUND = {
     "errors",
     "files",
     "foreign",
+    "latest",
     "libraries",
     "machine",
     "progress",

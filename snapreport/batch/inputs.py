@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 
 from snapreport.errors import InputError
+from snapreport.latest import NUMBER, latest_number
 
 _GZIP, _ZSTD = ".gz", (".zst", ".zstd")
 _SNAPSHOTS = (".pickle", ".pkl", ".json")
@@ -30,6 +31,7 @@ NO_SNAPSHOT = "not beginning as snapshots do"
 NO_BUNDLE = "a zip, but no bundle"
 CONVERTED = "its bundle is taken"
 NAMED = "named already"
+OTHER = "another recording; the newest is taken"
 DEEPER = "too many folders down; to be given by itself"
 
 DEEPEST = 8
@@ -62,8 +64,9 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
     A file that was named is taken whatever it is: reading it says what is wrong. Of a folder, and
     of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
     ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
-    Where the bundle of a snapshot is among them, the bundle alone is taken. Hidden files and
-    folders, and a folder that links lead to once more, are passed over without a word.
+    Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
+    numbered folders the one that ``latest`` leads to. Hidden files and folders, and a folder that
+    links lead to once more, are passed over without a word.
 
     Raises:
         InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
@@ -134,6 +137,11 @@ def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
         inside.sort(key=_by_number)
         folders = [path for path in inside if path.is_dir()]
         files = [path for path in inside if not path.is_dir()]
+        if newest := latest_number(place):
+            numbered = {path for path in folders if NUMBER.fullmatch(path.name)}
+            others = {path for path in numbered if int(path.name) != newest}
+            skipped += [Skipped(path, OTHER) for path in folders if path in others]
+            folders = [path for path in folders if path not in others]
         if depth == DEEPEST:
             skipped += [Skipped(path, DEEPER) for path in folders]
         else:  # the last comes first: a link behind what it may lead to

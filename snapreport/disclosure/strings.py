@@ -14,6 +14,7 @@ from snapreport.disclosure.protobuf import PERFETTO, PPROF, message_strings
 from snapreport.disclosure.tables import csv_strings, parquet_strings
 from snapreport.disclosure.tally import Tally
 from snapreport.errors import InputError, NotASnapshotError
+from snapreport.latest import name_a_file
 from snapreport.model.disclosure import Given
 from snapreport.progress import Progress, silent
 from snapreport.read import read_objects
@@ -129,7 +130,7 @@ def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None
 
 def _content(path: Path, most: int = -1) -> bytes:
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name the file in it.")
+        raise InputError(f"{path} {name_a_file(path)}")
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is a pipe or device; save its content to a file first.")
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from snapreport.allowed import MAX_UNPACKED, most_unpacked
 from snapreport.errors import InputError, NotASnapshotError, NotEnoughMemoryError
+from snapreport.latest import name_a_file
 from snapreport.model.snapshot import Source
 from snapreport.read.limits import MOST_RULES, UNPACKED_ALWAYS
 from snapreport.read.memory import require_memory
@@ -64,7 +65,7 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
     except FileNotFoundError as error:
         raise InputError("does not exist; check the path.") from error
     except IsADirectoryError as error:
-        raise InputError("is a folder; name the snapshot file in it.") from error
+        raise InputError(name_a_file(path)) from error
     except PermissionError as error:
         raise InputError("cannot be read: permission denied.") from error
     except OSError as error:

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from snapreport.errors import OutputError, OutputExistsError
 from snapreport.files import write_atomically
+from snapreport.latest import LATEST, NUMBER, latest_number
 from snapreport.recorders import system
 
-LATEST = "latest"
 _RUNS = ".runs"
 """Beside the numbered folders: which of them the processes of a run share."""
-_NUMBER = re.compile(r"[1-9]\d{0,8}")
 _OWN = re.compile(r"(snapshot|snap|report)(\.[\w-]+)*\.(pickle|pickle\.zst|zip|html|md)")
 """The names of files that recordings leave."""
 # Of these one is the same for all processes of a run, on all machines, and another for each run.
@@ -52,7 +51,7 @@ class Place:
 
     def filled(self) -> None:
         """Note that there are files now: ``latest`` leads here, unless a newer one has it."""
-        if _latest(self.parent) < self.number:
+        if latest_number(self.parent) < self.number:
             _point(self.parent, self.number)
         if self.replaces:
             _remove(self.parent / str(self.replaces))
@@ -75,7 +74,7 @@ def claim(parent: Path, force: bool) -> Place:
         OutputError: it cannot be made, is a file, or cannot be written to.
     """
     _make(parent)
-    newest = _latest(parent) if force else 0
+    newest = latest_number(parent) if force else 0
     try:
         run = _run()
         number = _new_number(parent) if run is None else _number_in_run(parent, run)
@@ -101,7 +100,7 @@ def _cannot(folder: Path, error: OSError) -> OutputError:
 
 
 def _new_number(parent: Path) -> int:
-    taken = (int(each.name) for each in parent.iterdir() if _NUMBER.fullmatch(each.name))
+    taken = (int(each.name) for each in parent.iterdir() if NUMBER.fullmatch(each.name))
     for number in count(max(taken, default=0) + 1):
         with suppress(FileExistsError):
             (parent / str(number)).mkdir()
@@ -162,19 +161,6 @@ def _parent() -> list[str]:
         fields = Path(f"/proc/{parent}/stat").read_text(encoding="latin-1").rpartition(")")[2]
         return [str(parent), fields.split()[19]]
     return [str(parent)]
-
-
-def _latest(parent: Path) -> int:
-    """The number that ``latest`` leads to; 0 where there is none, or its folder is gone."""
-    try:
-        name = str((parent / LATEST).readlink())
-    except OSError:
-        try:
-            name = (parent / f"{LATEST}.txt").read_text(encoding="utf-8").strip()
-        except (OSError, ValueError):
-            return 0
-    known = _NUMBER.fullmatch(name) and (parent / name).is_dir()
-    return int(name) if known else 0
 
 
 def _point(parent: Path, number: int) -> None:

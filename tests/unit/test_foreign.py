@@ -150,5 +150,15 @@ def test_no_snapshot_is_taken_for_another_file(
 
 
 def test_a_folder_says_so_to_a_command_of_one_file(tmp_path: Path) -> None:
-    with pytest.raises(snapreport.InputError, match="is a folder; name the snapshot file in it"):
+    with pytest.raises(snapreport.InputError, match="is a folder; name a file in it"):
         snapreport.load(tmp_path)
+
+
+def test_a_folder_of_recordings_says_which_is_the_newest(tmp_path: Path) -> None:
+    (tmp_path / "12").mkdir()
+    (tmp_path / "latest").symlink_to("12")
+    with pytest.raises(snapreport.InputError) as error:
+        snapreport.load(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path} is a folder of recordings; name a file of the newest, in {tmp_path / '12'}."
+    )

@@ -20,6 +20,7 @@ from snapreport.batch.inputs import (
     NO_CONVERTING,
     NO_SNAPSHOT,
     NO_SNAPSHOT_NAME,
+    OTHER,
     Skipped,
     find_inputs,
     skipped_words,
@@ -57,6 +58,22 @@ def test_every_packing_is_taken(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "f.pickle").write_bytes(pickle.dumps(trace().segment("a", MIB).segments))
     assert len(names(tmp_path)) == 6
     assert reasons(tmp_path) == {}
+
+
+def test_of_a_programs_recordings_the_newest_is_taken(tmp_path: Path, data: bytes) -> None:
+    for number in ("1", "2", "3"):
+        (tmp_path / number).mkdir()
+        for rank in (0, 1):
+            (tmp_path / number / f"snapshot.rank{rank}.pickle").write_bytes(data)
+    assert len(names(tmp_path)) == 6  # nothing says that these are recordings
+    (tmp_path / "latest").symlink_to("2")
+    found = find_inputs([tmp_path], bundles=False)
+    newest = [tmp_path / "2" / f"snapshot.rank{rank}.pickle" for rank in (0, 1)]
+    assert list(found.files) == newest
+    assert found.skipped == (Skipped(tmp_path / "1", OTHER), Skipped(tmp_path / "3", OTHER))
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest.txt").write_text("2\n")
+    assert newest == list(find_inputs([tmp_path], bundles=False).files)
 
 
 def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: bytes) -> None:

@@ -1,0 +1,35 @@
+"""Which of a folder's recordings is the newest: the numbered folder that ``latest`` leads to.
+
+A link, or where there are none the file ``latest.txt`` with the number.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+LATEST = "latest"
+NUMBER = re.compile(r"[1-9]\d{0,8}")
+"""The name of a recording's folder."""
+
+
+def latest_number(parent: Path) -> int:
+    """Return the number that ``latest`` leads to; 0 where there is none, or its folder is gone."""
+    try:
+        name = str((parent / LATEST).readlink())
+    except OSError:
+        try:
+            with (parent / f"{LATEST}.txt").open(encoding="utf-8") as file:
+                name = file.read(32).strip()
+        except (OSError, ValueError):
+            return 0
+    known = NUMBER.fullmatch(name) and (parent / name).is_dir()
+    return int(name) if known else 0
+
+
+def name_a_file(folder: Path) -> str:
+    """Say that a folder was given where a file is wanted, and which to give."""
+    number = latest_number(folder)
+    if number:
+        return f"is a folder of recordings; name a file of the newest, in {folder / str(number)}."
+    return "is a folder; name a file in it."
