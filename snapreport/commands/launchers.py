@@ -30,7 +30,8 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
     called = _LAUNCHERS.get(name)
     if called is None:
         return
-    own = sys.argv[2 : len(sys.argv) - 1 - len(arguments)] if len(sys.argv) > 2 else []
+    before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
+    own = before[before.index("record") + 1 :] if "record" in before else []
     options = [option for option in own if option not in ("-m", "--module")]
     start = _place(arguments)
     given = [each for each in arguments[:start] if each not in ("-m", "--module")]

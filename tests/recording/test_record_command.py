@@ -13,6 +13,7 @@ import pytest
 
 import snapreport
 from snapreport import recording
+from snapreport.commands.launchers import refuse_launcher
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
 from tests.conftest import REPOSITORY
 
@@ -212,6 +213,15 @@ def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
     assert result.stderr.count("\n") == 1
     assert result.stderr.endswith(f"Record those: {command}\n")
     assert not list(tmp_path.glob("*.memory"))
+
+
+def test_options_before_the_command_are_not_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "snapreport --max-unpacked 50GiB record --stacks python torchrun train.py"
+    monkeypatch.setattr(sys, "argv", line.split())
+    with pytest.raises(snapreport.InputError) as error:
+        refuse_launcher("torchrun", False, ["train.py"])
+    wanted = "Record those: torchrun -m snapreport record --stacks python train.py"
+    assert str(error.value).endswith(wanted)
 
 
 def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
