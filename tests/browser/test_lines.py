@@ -13,6 +13,7 @@ from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import all_rows, fragment, go_to, in_bytes
+from tests.builders import frame, trace
 from tests.golden.page_golden import Golden, Label, lines_at
 
 pytestmark = pytest.mark.browser
@@ -76,6 +77,19 @@ def test_memory_from_before_the_recording_is_a_line_of_its_own(open_page: Opener
     expect(lines.locator(".view .row")).to_have_count(2)
     expect(lines.locator(".view .row").first).to_contain_text("no matching frame")
     expect(lines.locator(".view .row").first).to_contain_text("420.0 MiB")
+
+
+def test_lines_of_a_def_are_said_to_be_those(open_page: Opener) -> None:
+    forward = frame("forward", "model.py", 12) | {"line_is": "function start"}
+    file = trace().alloc("a", MIB, frames=[forward]).file()
+    page = open_page(snapreport.Snapshot(file).findings()).page
+    note = "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    table(page)
+    expect(page.locator(".lines .note")).to_have_text(note)
+    expect(page.get_by_text(note)).to_have_count(2)  # and below the call sites
+    page = open_page(findings(training())).page
+    table(page)
+    expect(page.locator(".lines .note")).to_have_count(0)
 
 
 def test_a_filter_that_is_no_expression_says_so_and_filters_nothing(open_page: Opener) -> None:
