@@ -64,6 +64,18 @@ test("no expression takes long on a name of 100,000 characters", () => {
   }
 })
 
+test("what repeats nothing is written out no further", () => {
+  for (const nothing of ["()", "(?:|)", "(a{0})", "(()|)"]) {
+    const begun = performance.now()
+    try {
+      assert.equal(patternTest(`^(((${nothing}{9999}){9999}){9999}){9999}b$`)("b"), true)
+    } catch (error) {
+      assert.ok(error instanceof PatternError, nothing)
+    }
+    assert.ok(performance.now() - begun < 1000, nothing)
+  }
+})
+
 test("a search over a whole file ends in time, too", () => {
   const passes = patternTest("(x|\\w)*x(x|\\w){200}y")
   let seed = 3

@@ -160,7 +160,11 @@ function compile(node: Node): { places: Place[]; start: number } {
       next = add({ to, or: -1 })
       places[next].or = emit(part, next)
     } else for (let k = least; k < most; k++) next = add({ to, or: emit(part, next) })
-    for (let k = 0; k < least; k++) next = emit(part, next)
+    for (let k = 0; k < least; k++) {
+      const after = next
+      next = emit(part, after)
+      if (next === after) break // nothing, which a link may repeat 9999 times 9999 times
+    }
     return next
   }
   return { start: emit(node, 0), places }
