@@ -58,6 +58,7 @@ class QueryProcess:
         self._connection: Connection
         self._busy = False
         self.tables: tuple[str, ...] = self._ask("tables")
+        self._busy = False
 
     def run(self, sql: str) -> Iterator[QueryAnswer]:
         """Run the statements of a text, one after the other; take one's rows before the next.
@@ -180,7 +181,6 @@ def _answer(database: Database, question: str, *arguments: Any) -> Iterator[Any]
         yield database.schema(*arguments)
     elif question == "tables":
         yield database.tables
-        yield None
     else:
         for answer in database.run(*arguments):
             yield answer.columns
