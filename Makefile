@@ -74,6 +74,7 @@ bench-check: $(VENV)/.installed ## compare the quick workloads with benchmarks/b
 SHARE ?= 1
 hostile: $(VENV)/.dev ## try hostile inputs by the thousand: make hostile SHARE=0.1
 	@$(BIN)/python -m tests.hostile --share $(SHARE)
+	@SNAPREPORT_EVERY_TEXT=1 $(BIN)/python -m pytest -q tests/hostile/test_patterns.py
 
 KILLS ?= 1000
 kills: $(VENV)/.installed ## kill convert and render at random moments: make kills KILLS=100

@@ -93,7 +93,7 @@ def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
         return None
     names = "|".join(map(re.escape, sorted(users)))
     return re.compile(
-        rf"{_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
+        rf"(?=[./\\A-Za-z]){_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
         rf"[\\/]{{1,2}}(?:{names})(?![\w.-])"
     )
 
