@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections import defaultdict
@@ -87,6 +88,9 @@ def file_key(filename: str) -> FileKey:
 
 Root = tuple[str, ...]
 
+LEAST_COMPARED, COMPARED_OF_EACH = 2_000_000, 32
+"""Parts of paths that are compared at most: of all, and for each part there is, if that is more."""
+
 
 def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root] | None:
     """Return the two folders below which most files of two recordings have the same paths.
@@ -96,15 +100,23 @@ def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root]
         new: likewise, of the other recording.
 
     Returns:
-        The folders as their parts, None where no file of one has the name of one of the other.
+        The folders as their parts, None where no file of one has the name of one of the other, or
+        so many have one name that it tells nothing.
     """
-    by_name: dict[str, list[list[str]]] = defaultdict(list)
-    for path in sorted(new):
-        by_name[path.rpartition("/")[2]].append(path.split("/"))
+    ours, theirs = _by_name(base), _by_name(new)
+    left = max(LEAST_COMPARED, COMPARED_OF_EACH * (_count_parts(base) + _count_parts(new)))
+    # A rare name tells the most and costs the least: thousands of __init__.py come last, if at all.
+    names = {
+        name: len(theirs[name]) * sum(map(len, ours[name]))
+        + len(ours[name]) * sum(map(len, theirs[name]))
+        for name in ours.keys() & theirs.keys()
+    }
     votes: dict[tuple[Root, Root], list[int]] = {}
-    for path in sorted(base):
-        parts = path.split("/")
-        for other in by_name.get(parts[-1], ()):
+    for name in sorted(names, key=lambda name: (names[name], name)):
+        left -= names[name]
+        if left < 0:
+            break
+        for parts, other in itertools.product(ours[name], theirs[name]):
             shared = common_tail(parts, other)
             pair = (tuple(parts[: len(parts) - shared]), tuple(other[: len(other) - shared]))
             vote = votes.setdefault(pair, [0, 0])
@@ -113,6 +125,17 @@ def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root]
     if not votes:
         return None
     return max(votes, key=lambda pair: (votes[pair], pair))
+
+
+def _by_name(paths: Collection[str]) -> dict[str, list[list[str]]]:
+    by_name: dict[str, list[list[str]]] = defaultdict(list)
+    for path in paths:
+        by_name[path.rpartition("/")[2]].append(path.split("/"))
+    return by_name
+
+
+def _count_parts(paths: Collection[str]) -> int:
+    return sum(path.count("/") + 1 for path in paths)
 
 
 def _is_move(roots: tuple[Root, Root], stayed: Collection[str]) -> bool:

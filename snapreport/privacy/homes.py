@@ -14,11 +14,11 @@ _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]{1,255}"
 _SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
 _DEEPEST = 12
 """Folders of a path that are looked at."""
-_PATH = re.compile(rf"{_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST}}})")
+_PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST}}})")
 _SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
 _USERS = r"(?i:Users|Documents and Settings)"
 _WINDOWS = re.compile(
-    rf"{_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
+    rf"(?=[.A-Za-z]){_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
     # A server, and what of it is shared.
     r"|(?<![\w.~:\\-])\\{2,4}[\w.$-]{1,255}\\{1,2}[\w.$-]{1,255}"
     rf"(?:\\{{1,2}}{_USERS}\\{{1,2}}(?P<share>{_SPACED}))?"

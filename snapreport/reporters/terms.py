@@ -18,7 +18,8 @@ _NAMES = "|".join(
 # Neither code nor the name of a function or file is ours: stream.wait_stream(), graph.pool(),
 # "step (block.py:28)"; and an "except block" is Python's.
 _TERM = re.compile(
-    rf"(?=[a-z]{{2}})(?<!except )(?<!::)(?<![\w.=/\\])(?:(?P<step>{_STEP})|(?P<term>{_NAMES})(?:e?s)?)"
+    r"(?=[a-z]{2})(?<!except )(?<!::)(?<![\w.=/\\])"
+    rf"(?:(?P<step>{_STEP})|(?P<term>{_NAMES})(?:e?s)?)"
     r"(?![\w(=]|::|\.\w| \([^()\s]+:\d+\))",
     re.IGNORECASE,
 )

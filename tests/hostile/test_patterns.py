@@ -32,11 +32,12 @@ except ImportError:
 PACKAGE = Path(snapreport.__file__).parent
 LONGEST = 262_144
 SHORT = 2048
-SECONDS = 0.1
-"""Of the processor, at best: the square of a text takes a hundred times as long."""
-
 WORST = None if os.environ.get("SNAPREPORT_EVERY_TEXT") else 1
 """Of a pattern's texts: those which take longest when they are short are tried in full."""
+
+SECONDS = 0.2 if WORST is None else 0.1
+"""Of the processor, at best: the square of a text takes a hundred times as long. Of thousands of
+texts some always meet a busy machine."""
 
 METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
 
