@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast, final
@@ -30,6 +29,7 @@ from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
 from snapreport.recorders.telling import recorded_words, tell
+from snapreport.showing import titled_table
 
 _LOG = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ class Recording:
         return f"<Recording into {self.folder}: {state}>"
 
     def _repr_html_(self) -> str:
-        return f"<div><strong>{escape(repr(self)[1:-1])}</strong></div>"
+        return titled_table(self)
 
 
 def _headline(snapshot: Snapshot) -> str:

@@ -76,6 +76,12 @@ def rows_of(records: Sequence[Any]) -> tuple[list[str], list[list[Any]]]:
     return headings, [[getattr(record, name) for name in headings] for record in records]
 
 
+def titled_table(shown: object, records: Sequence[Any] = ()) -> str:
+    """Return the line that something is in a shell, and below it a table of its records."""
+    table = html_table(*rows_of(records)) if records else ""
+    return f"<div><strong>{escape(repr(shown)[1:-1])}</strong>{table}</div>"
+
+
 def html_table(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], count: int | None = None
 ) -> str:

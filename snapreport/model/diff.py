@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.model.findings import Amounts, DeviceFindings
 from snapreport.model.snapshot import Source
 from snapreport.safe_text import visible
-from snapreport.showing import html_table, rows_of
+from snapreport.showing import titled_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,6 +180,4 @@ class Diff:
         return visible(f"<Diff of {names}: {self.conclusion}>")
 
     def _repr_html_(self) -> str:
-        rows = self.sites
-        table = html_table(*rows_of(rows)) if rows else ""
-        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"
+        return titled_table(self, self.sites)

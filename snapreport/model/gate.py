@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from html import escape
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ from snapreport.model.diff import Change, Diff
 from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 from snapreport.safe_text import visible
-from snapreport.showing import html_table, rows_of
+from snapreport.showing import titled_table
 from snapreport.units import parse_share, parse_size
 
 NONE = "none"
@@ -264,6 +263,4 @@ class Verdict:
         return visible(f"<Verdict on {self.source.name}: {state if failures else 'passed'}>")
 
     def _repr_html_(self) -> str:
-        rows = self.checks
-        table = html_table(*rows_of(rows)) if rows else ""
-        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"
+        return titled_table(self, self.checks)
