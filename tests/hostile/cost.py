@@ -46,7 +46,7 @@ def assert_within(
         attempt: what is done with it; a SnapreportError is as good as success.
         ending: of the input's file name, with its dot.
     """
-    _warm(attempt)
+    warm(attempt)
     most = int(2 * mib + 512) * MIB  # address space: threads and what is mapped count too
     tried = run_family("", lambda: [("", data)], attempt, ending, seconds=2 * seconds, memory=most)
     assert not tried.notes, tried.notes
@@ -57,7 +57,7 @@ def assert_within(
 
 
 @functools.cache
-def _warm(attempt: Attempt) -> None:
+def warm(attempt: Attempt) -> None:
     """Import and open what an attempt needs, so that no child has to."""
     compiled.scan(SAMPLE.read_bytes())  # which only a file that events.c leaves to Python needs
     compiled.take_integers([], "size")
