@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from snapreport.model.libraries import words
+from snapreport.privacy.any_of import any_of
 
 # A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
 _BEGIN = r"(?<![\w.~-])(?<!(?<![\w.~-])\.\./)(?:(?:\.\./)*\.\.)?"
@@ -91,10 +92,9 @@ def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
     """Return what finds folders of these users that are no homes, such as ``/opt/alice``."""
     if not users:
         return None
-    names = "|".join(map(re.escape, sorted(users)))
     return re.compile(
         rf"(?=[./\\A-Za-z]){_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
-        rf"[\\/]{{1,2}}(?:{names})(?![\w.-])"
+        rf"[\\/]{{1,2}}(?:{any_of(users)})(?![\w.-])"
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from snapreport.privacy.any_of import any_of
 from snapreport.privacy.homes import find_homes, hide_homes, names_someone
 from snapreport.privacy.keys import HIDDEN, find_keys, hide_values
 
@@ -104,5 +105,5 @@ def hide_command(words: Iterable[str], known: Known) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _pattern(names: frozenset[str]) -> re.Pattern[str]:
-    any_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{any_of})(?![A-Za-z0-9])", re.IGNORECASE)
+    either = any_of(names)
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE)
