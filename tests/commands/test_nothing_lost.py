@@ -101,15 +101,16 @@ def test_runs_at_once_on_one_target_do_not_mix(folder: Path, samples: Path) -> N
 def test_a_disk_that_is_full_leaves_what_was_there(
     snapshot: Path, folder: Path, command: str, old: bool
 ) -> None:
+    output = _OUTPUTS[command]
     if old:
-        (folder / "out.html").write_text("old")
+        (folder / output).write_text("old")
     # SIGXFSZ is ignored by Python: a write beyond the limit fails, as one to a full disk does.
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
         "from snapreport.__main__ import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, command, str(snapshot), "--force", "-o", "out.html"],
+        [sys.executable, "-c", program, command, str(snapshot), "--force", "-o", output],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -119,7 +120,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "Error: out.html cannot be written: File too large; choose another place with -o."
+        f"Error: {output} cannot be written: File too large; choose another place with -o."
     ]
     assert [path.read_text() for path in folder.iterdir()] == ["old"] * old
 
@@ -129,9 +130,10 @@ def test_a_disk_that_is_full_leaves_what_was_there(
 def test_the_file_is_there_when_its_name_cannot_be_printed(
     snapshot: Path, folder: Path, command: str
 ) -> None:
+    output = _OUTPUTS[command]
     with FULL.open("wb") as full:
         done = subprocess.run(
-            [*SNAPREPORT, command, "-q", str(snapshot), "-o", "out.html"],
+            [*SNAPREPORT, command, "-q", str(snapshot), "-o", output],
             cwd=folder,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -140,13 +142,17 @@ def test_the_file_is_there_when_its_name_cannot_be_printed(
         )
     assert done.returncode == 1
     assert done.stderr == "Error: stdout cannot be written: No space left on device.\n"
-    assert os.listdir(folder) == ["out.html"]
+    assert os.listdir(folder) == [output]
+
+
+_OUTPUTS = {"convert": "out.zip", "render": "out.html"}
 
 
 @pytest.mark.parametrize("command", ["convert", "render"])
 def test_an_input_that_vanishes_after_it_was_read_is_no_error(
     run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
+    output = _OUTPUTS[command]
     link = os.link
 
     def vanish(*names: Path) -> None:
@@ -154,9 +160,9 @@ def test_an_input_that_vanishes_after_it_was_read_is_no_error(
         link(*names)
 
     monkeypatch.setattr(os, "link", vanish)
-    result = run(command, snapshot, "-o", "out.html")
-    assert (result.exit_code, result.stdout) == (0, "out.html\n")
-    assert os.listdir(folder) == ["out.html"]
+    result = run(command, snapshot, "-o", output)
+    assert (result.exit_code, result.stdout) == (0, f"{output}\n")
+    assert os.listdir(folder) == [output]
 
 
 def test_a_target_that_cannot_be_replaced_is_one_line(
@@ -180,6 +186,7 @@ def test_a_target_that_cannot_be_replaced_is_one_line(
 def test_a_folder_that_vanishes_meanwhile_is_one_line(
     run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
+    output = _OUTPUTS[command]
     (folder / "sub").mkdir()
     link, links = os.link, []
 
@@ -190,10 +197,10 @@ def test_a_folder_that_vanishes_meanwhile_is_one_line(
         link(part, target)
 
     monkeypatch.setattr(os, "link", vanish)
-    result = run(command, snapshot, "-o", "sub/out.html")
+    result = run(command, snapshot, "-o", f"sub/{output}")
     assert len(links) == 1
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        "Error: sub/out.html cannot be written: there is no folder sub; make it first."
+        f"Error: sub/{output} cannot be written: there is no folder sub; make it first."
     )
     assert os.listdir(folder) == []

@@ -67,7 +67,7 @@ def test_no_secret_of_the_command_is_in_any_byte(gpu: FakeGpu, tmp_path: Path) -
         gpu.alloc(MIB)
         recording.mark("shard of jdoe")
         raise RuntimeError("no file /mnt/lustre/users/jdoe/imagenet/zebra")
-    files = every_byte(tmp_path)
+    files = every_byte(tmp_path / "1")
     assert len(files) == 4
     for name, data in files.items():
         left = [word for word in PRIVATE if word.encode() in data and word != "zebra"]
@@ -75,14 +75,14 @@ def test_no_secret_of_the_command_is_in_any_byte(gpu: FakeGpu, tmp_path: Path) -
         assert data.count(b"zebra") == data.count(b"~/imagenet/zebra"), name
     for name in files:
         if name != "snapshot.pickle":  # which names this test, as PyTorch does
-            assert find_leaks(list_strings(tmp_path / name), known_here()) == []
+            assert find_leaks(list_strings(tmp_path / "1" / name), known_here()) == []
 
 
 @pytest.mark.usefixtures("somebody")
 def test_what_tells_nothing_stays_in_the_command(gpu: FakeGpu, tmp_path: Path) -> None:
     with snapreport.record(tmp_path, notes="See https://example.org/plan or ask a@example.org."):
         gpu.alloc(MIB)
-    noted = snapreport.load(tmp_path / "snap.zip").history.recorder
+    noted = snapreport.load(tmp_path / "1" / "snap.zip").history.recorder
     assert noted is not None
     assert noted.notes == "See https://example.org/plan or ask a@example.org."
     assert list(noted.command) == [
