@@ -115,16 +115,18 @@ export class RasterClient {
       this.worker.postMessage(message, transfer)
     } else if (this.local) {
       const server = this.local
-      setTimeout(() => {
-        let answer = null
+      const answer = () => {
+        let painted = null
         try {
-          answer = server.handle(message, curve)
+          painted = server.handle(message, curve)
         } catch (error) {
           this.busy = null // what is wished for next may be painted
           reportError(error)
         }
-        if (answer) this.painted(answer)
-      })
+        if (painted) this.painted(painted)
+      }
+      if (this.hired) setTimeout(answer)
+      else answer() // the first picture: nobody waits for anything else
     }
   }
 
