@@ -93,7 +93,7 @@ def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
     if not users:
         return None
     return re.compile(
-        rf"(?=[./\\A-Za-z]){_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
+        rf"(?=[.A-Za-z]|[\\/]{{1,2}}[^\\/]){_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
         rf"[\\/]{{1,2}}(?:{any_of(users)})(?![\w.-])"
     )
 
