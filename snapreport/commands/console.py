@@ -92,7 +92,12 @@ class OneLineError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write it, its first word in red where there are colours."""
-        _say_marked("Error:", self.message, "red", file)
+        say_error(self.message, file)
+
+
+def say_error(text: str, file: IO[Any] | None = None) -> None:
+    """Write one line about an error to stderr, or to a file."""
+    _say_marked("Error:", visible(text), "red", file)
 
 
 def _say_marked(mark: str, text: str, colour: str, file: IO[Any] | None = None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.console import print_bytes
+from snapreport.commands.console import print_bytes, say_error
 from snapreport.errors import SnapreportError
 from snapreport.safe_text import visible
 
@@ -68,7 +68,7 @@ class Shell:
         try:
             answer(typed)
         except SnapreportError as error:
-            click.echo(f"Error: {visible(str(error))}", err=True)
+            say_error(str(error))
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
 

@@ -48,7 +48,6 @@ class Page:
     def __init__(self, width: int, *, colour: bool = False) -> None:
         """``width`` in columns; ``colour``: for a terminal that shows them."""
         self.width = width
-        self.colour = colour
         self._text = io.StringIO()
         self._console = Console(
             file=self._text,
