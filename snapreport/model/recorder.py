@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -128,6 +129,7 @@ class RecorderInfo:
 
     def with_texts(self, change: Callable[[str], str]) -> RecorderInfo:
         """Return it with every text changed, but for those that only we write."""
+        change = cache(change)  # a stranger's file may have one long text in every row
 
         def maybe(text: str | None) -> str | None:
             return None if text is None else change(text)

@@ -55,9 +55,10 @@ def find_keys(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _PREFIXES.finditer(text):
         kind = (found.lastgroup or "").replace("_", " ")
         yield found.start(), found.end(), f"begins as a key of {kind}"
-    for found in _SECRET.finditer(text):
-        group = found.lastgroup or ""
-        yield found.start(group), found.end(group), "follows a word for a secret"
+    if "=" in text or ":" in text:
+        for found in _SECRET.finditer(text):
+            group = found.lastgroup or ""
+            yield found.start(group), found.end(group), "follows a word for a secret"
     ours = [found.span() for found in _OURS.finditer(text)]
     for found in _RUN.finditer(text):
         begin, end = found.span()

