@@ -26,7 +26,7 @@ import orjson
 
 import snapreport
 from benchmarks.gpu_programs import ALLOCATOR, CASES, Case
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 CURVES = {
     "allocated": "allocated_bytes.all",

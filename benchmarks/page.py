@@ -29,7 +29,7 @@ from typing import Any
 from playwright.sync_api import Browser, CDPSession, Page, Playwright, sync_playwright
 
 import snapreport
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 VIEWPORT = {"width": 1280, "height": 900}

@@ -19,7 +19,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.page import ARGUMENTS, VIEWPORT, heap_bytes, settle
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 # Tasks above 50 ms, as the browser itself sees them.
 WATCH = """() => {

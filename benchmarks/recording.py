@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 WAYS = ("nothing", "torch.profiler", "torch.profiler with stacks", "snapreport")
 

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import snapreport
 from simulator.diseases import DISEASES, HEALTHY, SEVERITIES, Case, Expected
-from snapreport.model.diagnosis import Finding
+from snapreport.model.diagnoses import Finding
 
 Maker = Callable[[int], Case]
 

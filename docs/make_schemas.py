@@ -14,19 +14,19 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import orjson
 
+from snapreport.compare import diff_types
 from snapreport.model import (
-    answers,
-    diagnosis,
-    diff,
-    disclosure,
+    answer_tables,
+    diagnoses,
     findings,
-    recorder,
-    recording,
+    recorder_notes,
+    recording_facts,
     snapshot,
     trust,
     what_if,
 )
-from snapreport.reporters.json_parts import VERSIONS
+from snapreport.names import disclosed_strings
+from snapreport.reporters.json.json_parts import VERSIONS
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -93,29 +93,29 @@ NUMBER, MAYBE_NUMBER, TEXT = of(int), of(int | None), of(str)
 LINE = {"type": ["integer", "null"]}
 FRAME = thing(name=TEXT, file=TEXT, line=LINE)
 FRAMES = many(FRAME)
-GROUP = record(answers.Group, "stack")
-STACK = record(answers.Group, stack=MAYBE_NUMBER, frames=FRAMES)
-EVENT = record(answers.EventAt, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
-AMOUNTS, PARTS = of(findings.Amounts), of(answers.Parts)
-PEAKS = of(dict[str, recording.CurvePeak])
-SUGGESTION = of(diagnosis.Suggestion)
+GROUP = record(answer_tables.Group, "stack")
+STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
+EVENT = record(answer_tables.EventAt, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
+AMOUNTS, PARTS = of(findings.Amounts), of(answer_tables.Parts)
+PEAKS = of(dict[str, recording_facts.CurvePeak])
+SUGGESTION = of(diagnoses.Suggestion)
 FINDING = thing(
     id=TEXT,
-    code={"enum": list(diagnosis.CODES)},
-    topic={"enum": list(diagnosis.TOPICS)},
-    severity={"enum": list(diagnosis.SEVERITIES)},
+    code={"enum": list(diagnoses.CODES)},
+    topic={"enum": list(diagnoses.TOPICS)},
+    severity={"enum": list(diagnoses.SEVERITIES)},
     title=TEXT,
     explanation=TEXT,
     bytes=NUMBER,
-    evidence=many(of(diagnosis.Figure)),
-    tables=many(of(diagnosis.Table)),
+    evidence=many(of(diagnoses.Figure)),
+    tables=many(of(diagnoses.Table)),
     suggestions=many(SUGGESTION),
-    view=maybe(record(diagnosis.View, "event")),
+    view=maybe(record(diagnoses.View, "event")),
 )
 DIAGNOSIS = {"findings": many(FINDING), "silenced": many(TEXT)}
 WARNINGS = many(thing(code=TEXT, text=TEXT))
 SITE = thing(name=TEXT, file=TEXT, line=LINE, bytes=NUMBER, requested=NUMBER, count=NUMBER)
-CLOSING = record(recording.Closing, closes=of(bool))
+CLOSING = record(recording_facts.Closing, closes=of(bool))
 CUT = thing(
     first_step=MAYBE_NUMBER,
     last_step=MAYBE_NUMBER,
@@ -145,15 +145,15 @@ DEVICE = thing(
     end=AMOUNTS,
     most_fragmented=maybe(thing(bytes=NUMBER, step=NUMBER)),
     peaks=PEAKS,
-    statistics=of(dict[str, answers.CurveStatistics]),
-    sizes=of(answers.AllocationStatistics),
-    own_counters=of(recording.OwnCounters | None),
+    statistics=of(dict[str, answer_tables.CurveStatistics]),
+    sizes=of(answer_tables.AllocationStatistics),
+    own_counters=of(recording_facts.OwnCounters | None),
     answer=TEXT,
     warnings=WARNINGS,
     diagnosis=thing(**DIAGNOSIS),
     sites=many(SITE),
     stages=many(of(findings.StageUse)),
-    ooms=many(record(recording.OomEvent, "stack")),
+    ooms=many(record(recording_facts.OomEvent, "stack")),
     closing=maybe(CLOSING),
     inferred_blocks=NUMBER,
     anomalies=of(dict[str, int]),
@@ -162,7 +162,7 @@ DEVICE["properties"]["cut"] = CUT  # where it was asked for
 
 _CHANGE = {
     "name": TEXT,
-    "match": {"enum": list(diff.MATCHES)},
+    "match": {"enum": list(diff_types.MATCHES)},
     "base_bytes": NUMBER,
     "change": NUMBER,
 }
@@ -264,7 +264,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "source": of(snapshot.Source),
             "layout": TEXT,
             "settings": {"type": "object"},  # whatever PyTorch had
-            "recording": maybe(record(recorder.RecorderInfo, storages=NUMBER)),
+            "recording": maybe(record(recorder_notes.RecorderInfo, storages=NUMBER)),
             "warnings": WARNINGS,
             "default": NUMBER,
             "devices": many(DEVICE),
@@ -286,14 +286,18 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "allocations": many(ALLOCATION),
             "stacks": many(thing(id=NUMBER, frames=FRAMES)),
         },
-        {**_MOMENT, "by": {"enum": list(answers.GROUPINGS)}, "groups": many(either(GROUP, STACK))},
+        {
+            **_MOMENT,
+            "by": {"enum": list(answer_tables.GROUPINGS)},
+            "groups": many(either(GROUP, STACK)),
+        },
         {**_MOMENT, "tree": many(NODE)},
     ],
     "lines": [
         {
             **_MOMENT,
             "ever_allocated": NUMBER,
-            "lines": many(record(answers.LineUse, "filename", file=TEXT)),
+            "lines": many(record(answer_tables.LineUse, "filename", file=TEXT)),
         }
     ],
     "stages": [
@@ -338,10 +342,10 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "new": SIDE,
             "change": NUMBER,
             "notes": many(TEXT),
-            "figures": many(record(diff.Figure, change=MAYBE_NUMBER)),
-            "by": {"enum": list(diff.DIFF_GROUPINGS)},
+            "figures": many(record(diff_types.Figure, change=MAYBE_NUMBER)),
+            "by": {"enum": list(diff_types.DIFF_GROUPINGS)},
             **dict.fromkeys(("changes", "sites", "parts", "categories"), many(CHANGE)),
-            "stages": many(record(diff.StageChange, change=MAYBE_NUMBER)),
+            "stages": many(record(diff_types.StageChange, change=MAYBE_NUMBER)),
             "settings": many(thing(name=TEXT, base={}, new={})),
         }
     ],
@@ -368,8 +372,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         }
     ],
     "strings": [
-        {**_FILE, "strings": many(of(disclosure.Given))},
-        {**_FILE, "leaks": many(of(disclosure.Leak))},
+        {**_FILE, "strings": many(of(disclosed_strings.Given))},
+        {**_FILE, "leaks": many(of(disclosed_strings.Leak))},
     ],
 }  # fmt: skip
 """What each format has besides its name and version: one form, or several."""

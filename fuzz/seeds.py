@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from snapreport.analyse import build_history
 from snapreport.bundle import write_bundle
+from snapreport.history.build import build_history
 from snapreport.read import read_bytes
 from tests import bombs
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from snapreport.analyse import build_history
 from snapreport.bundle import read_bundle
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
+from snapreport.history.build import build_history
 from snapreport.read import read_budget, read_bytes, read_snapshot
-from snapreport.read.rules import read_rules
-from snapreport.reporters.html import _render_notes
-from snapreport.reporters.plain_text import without_html
+from snapreport.read.rules_file import read_rules
+from snapreport.reporters.page.page_report import _render_notes
+from snapreport.reporters.words.plain_text import without_html
 
 
 def snapshot(data: bytes) -> None:

@@ -10,14 +10,28 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from snapreport.version import __version__
+from snapreport.ground.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api import Snapshot, load, load_rules
-    from snapreport.batch import Batch, Outcome, convert_many, render_many
-    from snapreport.comparison import diff, render_diff
-    from snapreport.device import Device, Moment
-    from snapreport.errors import (
+    from snapreport.api.comparison import diff, render_diff
+    from snapreport.api.device import Device, Moment
+    from snapreport.api.exporting import export
+    from snapreport.api.gate import check
+    from snapreport.api.loading import Snapshot, load, load_rules
+    from snapreport.api.making import convert, render
+    from snapreport.api.profiling import from_profile
+    from snapreport.api.recording import (
+        Recording,
+        mark,
+        record,
+        schedule,
+        stage,
+        start,
+        stop,
+    )
+    from snapreport.compare.diff_types import Diff
+    from snapreport.compare.gate_types import Verdict
+    from snapreport.ground.errors import (
         BudgetError,
         BundleError,
         CutError,
@@ -35,21 +49,7 @@ if TYPE_CHECKING:
         SnapreportError,
         UnsafePickleError,
     )
-    from snapreport.exporting import export
-    from snapreport.gate import check
-    from snapreport.making import convert, render
-    from snapreport.model.diff import Diff
-    from snapreport.model.gate import Verdict
-    from snapreport.profiling import from_profile
-    from snapreport.recording import (
-        Recording,
-        mark,
-        record,
-        schedule,
-        stage,
-        start,
-        stop,
-    )
+    from snapreport.runs import Batch, Outcome, convert_many, render_many
 
 __all__ = [
     "Batch",
@@ -97,19 +97,19 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Snapshot", "load", "load_rules"), "snapreport.api"),
-    **dict.fromkeys(("convert", "render"), "snapreport.making"),
-    **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.batch"),
-    **dict.fromkeys(("Device", "Moment"), "snapreport.device"),
-    **dict.fromkeys(("diff", "render_diff"), "snapreport.comparison"),
-    "Diff": "snapreport.model.diff",
-    "Verdict": "snapreport.model.gate",
-    "check": "snapreport.gate",
-    "from_profile": "snapreport.profiling",
-    "export": "snapreport.exporting",
+    **dict.fromkeys(("Snapshot", "load", "load_rules"), "snapreport.api.loading"),
+    **dict.fromkeys(("convert", "render"), "snapreport.api.making"),
+    **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.runs"),
+    **dict.fromkeys(("Device", "Moment"), "snapreport.api.device"),
+    **dict.fromkeys(("diff", "render_diff"), "snapreport.api.comparison"),
+    "Diff": "snapreport.compare.diff_types",
+    "Verdict": "snapreport.compare.gate_types",
+    "check": "snapreport.api.gate",
+    "from_profile": "snapreport.api.profiling",
+    "export": "snapreport.api.exporting",
     **dict.fromkeys(
         ("Recording", "mark", "record", "schedule", "stage", "start", "stop"),
-        "snapreport.recording",
+        "snapreport.api.recording",
     ),
 }
 
@@ -118,7 +118,7 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that ``snapreport --help`` is quick."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_HOME.get(name, "snapreport.errors"))
+    module = importlib.import_module(_HOME.get(name, "snapreport.ground.errors"))
     value: object = getattr(module, name)
     globals()[name] = value
     return value

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from snapreport import read
-from snapreport.analyse import build_history
+from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.snapshot import RawSnapshot
 from snapreport.read import read_snapshot

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from snapreport.api import Snapshot
-from snapreport.device import Moment
-from snapreport.model.export import DeviceExport, Export
+from snapreport.api.device import Moment
+from snapreport.api.loading import Snapshot
+from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.model.history import History
 
 CURVES = ("allocated", "requested", "active")

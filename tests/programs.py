@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from simulator import AllocatorSettings, OutOfMemoryError, Simulator
 from simulator.blocks import Block
 from simulator.training import TrainingRun, Transformer
-from snapreport.analyse.find import find
-from snapreport.model.diagnosis import Finding
+from snapreport.diagnosis.conclude import find
+from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings
 from tests.builders import MIB, history_of
 

@@ -18,9 +18,9 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from snapreport.model.libraries import LIBRARIES
+from snapreport.ground.known_packages import LIBRARIES
 
-TARGET = Path(__file__).parent.parent / "snapreport" / "analyse" / "known_names.txt.xz"
+TARGET = Path(__file__).parent.parent / "snapreport" / "names" / "known_names.txt.xz"
 WORD = re.compile(r"[A-Za-z_]\w*")
 # Of what else is linked into PyTorch's libraries, no stack of an allocation has a name.
 OURS = re.compile(

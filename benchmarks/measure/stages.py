@@ -22,11 +22,11 @@ import orjson
 
 STAGES = {
     "load": ("snapreport.read", "read_snapshot"),
-    "build": ("snapreport.analyse", "build_history"),
-    "bundle": ("snapreport.making", "write_bundle"),
-    "read back": ("snapreport.api", "read_bundle"),
-    "find": ("snapreport.analyse.find", "find"),
-    "render": ("snapreport.reporters.html", "HtmlReporter.render"),
+    "build": ("snapreport.history.build", "build_history"),
+    "bundle": ("snapreport.api.making", "write_bundle"),
+    "read back": ("snapreport.api.loading", "read_bundle"),
+    "find": ("snapreport.diagnosis.conclude", "find"),
+    "render": ("snapreport.reporters.page.page_report", "HtmlReporter.render"),
 }
 """Stage: module, and the function or method in it that is the stage."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.analyse.action_codes import code_actions
+from snapreport.history.action_codes import code_actions
 from snapreport.libraries import Shape, open_library
 from snapreport.model.history import Events
 from snapreport.model.segment_lives import SegmentLives

@@ -23,12 +23,12 @@ from snapreport.bundle.manifest import (
 )
 from snapreport.bundle.packing import Packer
 from snapreport.bundle.strips_text import strips_text
-from snapreport.errors import BundleError, InputError, reason_of
-from snapreport.foreign import BEGIN, foreign_zip
+from snapreport.ground.errors import BundleError, InputError, reason_of
+from snapreport.ground.foreign_files import BEGIN, foreign_zip
+from snapreport.ground.progress import Progress, silent
+from snapreport.ground.safe_text import plain_json
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
-from snapreport.progress import Progress, silent
-from snapreport.safe_text import plain_json
 
 if TYPE_CHECKING:
     from snapreport.bundle.members import Members

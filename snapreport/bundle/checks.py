@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.errors import BundleError
+from snapreport.ground.errors import BundleError
 from snapreport.model.bounds import LATEST_US, MOST_ADDRESS, MOST_BYTES, MOST_TOTAL, MOVES
 from snapreport.model.history import (
     DEEPEST_SETTINGS,

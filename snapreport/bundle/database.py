@@ -11,7 +11,6 @@ import apsw
 import numpy as np
 import orjson
 
-from snapreport.bundle.cells import to_cells
 from snapreport.bundle.differences import (
     NOT_THERE,
     SPAN,
@@ -20,7 +19,8 @@ from snapreport.bundle.differences import (
     time_differences,
 )
 from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
-from snapreport.bundle.kinds import find_kinds
+from snapreport.bundle.shared_values import find_kinds
+from snapreport.bundle.sqlite_cells import to_cells
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable

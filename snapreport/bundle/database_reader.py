@@ -16,8 +16,8 @@ from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_ro
 from snapreport.bundle.text_table import read_with_text
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
-from snapreport.model.paths import names_done
-from snapreport.model.recorder import recorder_info
+from snapreport.model.name_treatment import names_done
+from snapreport.model.recorder_notes import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.bundle.cells import Cells
 from snapreport.bundle.differences import NOT_THERE
+from snapreport.bundle.sqlite_cells import Cells
 
 if TYPE_CHECKING:
     import apsw

@@ -9,11 +9,11 @@ import orjson
 
 from snapreport.bundle.cut_strips import CUT_RULE
 from snapreport.bundle.strips import EXACT_UP_TO, RULE, count_columns
-from snapreport.errors import BundleError
+from snapreport.ground.errors import BundleError
+from snapreport.ground.version import __version__
 from snapreport.model.cut import Drawn
 from snapreport.model.history import History
 from snapreport.model.snapshot import Source
-from snapreport.version import __version__
 
 FORMAT = 1
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import apsw
 
 from snapreport.bundle.checks import check_begin
-from snapreport.errors import BundleError, reason_of
+from snapreport.ground.errors import BundleError, reason_of
 
 LONGEST_VALUE = 2**26
 """Bytes of one value or row: far above any call stack, far below what would hurt."""

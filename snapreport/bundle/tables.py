@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import numpy as np
 
-from snapreport.bundle.cells import from_cells
 from snapreport.bundle.opening import LONGEST_VALUE
+from snapreport.bundle.sqlite_cells import from_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import click
 
-from snapreport import allowed
 from snapreport.commands.console import Commands, exit_on_terminate
-from snapreport.units import parse_size
-from snapreport.version import __version__
+from snapreport.ground import unpacking_limit
+from snapreport.ground.units import parse_size
+from snapreport.ground.version import __version__
 
 __all__ = ["cli", "main"]
 
@@ -67,7 +67,7 @@ class _Modules(UserDict[str, click.Command]):
 @click.option(
     "--max-unpacked",
     metavar="SIZE",
-    envvar=allowed.MAX_UNPACKED,
+    envvar=unpacking_limit.MAX_UNPACKED,
     help="Unpack files that you trust to as much, such as 50GiB. [default: 200 times their size]",
 )
 @click.option(
@@ -87,12 +87,12 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
         try:
             parse_size(max_unpacked)
         except ValueError as error:
-            hint = f"--max-unpacked or {allowed.MAX_UNPACKED}"
+            hint = f"--max-unpacked or {unpacking_limit.MAX_UNPACKED}"
             raise click.BadParameter(f"{error}.", param_hint=hint) from None
         # In the environment, so that the processes of --jobs have it, too.
-        os.environ[allowed.MAX_UNPACKED] = max_unpacked
+        os.environ[unpacking_limit.MAX_UNPACKED] = max_unpacked
     if no_memory_check:
-        os.environ[allowed.NO_MEMORY_CHECK] = "1"
+        os.environ[unpacking_limit.NO_MEMORY_CHECK] = "1"
 
 
 def main() -> None:

@@ -14,13 +14,13 @@ import snapreport
 from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.commands.moments import MomentChoice
 from snapreport.commands.naming import paths_kept
-from snapreport.model.answers import GROUPINGS, Group
-from snapreport.safe_text import plain_json
+from snapreport.ground.safe_text import plain_json
+from snapreport.model.answer_tables import GROUPINGS, Group
 
 if TYPE_CHECKING:
-    from snapreport.device import Device, Moment
-    from snapreport.reporters.answers_text import MomentName
-    from snapreport.reporters.tables import Page
+    from snapreport.api.device import Device, Moment
+    from snapreport.reporters.terminal.answers_text import MomentName
+    from snapreport.reporters.terminal.text_tables import Page
 
 
 def load_device(source: Path, device: str | None, quiet: bool) -> Device:
@@ -45,7 +45,7 @@ def load_moment(source: Path, device: str | None, choice: MomentChoice, quiet: b
 
 def moment_name(moment: Moment) -> MomentName:
     """Return how a moment is announced in text."""
-    from snapreport.reporters.answers_text import MomentName
+    from snapreport.reporters.terminal.answers_text import MomentName
 
     return MomentName(moment.device.name, moment.step, moment.time_us, moment.curve, moment.bytes)
 
@@ -69,7 +69,7 @@ def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
 
 def event_json(moment: Moment) -> dict[str, Any] | None:
     """Return the event that led to a moment, with its call stack innermost first."""
-    from snapreport.reporters.json_parts import frames_of, id_or_none
+    from snapreport.reporters.json.json_parts import frames_of, id_or_none
 
     event = moment.event()
     if event is None:
@@ -84,7 +84,7 @@ def event_json(moment: Moment) -> dict[str, Any] | None:
 
 def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
     """Return groups as plain objects."""
-    from snapreport.reporters.json_parts import group_as_json
+    from snapreport.reporters.json.json_parts import group_as_json
 
     return [group_as_json(group, device.file.stacks, by) for group in groups]
 
@@ -93,7 +93,7 @@ def json_bytes(name: str, answer: dict[str, Any]) -> bytes:
     """Return an answer as indented JSON that begins with the name and version of its format."""
     import orjson
 
-    from snapreport.reporters.json_parts import with_format
+    from snapreport.reporters.json.json_parts import with_format
 
     whole = orjson.dumps(with_format(name, answer), option=orjson.OPT_INDENT_2)
     return plain_json(whole) + b"\n"
@@ -106,7 +106,7 @@ def print_json(name: str, answer: dict[str, Any]) -> None:
 
 def new_page(full: bool = False) -> Page:
     """Return a page as wide as the terminal, or as its texts with ``full``."""
-    from snapreport.reporters.tables import Page, terminal_width
+    from snapreport.reporters.terminal.text_tables import Page, terminal_width
 
     return Page(terminal_width(full), colour=in_colour(sys.stdout))
 

@@ -21,8 +21,8 @@ from snapreport.commands.options import (
     source_argument,
     top_option,
 )
-from snapreport.errors import BudgetError, OutputError
-from snapreport.files import check_output, output_path, write_atomically
+from snapreport.ground.errors import BudgetError, OutputError
+from snapreport.ground.files import check_output, output_path, write_atomically
 
 FAILED = 3
 """The exit status of a check that fails."""
@@ -130,7 +130,7 @@ def check(
     if target is not None:
         check_output(target, force)
     chosen = None if rules is None else snapreport.load_rules(rules)
-    from snapreport.gate import find_budget
+    from snapreport.api.gate import find_budget
 
     with progress_bar(quiet) as progress:
         verdict = snapreport.check(
@@ -152,13 +152,13 @@ def check(
             out.write(markdown)
         print_path(target)
     elif as_json:
-        from snapreport.reporters.gate_figures import verdict_as_json
+        from snapreport.reporters.words.gate_rows import verdict_as_json
 
         print_json("check", verdict_as_json(verdict))
     elif as_markdown:
         print_bytes(markdown)
     else:
-        from snapreport.reporters.gate_text import write_verdict
+        from snapreport.reporters.terminal.gate_text import write_verdict
 
         page = new_page()
         write_verdict(page, verdict, top)
@@ -179,7 +179,7 @@ def _named_sizes(texts: tuple[str, ...], option: str) -> dict[str, str] | None:
 
 def _check_options(said: dict[str, Any]) -> None:
     """Let a budget that is wrong be wrong usage where it is an option's."""
-    from snapreport.model.gate import Budget
+    from snapreport.compare.gate_types import Budget
 
     for option, value in said.items():
         try:
@@ -189,7 +189,7 @@ def _check_options(said: dict[str, Any]) -> None:
 
 
 def _markdown(verdict: snapreport.Verdict) -> bytes:
-    from snapreport.reporters.gate_markdown import VerdictMarkdownReporter
+    from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
 
     out = BytesIO()
     VerdictMarkdownReporter().render(verdict, out)

@@ -45,7 +45,7 @@ def check_recording(
         )
         devices = [(str(each.device), each.trust) for each in found.devices]
     if as_json:
-        from snapreport.reporters.trust_words import trust_as_json
+        from snapreport.reporters.words.trust_words import trust_as_json
 
         print_json(
             "check-recording",
@@ -55,7 +55,7 @@ def check_recording(
             },
         )
         return
-    from snapreport.reporters import trust_text
+    from snapreport.reporters.terminal import trust_text
 
     page = new_page(full)
     for i, (name, trust) in enumerate(devices):

@@ -14,9 +14,9 @@ from typing import IO, Any, NoReturn, TextIO
 
 import click
 
-from snapreport.errors import OutputError, SnapreportError
-from snapreport.progress import Progress, silent
-from snapreport.safe_text import printable, visible
+from snapreport.ground.errors import OutputError, SnapreportError
+from snapreport.ground.progress import Progress, silent
+from snapreport.ground.safe_text import printable, visible
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""

@@ -13,7 +13,7 @@ from snapreport.commands.cut_options import cut_options
 from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
 from snapreport.commands.naming import names_options
 from snapreport.commands.options import force_option, output_option, quiet_option
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 
 @click.command(short_help="Turn a snapshot into a portable bundle.")

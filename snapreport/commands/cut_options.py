@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.errors import CutError
+from snapreport.ground.errors import CutError
 from snapreport.model.cut import cut_size, parse_bound
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -50,9 +50,9 @@ def diagnose(
         snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
         found = snapshot.findings(device=device, ignore=ignore)
         devices = [(each, each.diagnosis) for each in found.devices]
-    from snapreport.reporters import diagnosis_text
-    from snapreport.reporters.finding_words import diagnosis_as_json, finding_as_json, tally
-    from snapreport.reporters.plain_text import one_line
+    from snapreport.reporters.terminal import diagnosis_text
+    from snapreport.reporters.words.finding_words import diagnosis_as_json, finding_as_json, tally
+    from snapreport.reporters.words.plain_text import one_line
 
     if as_json:
         print_json(

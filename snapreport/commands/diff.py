@@ -19,7 +19,7 @@ from snapreport.commands.options import (
     rules_option,
     top_option,
 )
-from snapreport.files import check_output, output_path, report_format
+from snapreport.ground.files import check_output, output_path, report_format
 
 
 @click.command(short_help="Compare two snapshots: what changed, and from where.")
@@ -128,11 +128,11 @@ def diff(
         print_path(target)
         return
     if as_json:
-        from snapreport.reporters.diff_json import diff_as_json
+        from snapreport.reporters.json.diff_json import diff_as_json
 
         print_json("diff", diff_as_json(found))
         return
-    from snapreport.reporters.diff_text import write_diff
+    from snapreport.reporters.terminal.diff_text import write_diff
 
     page = new_page(full)
     write_diff(page, found, None if full else top)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from snapreport.errors import InputError
+from snapreport.ground.errors import InputError
 
 _LAUNCHERS = {
     "torchrun": ("torchrun",),

@@ -25,7 +25,7 @@ from snapreport.commands.options import (
     source_argument,
     top_option,
 )
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 
 
 @click.command(short_help="Print bytes by source line.")
@@ -77,8 +77,8 @@ def lines(
         ]
         print_json("lines", moment_json(moment, ever_allocated=ever, lines=plain))
         return
-    from snapreport.reporters import answers_text
-    from snapreport.reporters.figures import lines_note
+    from snapreport.reporters.terminal import answers_text
+    from snapreport.reporters.words.summary_rows import lines_note
 
     page = new_page(full)
     page.say(f"{moment_name(moment).text}; {format_bytes(ever)} were ever allocated", "title")

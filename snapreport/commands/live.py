@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from snapreport.device import Moment
+    from snapreport.api.device import Moment
 
 
 @click.command(short_help="Print what was live at a moment: a table, groups or a tree.")
@@ -73,9 +73,9 @@ def live(
     if as_json:
         print_json("live", moment_json(moment, **_answer(moment, by, tree)))
         return
-    from snapreport.reporters import answers_text
-    from snapreport.reporters.figures import lines_note
-    from snapreport.reporters.tree_text import tree_lines
+    from snapreport.reporters.terminal import answers_text
+    from snapreport.reporters.terminal.tree_text import tree_lines
+    from snapreport.reporters.words.summary_rows import lines_note
 
     page = new_page(full)
     page.say(moment_name(moment).text, "title")
@@ -101,7 +101,7 @@ def _answer(moment: Moment, by: str | None, tree: bool) -> dict[str, Any]:
         return {"by": by, "groups": groups_json(device, moment.by(by), by)}
     if tree:
         return {"tree": _tree(moment)}
-    from snapreport.reporters.json_parts import id_or_none, stack_table
+    from snapreport.reporters.json.json_parts import id_or_none, stack_table
 
     live, rows = moment.live(), device.allocations
     columns: dict[str, NDArray[np.signedinteger[Any]]] = {

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from snapreport.commands.console import MOST_WARNINGS, print_path, say, warn
-from snapreport.safe_text import visible
-from snapreport.units import format_bytes, format_count
+from snapreport.ground.safe_text import visible
+from snapreport.ground.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from snapreport.batch import Batch, Doing, ManyProgress
+    from snapreport.runs import Batch, Doing, ManyProgress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ def convert_several(
 ) -> None:
     """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
     with _progress_bars(quiet) as progress:
-        from snapreport.batch import convert_many
+        from snapreport.runs import convert_many
 
         batch = convert_many(sources, output, jobs=jobs, progress=progress, **options)
     if not quiet:
@@ -70,7 +70,7 @@ def render_several(
 ) -> None:
     """Render several files and their index, and say what came of them, as above."""
     with _progress_bars(quiet) as progress:
-        from snapreport.batch import render_many
+        from snapreport.runs import render_many
 
         batch = render_many(sources, output, jobs=jobs, progress=progress, **options)
     if not quiet:
@@ -81,7 +81,7 @@ def render_several(
 
 
 def _say_skipped(batch: Batch) -> None:
-    from snapreport.batch import skipped_words
+    from snapreport.runs import skipped_words
 
     for line in skipped_words(batch.skipped):
         say(f"Skipped: {line}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from snapreport.device import Device, Moment
+    from snapreport.api.device import Device, Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.commands.console import say
-from snapreport.model.paths import SHORT_SALT, is_short_salt
+from snapreport.model.name_treatment import SHORT_SALT, is_short_salt
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.model.diagnosis import CODES, TOPICS, names_a_finding
+from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 
 F = TypeVar("F", bound=Callable[..., Any])
 

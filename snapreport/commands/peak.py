@@ -71,7 +71,7 @@ def peak(
             ),
         )
         return
-    from snapreport.reporters.answers_text import groups, usage
+    from snapreport.reporters.terminal.answers_text import groups, usage
 
     page = new_page(full)
     usage(page, moment_name(moment), amounts, parts, moment.event())

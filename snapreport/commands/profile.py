@@ -25,8 +25,8 @@ from snapreport.commands.options import (
     rules_option,
     source_argument,
 )
-from snapreport.errors import OutputError
-from snapreport.files import check_output, output_path, write_atomically
+from snapreport.ground.errors import OutputError
+from snapreport.ground.files import check_output, output_path, write_atomically
 
 _BY = {"category": "category", "annotation": "stage", "compile-context": "context"}
 
@@ -109,7 +109,7 @@ def profile(
         check_output(output_path(source, output, ending), force)
     found = load_device(source, device, quiet)
     result = found.profile(_BY.get(by, "category"), chosen, curve, points)
-    from snapreport.reporters.profile_text import profile_csv, profile_json, write_profile
+    from snapreport.reporters.terminal.profile_text import profile_csv, profile_json, write_profile
 
     answer = {**device_json(found), "by": by, **profile_json(result)}
     if output is None:

@@ -13,10 +13,10 @@ from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.naming import keep_paths_option, paths_kept
 from snapreport.commands.options import full_option, quiet_option, source_argument
 from snapreport.commands.shell import Shell, terminal_lines
-from snapreport.errors import QueryError
+from snapreport.ground.errors import QueryError
 
 if TYPE_CHECKING:
-    from snapreport.api import QueryProcess
+    from snapreport.api.loading import QueryProcess
 
 ROWS = 100
 """Rows of a table that are shown without --full."""
@@ -60,7 +60,7 @@ def query(
     Example:
       snapreport query snap.zip "SELECT count(*), sum(size) FROM allocations"
     """  # fmt: skip
-    from snapreport.api import open_database
+    from snapreport.api.loading import open_database
 
     with progress_bar(quiet) as progress:
         database = open_database(
@@ -96,8 +96,8 @@ def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> No
     Raises:
         QueryError: one is wrong, or JSON or CSV was asked of more than one.
     """
-    from snapreport.reporters.query_text import csv_lines, json_lines, table
-    from snapreport.reporters.tables import terminal_width
+    from snapreport.reporters.terminal.query_text import csv_lines, json_lines, table
+    from snapreport.reporters.terminal.text_tables import terminal_width
 
     for number, found in enumerate(database.run(sql)):
         if form is not None and number:

@@ -18,7 +18,7 @@ import snapreport
 from snapreport.commands.console import INTERRUPTED
 from snapreport.commands.launchers import refuse_launcher
 from snapreport.commands.options import quiet_option
-from snapreport.errors import InputError
+from snapreport.ground.errors import InputError
 
 FORMATS = ("pickle", "zip", "html", "md")
 """As ``recording.FORMATS``, which takes long to import; likewise the next."""

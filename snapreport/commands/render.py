@@ -20,8 +20,8 @@ from snapreport.commands.options import (
     quiet_option,
     rules_option,
 )
-from snapreport.errors import InputError, OutputError
-from snapreport.files import report_format
+from snapreport.ground.errors import InputError, OutputError
+from snapreport.ground.files import report_format
 
 
 @click.command(short_help="Make a report of a snapshot or bundle.")
@@ -93,7 +93,7 @@ def render(
     format_ = format_ or ("html" if many else report_format(output))
     target = None
     if not many:
-        from snapreport.making import target_path
+        from snapreport.api.making import target_path
 
         target = target_path(sources[0], output, f".{format_}", names["redact"], names["salt"])
     if target is not None and notes is not None and _is_same(target, notes):

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from snapreport.commands.console import print_bytes, say_error
-from snapreport.errors import SnapreportError
-from snapreport.safe_text import visible
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.safe_text import visible
 
 PROMPT, MORE = "sql> ", "...> "
 

@@ -25,11 +25,11 @@ from snapreport.commands.options import (
     quiet_option,
     source_argument,
 )
-from snapreport.errors import MomentError
+from snapreport.ground.errors import MomentError
 
 if TYPE_CHECKING:
-    from snapreport.device import Device
-    from snapreport.model.answers import Group
+    from snapreport.api.device import Device
+    from snapreport.model.answer_tables import Group
     from snapreport.model.findings import StageUse
 
 
@@ -94,7 +94,7 @@ def stages(
         ]
         print_json("stages", {**device_json(found), "stages": rows})
         return
-    from snapreport.reporters import answers_text
+    from snapreport.reporters.terminal import answers_text
 
     page = new_page(full)
     if not found.stages:

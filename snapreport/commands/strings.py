@@ -12,7 +12,7 @@ from snapreport.commands.answers import print_json
 from snapreport.commands.check import FAILED
 from snapreport.commands.console import print_bytes, progress_bar, say
 from snapreport.commands.options import json_option, quiet_option, source_argument
-from snapreport.safe_text import visible
+from snapreport.ground.safe_text import visible
 
 _LONGEST = 1000
 """Letters of a text that is listed on a line."""
@@ -43,8 +43,9 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     Example:
       snapreport strings --check snap.zip
     """
-    from snapreport.disclosure import find_leaks, list_strings
-    from snapreport.privacy.private import known_here
+    from snapreport.names.file_strings import list_strings
+    from snapreport.names.leaks import find_leaks
+    from snapreport.names.personal_data import known_here
 
     with progress_bar(quiet) as progress:
         given = list_strings(source, progress)

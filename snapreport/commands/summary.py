@@ -33,12 +33,12 @@ def summary(source: Path, device: str | None, as_json: bool, quiet: bool) -> Non
         )
     text = BytesIO()
     if as_json:
-        from snapreport.reporters.json_report import JsonReporter
+        from snapreport.reporters.json.json_report import JsonReporter
 
         JsonReporter().render(findings, text)
         print_bytes(text.getvalue())
     else:
-        from snapreport.reporters.text import TextReporter
+        from snapreport.reporters.terminal.summary_text import TextReporter
 
         TextReporter(colour=in_colour(sys.stdout)).render(findings, text)
         print_clean(text.getvalue())

@@ -51,7 +51,7 @@ def usage(
             ),
         )
         return
-    from snapreport.reporters import answers_text
+    from snapreport.reporters.terminal import answers_text
 
     page = new_page()
     event = moment.event()

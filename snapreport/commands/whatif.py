@@ -89,7 +89,7 @@ def whatif(
         **device_json(found), "curve": curve, "by": by,
         "peak_bytes": was.bytes, "peak_step": was.step,
     }  # fmt: skip
-    from snapreport.reporters import what_if_text
+    from snapreport.reporters.terminal import what_if_text
 
     page = new_page(full)
     page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.step))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from snapreport.exporters.export_input import Export
 from snapreport.exporters.stack_weights import frame_text, weigh_stacks
-from snapreport.model.export import Export
 
 
 def write(export: Export, out: BinaryIO) -> None:

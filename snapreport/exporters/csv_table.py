@@ -6,9 +6,9 @@ import csv
 import io
 from typing import BinaryIO
 
-from snapreport.exporters.rows import Column, tables
-from snapreport.model.export import Export
-from snapreport.safe_text import csv_cell
+from snapreport.exporters.export_input import Export
+from snapreport.exporters.export_rows import Column, tables
+from snapreport.ground.safe_text import csv_cell
 
 
 def write(export: Export, out: BinaryIO) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from snapreport.errors import ExportError
-from snapreport.exporters.rows import Column, tables
-from snapreport.model.export import Export
+from snapreport.exporters.export_input import Export
+from snapreport.exporters.export_rows import Column, tables
+from snapreport.ground.errors import ExportError
 
 
 def write(export: Export, out: BinaryIO) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from snapreport.exporters.export_input import Export
 from snapreport.exporters.lanes import lanes
-from snapreport.exporters.protobuf import data, number, text, varint
 from snapreport.exporters.stack_weights import ends, site_names, stack_texts, weights
-from snapreport.model.export import Export
+from snapreport.ground.protobuf import data, number, text, varint
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.snapshot import NO_TIME
 

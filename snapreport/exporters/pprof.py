@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 from typing import BinaryIO
 
-from snapreport.exporters.protobuf import data, number, packed, text
+from snapreport.exporters.export_input import Export
 from snapreport.exporters.stack_weights import StackWeight, moment_text, weigh_stacks
-from snapreport.model.export import Export
+from snapreport.ground.protobuf import data, number, packed, text
+from snapreport.ground.safe_text import visible
+from snapreport.ground.version import __version__
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.stacks import FrameTable
-from snapreport.safe_text import visible
-from snapreport.version import __version__
 
 # Numbers of the fields in google/pprof's profile.proto.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6

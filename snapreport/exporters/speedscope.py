@@ -6,11 +6,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from snapreport.exporters.export_input import Export
 from snapreport.exporters.stack_weights import StackWeight, moment_text, weigh_stacks
-from snapreport.model.export import Export
+from snapreport.ground.safe_text import plain_json, visible
+from snapreport.ground.version import __version__
 from snapreport.model.findings import MISSING_REASONS
-from snapreport.safe_text import plain_json, visible
-from snapreport.version import __version__
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

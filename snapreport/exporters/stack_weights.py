@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.model.export import Export
+from snapreport.exporters.export_input import Export
+from snapreport.ground.safe_text import visible
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings
 from snapreport.model.history import Allocations
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.stacks import StackTable, short_name
-from snapreport.safe_text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

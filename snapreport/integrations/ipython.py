@@ -19,7 +19,7 @@ from IPython.display import FileLink, display
 from IPython.utils.process import arg_split
 
 import snapreport
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 
 if TYPE_CHECKING:
     from snapreport import Recording

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 import pytest
 
 import snapreport
-from snapreport.errors import BudgetError, SnapreportError
+from snapreport.ground.errors import BudgetError, SnapreportError
+from snapreport.ground.units import format_bytes
 from snapreport.integrations.pytest_plugin import MARKER
-from snapreport.units import format_bytes
 
 if TYPE_CHECKING:
     from snapreport import Recording, Snapshot
@@ -196,7 +196,7 @@ def _refuse_unknown(budget: Mapping[str, Any]) -> None:
     Raises:
         BudgetError: a name is not known, or its size is none.
     """
-    from snapreport.model.gate import KEYS, Budget
+    from snapreport.compare.gate_types import KEYS, Budget
 
     known = (*KEYS, "budget", "rules")
     for name in budget:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import snapreport
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 
 if TYPE_CHECKING:
     from snapreport import Recording

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from snapreport.errors import CutError
-from snapreport.units import parse_size
+from snapreport.ground.errors import CutError
+from snapreport.ground.units import parse_size
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.model.answers import AllocationStatistics, CurveStatistics
+from snapreport.ground.object_display import Shown
+from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
+from snapreport.model.category_rules import Category
 from snapreport.model.cut import Picture
-from snapreport.model.diagnosis import Diagnosis, Finding
+from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Iterations
-from snapreport.model.recording import Closing as Closing
-from snapreport.model.recording import CurvePeak as CurvePeak
-from snapreport.model.recording import OomEvent as OomEvent
-from snapreport.model.recording import OwnCounters as OwnCounters
-from snapreport.model.rules import Category
+from snapreport.model.recording_facts import Closing as Closing
+from snapreport.model.recording_facts import CurvePeak as CurvePeak
+from snapreport.model.recording_facts import OomEvent as OomEvent
+from snapreport.model.recording_facts import OwnCounters as OwnCounters
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
-from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

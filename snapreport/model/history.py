@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.ground.object_display import Shown
 from snapreport.model.cut import Cut
-from snapreport.model.paths import AS_RECORDED, NamesDone
-from snapreport.model.recorder import RecorderInfo
+from snapreport.model.name_treatment import AS_RECORDED, NamesDone
+from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
-from snapreport.showing import Shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from snapreport.model.diagnosis import Severity
+from snapreport.model.diagnoses import Severity
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.model.recorder import RecorderInfo
+from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import StackTable
 
 if TYPE_CHECKING:

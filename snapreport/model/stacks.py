@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.showing import Shown
+from snapreport.ground.object_display import Shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

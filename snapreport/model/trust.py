@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from snapreport.model.diagnosis import Figure, Suggestion
-from snapreport.model.recording import Closing, CurvePeak
-from snapreport.showing import Shown
+from snapreport.ground.object_display import Shown
+from snapreport.model.diagnoses import Figure, Suggestion
+from snapreport.model.recording_facts import Closing, CurvePeak
 
 LossState = Literal["lost", "missing", "suspected", "not known", "none"]
 """Older events were overwritten in the ring; were recorded but are not in the file, as after

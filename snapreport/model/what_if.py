@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapreport.model.answers import Group
-from snapreport.showing import Shown
+from snapreport.ground.object_display import Shown
+from snapreport.model.answer_tables import Group
 
 WHAT_IF_GROUPINGS = ("site", "category", "stage", "line", "file", "function", "module", "context")
 """What can be taken away together: all that one call site made, all of one category, and so on."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapreport.clean_texts import shortened
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.clean_texts import shortened
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.bounds import LATEST_US
 from snapreport.model.snapshot import Annotation
 from snapreport.read.fields import integers

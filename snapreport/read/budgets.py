@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from snapreport.errors import BudgetError
+from snapreport.ground.errors import BudgetError
 from snapreport.read.source import read_short
 
 if sys.version_info >= (3, 11):

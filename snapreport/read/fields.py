@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.clean_texts import shortened
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.clean_texts import shortened
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
 from snapreport.read import compiled
 from snapreport.read.limits import Allowance

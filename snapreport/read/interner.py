@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.clean_texts import CleanTexts
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.clean_texts import CleanTexts
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
 from snapreport.read import compiled

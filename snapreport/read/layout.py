@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from snapreport.clean_texts import CleanTexts, shortened
-from snapreport.errors import NotASnapshotError
-from snapreport.foreign import TRACE
+from snapreport.ground.clean_texts import CleanTexts, shortened
+from snapreport.ground.errors import NotASnapshotError
+from snapreport.ground.foreign_files import TRACE
 from snapreport.model.history import DEEPEST_SETTINGS
-from snapreport.model.recorder import RecorderInfo, recorder_info
+from snapreport.model.recorder_notes import RecorderInfo, recorder_info
 from snapreport.model.snapshot import DeviceId
 from snapreport.read.fields import check_key, count_unknown_key
 from snapreport.read.limits import MOST_DEVICES, Allowance

@@ -5,8 +5,8 @@ No real snapshot comes near any of these. ``docs/safety.md`` has them in a table
 
 from __future__ import annotations
 
-from snapreport.errors import NotASnapshotError
-from snapreport.units import format_bytes
+from snapreport.ground.errors import NotASnapshotError
+from snapreport.ground.units import format_bytes
 
 UNPACKED_ALWAYS = 1 << 26
 """Bytes that any packed snapshot may unpack to, however small it is."""

@@ -6,7 +6,7 @@ import functools
 import mmap
 import re
 
-from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.read import compiled
 from snapreport.read.limits import MOST_INTEGER, MOST_TEXT
 

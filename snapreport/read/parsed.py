@@ -17,7 +17,7 @@ import numpy as np
 
 from snapreport.read import compiled
 from snapreport.read.limits import MOST_DEVICES
-from snapreport.read.memory import PARSED_EVENT, REST, require_memory
+from snapreport.read.memory_need import PARSED_EVENT, REST, require_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.clean_texts import shortened
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.clean_texts import shortened
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import INACTIVE, PENDING, Segments
 from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import check_bytes, count_unknown_keys, integers

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from snapreport.allowed import MAX_UNPACKED, most_unpacked
-from snapreport.errors import InputError, NotASnapshotError, NotEnoughMemoryError
-from snapreport.latest import name_a_file
+from snapreport.ground.errors import InputError, NotASnapshotError, NotEnoughMemoryError
+from snapreport.ground.latest_recording import name_a_file
+from snapreport.ground.units import format_bytes
+from snapreport.ground.unpacking_limit import MAX_UNPACKED, most_unpacked
 from snapreport.model.snapshot import Source
 from snapreport.read.limits import MOST_RULES, UNPACKED_ALWAYS
-from snapreport.read.memory import require_memory
-from snapreport.units import format_bytes
+from snapreport.read.memory_need import require_memory
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -7,9 +7,9 @@ import mmap
 import pickle
 from typing import Any, NoReturn
 
-from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.read import compiled
-from snapreport.read.memory import parsed_memory, require_memory, unpickled_memory
+from snapreport.read.memory_need import parsed_memory, require_memory, unpickled_memory
 from snapreport.read.opcodes import check_opcodes
 from snapreport.read.parsed import parse
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.errors import NotASnapshotError
+from snapreport.ground.units import format_bytes
 from snapreport.model.bounds import MOST_WRITTEN, most_characters
 from snapreport.model.snapshot import RawSnapshot
-from snapreport.units import format_bytes
 
 
 def check_written(snapshot: RawSnapshot) -> None:

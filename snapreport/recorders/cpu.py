@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
 from snapreport.recorders.environment import set_for_now
 from snapreport.recorders.event_tree import EventTreeReader, NamedRange, Recorded
-from snapreport.recorders.profile import to_snapshot
+from snapreport.recorders.profiler_snapshot import to_snapshot
 from snapreport.recorders.recorder import Options
 
 _STAGE = "snapreport.stage:"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
 from snapreport.recorders.environment import set_for_now
 from snapreport.recorders.recorder import Options
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapreport.collector import collector_off
-from snapreport.errors import RecordingError
-from snapreport.recorders.paths import whole_path
+from snapreport.ground.errors import RecordingError
+from snapreport.ground.gc_pause import collector_off
+from snapreport.recorders.source_paths import whole_path
 
 Frame = dict[str, Any]
 DeviceKey = tuple[str, int]

@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from snapreport.collector import collector_off
-from snapreport.errors import SnapreportError
-from snapreport.model.recorder import recorder_info
-from snapreport.privacy.private import known_here
-from snapreport.privacy.recording import hide_in_recording, hide_in_stages
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.units import format_bytes
+from snapreport.ground.version import __version__
+from snapreport.model.recorder_notes import recorder_info
+from snapreport.names.personal_data import known_here
+from snapreport.names.public_notes import hide_in_recording, hide_in_stages
 from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
-from snapreport.recorders.dump import dump
 from snapreport.recorders.own_frames import cut_own_frames
-from snapreport.recorders.places import Place, claim
 from snapreport.recorders.recorder import Options, Recorder
+from snapreport.recorders.recording_folders import Place, claim
 from snapreport.recorders.sharing import join_recorder, leave_recorder
-from snapreport.recorders.storages import find_storages
+from snapreport.recorders.snapshot_dump import dump
+from snapreport.recorders.tensor_storages import find_storages
 from snapreport.recorders.window import cut_before
-from snapreport.units import format_bytes
-from snapreport.version import __version__
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
 from snapreport.recorders import system
 from snapreport.recorders.cuda import CudaRecorder
 from snapreport.recorders.recorder import Options, Recorder

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU_FAILURES = (

@@ -8,8 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from snapreport.ground.safe_text import visible
 from snapreport.recorders.system import rank_of_process
-from snapreport.safe_text import visible
 
 _LOG = logging.getLogger("snapreport.recording")
 _MOST = 3

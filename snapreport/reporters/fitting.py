@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Protocol, TypeVar
 
-from snapreport.errors import CutError
+from snapreport.ground.errors import CutError
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import Findings
 from snapreport.reporters.reporter import Reporter
-from snapreport.units import format_bytes, format_count
 
 MOST_TRIES = 8
 """Reports made to find how many allocations of a level have to go: to one in 256 of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO, Protocol
 
-from snapreport.model.diff import Diff
+from snapreport.compare.diff_types import Diff
 from snapreport.model.findings import Findings
 
 

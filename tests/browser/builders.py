@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.analyse.segment_replay import lives_of
-from snapreport.analyse.site_names import site_names
-from snapreport.model.answers import AllocationStatistics
-from snapreport.model.diagnosis import Diagnosis, Finding, View
+from snapreport.frames.site_names import site_names
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.answer_tables import AllocationStatistics
+from snapreport.model.category_rules import Category
+from snapreport.model.diagnoses import Diagnosis, Finding, View
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
@@ -24,7 +25,6 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
-from snapreport.model.rules import Category
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, FrameTable, StackTable

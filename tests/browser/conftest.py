@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from snapreport.model.findings import Findings
-from snapreport.reporters.html import HtmlReporter
+from snapreport.reporters.page.page_report import HtmlReporter
 
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)

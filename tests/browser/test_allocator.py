@@ -12,11 +12,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.analyse.curves import live_at
-from snapreport.analyse.segment_replay import segments_at
+from snapreport.figures.curves import live_at
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES
-from snapreport.units import format_bytes, format_count
 from tests.browser.conftest import Opener
 from tests.browser.test_page import until
 from tests.browser.test_samples import snapshots

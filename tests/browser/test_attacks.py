@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page
 
 import snapreport
-from snapreport.batch import render_many
+from snapreport.runs import render_many
 from tests.browser.listing import frames
 from tests.browser.test_page import settle, until
 from tests.hostile_text import (

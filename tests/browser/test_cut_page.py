@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import snapreport
-from snapreport.analyse.cuts import Cutter, Thinning
+from snapreport.figures.thinning import Cutter, Thinning
+from snapreport.ground.units import format_bytes
 from snapreport.model.cut import NO_CUT, Picture
-from snapreport.units import format_bytes
 from tests.browser.conftest import Opener
 
 pytestmark = pytest.mark.browser

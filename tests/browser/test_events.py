@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import Findings
 from snapreport.model.snapshot import Trace
 from snapreport.read import read_snapshot
-from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import address

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import snapreport
-from snapreport.model.diagnosis import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 

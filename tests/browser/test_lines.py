@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.stacks import short_name
-from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import all_rows, fragment, go_to, in_bytes

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.analyse.curves import live_at
-from snapreport.units import format_bytes
+from snapreport.figures.curves import live_at
+from snapreport.ground.units import format_bytes
 from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from snapreport.analyse.curves import live_at
-from snapreport.analyse.find import find
+from snapreport.diagnosis.conclude import find
+from snapreport.figures.curves import live_at
+from snapreport.ground.units import format_count
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.units import format_count
 from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import pixels
 from tests.builders import BASE, MIB, frame, trace

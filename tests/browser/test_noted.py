@@ -7,7 +7,7 @@ from dataclasses import replace
 from playwright.sync_api import expect
 
 from snapreport.model.findings import Findings
-from snapreport.model.recorder import recorder_info
+from snapreport.model.recorder_notes import recorder_info
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from playwright.sync_api import Page, expect
 
-from snapreport.reporters.json_report import findings_as_json
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
+from snapreport.reporters.json.json_report import findings_as_json
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import NO_WEBGL, count_colours, drawn

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 import snapreport
-from snapreport.reporters.html import ROWS_WITHOUT_SCRIPT
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
+from snapreport.reporters.page.page_report import ROWS_WITHOUT_SCRIPT
 from tests.browser.conftest import Opener
 
 pytestmark = pytest.mark.browser

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import snapreport
-from snapreport.reporters.json_report import findings_as_json
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
+from snapreport.reporters.json.json_report import findings_as_json
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import address, frames

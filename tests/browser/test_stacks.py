@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.analyse.calltree import find_call_tree
+from snapreport.figures.calltree import find_call_tree
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
 from snapreport.model.stacks import short_name
-from snapreport.units import format_bytes, format_count
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes

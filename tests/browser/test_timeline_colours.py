@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import snapreport
-from snapreport.units import format_bytes
+from snapreport.ground.units import format_bytes
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import (

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 import snapreport
+from snapreport.api.exporting import EXPORTS
 from snapreport.commands.export import FORMATS
-from snapreport.exporting import EXPORTS
 from tests.builders import assert_same_history
 from tests.commands.conftest import MIB, Run, one_block_snapshot
 from tests.commands.test_errors import assert_one_line_error

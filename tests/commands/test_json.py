@@ -13,7 +13,7 @@ import pytest
 
 import snapreport
 from docs.make_schemas import FOLDER, text
-from snapreport.reporters.json_parts import VERSIONS
+from snapreport.reporters.json.json_parts import VERSIONS
 from tests import corpus
 from tests.commands.conftest import Run
 

@@ -49,11 +49,11 @@ def test_a_signal_at_any_moment_leaves_the_old_file_or_the_whole_new_one(number:
         "snapreport.commands",
         "click",
         "snapreport.commands.console",
-        "snapreport.errors",
+        "snapreport.ground.errors",
         "snapreport.commands.render",
-        "snapreport.api",
+        "snapreport.api.loading",
         "numpy",
-        "snapreport.analyse.find",
+        "snapreport.diagnosis.conclude",
     ],
 )
 def test_ctrl_c_while_modules_are_imported_is_no_traceback(

@@ -18,14 +18,14 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.analyse.redact import StandIns, redact_name
-from snapreport.api import Snapshot
+from snapreport.api.exporting import EXPORTS
+from snapreport.api.loading import Snapshot
 from snapreport.commands import cli
 from snapreport.commands.export import FORMATS
-from snapreport.exporting import EXPORTS
+from snapreport.names.redaction import StandIns, redact_name
 from tests.builders import assert_same_history
 from tests.commands.conftest import Run
-from tests.unit.analyse.test_redact import SECRETS, secretive
+from tests.unit.names.test_redaction import SECRETS, secretive
 
 NAME = "zebra-annika.rank3"
 SALTED = ("--redact-functions", "--salt", "pepper, 16 or more")

@@ -10,11 +10,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from snapreport.api.exporting import EXPORTS
 from snapreport.commands.export import FORMATS
-from snapreport.disclosure.protobuf import PPROF, message_strings
-from snapreport.disclosure.tally import Tally
-from snapreport.errors import InputError
-from snapreport.exporting import EXPORTS
+from snapreport.ground.errors import InputError
+from snapreport.names.protobuf_strings import PPROF, message_strings
+from snapreport.names.tally import Tally
 from tests.commands.conftest import Run
 from tests.commands.test_errors import assert_one_line_error
 from tests.commands.test_strings import HOME, homely
@@ -201,7 +201,7 @@ def test_what_is_no_file_is_one_line(run: Run, folder: Path, name: str) -> None:
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapreport.disclosure.strings._MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("snapreport.names.file_strings._MOST_UNPACKED", 1 << 20)
     packer = zlib.compressobj(9, wbits=31)
     Path("x.html.gz").write_bytes(packer.compress(bytes(1 << 22)) + packer.flush())
     assert_one_line_error(run("strings", "x.html.gz"), "1 GiB")

@@ -22,8 +22,9 @@ import orjson
 from numpy.typing import NDArray
 
 import snapreport
-from snapreport.analyse.calltree import find_call_tree
-from snapreport.analyse.curves import find_curves, live_at
+from snapreport.figures.calltree import find_call_tree
+from snapreport.figures.curves import find_curves, live_at
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.model.findings import (
     MISSING_REASONS,
     NODE,
@@ -33,10 +34,9 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.read import read_snapshot
-from snapreport.reporters.figures import duration, step_range
-from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.payload import pack
-from snapreport.units import format_bytes, format_count, format_signed_bytes
+from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.page.payload import pack
+from snapreport.reporters.words.summary_rows import duration, step_range
 from tests.golden.allocator_golden import allocator
 from tests.golden.times_golden import step_times
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import snapreport
-from snapreport.model.answers import GROUPINGS
+from snapreport.model.answer_tables import GROUPINGS
 from tests.corpus import every_corpus_file
 
 

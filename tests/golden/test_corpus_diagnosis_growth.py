@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.analyse import build_history
-from snapreport.analyse.allocator_faults import find_bursts, find_slack
-from snapreport.analyse.find import find
+from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts, find_slack
+from snapreport.diagnosis.conclude import find
+from snapreport.history.build import build_history
 from snapreport.model.findings import Findings
 from snapreport.read import read_snapshot
 from tests.programs import figures, found, of_code

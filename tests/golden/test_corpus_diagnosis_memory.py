@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.analyse.diagnosis.memory import find_memory
-from snapreport.analyse.verdict import judge
-from snapreport.model.diagnosis import Finding
-from snapreport.model.verdict import OomVerdict, Removal
+from snapreport.diagnosis.oom.verdict import judge
+from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
+from snapreport.diagnosis.oom.who_held import find_memory
+from snapreport.model.diagnoses import Finding
 from tests.corpus import every_corpus_file
 
 _MODELS = "train/models.py"

@@ -10,7 +10,7 @@ import orjson
 
 import snapreport
 from snapreport.exporters import collapsed, perfetto, pprof, speedscope
-from snapreport.exporters.rebuild import rebuild
+from snapreport.exporters.rebuilt_snapshot import rebuild
 from tests.builders import history_of
 from tests.corpus import every_corpus_file
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import snapreport
-from snapreport.analyse.amounts import find_fragmentation
-from snapreport.analyse.segment_replay import lives_of
+from snapreport.figures.amounts import find_fragmentation
+from snapreport.history.segment_replay import lives_of
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history

@@ -10,11 +10,11 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.analyse.callsites import find_site_frames
-from snapreport.analyse.categories import classify
-from snapreport.analyse.frame_kinds import classify_frames
-from snapreport.reporters.html import HtmlReporter
-from snapreport.reporters.json_report import findings_as_json
+from snapreport.figures.callsites import find_site_frames
+from snapreport.frames.categories import classify
+from snapreport.frames.frame_kinds import classify_frames
+from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.page.page_report import HtmlReporter
 from tests.corpus import NO_CORPUS, corpus_files
 
 FILES = corpus_files()
@@ -85,7 +85,7 @@ def test_groups_are_the_same(both: Both, by: str) -> None:
 def test_a_report_from_the_pickle_and_one_from_its_bundle_are_equal(
     both: Both, tmp_path: Path
 ) -> None:
-    from snapreport.making import save_bundle
+    from snapreport.api.making import save_bundle
 
     for each, keep in zip(both, (True, False), strict=True):
         bundle = tmp_path / f"{keep}.zip"
@@ -103,7 +103,7 @@ def test_a_report_from_the_pickle_and_one_from_its_bundle_are_equal(
 def test_a_bundle_with_its_paths_kept_is_shortened_when_it_is_read(
     both: Both, tmp_path: Path
 ) -> None:
-    from snapreport.making import save_bundle
+    from snapreport.api.making import save_bundle
 
     save_bundle(both[0], tmp_path / "kept.zip")
     again = snapreport.load(tmp_path / "kept.zip")

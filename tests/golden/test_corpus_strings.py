@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.disclosure import find_leaks, list_strings
-from snapreport.privacy.homes import find_users
-from snapreport.privacy.private import Known
+from snapreport.names.file_strings import list_strings
+from snapreport.names.homes import find_users
+from snapreport.names.leaks import find_leaks
+from snapreport.names.personal_data import Known
 from tests.corpus import NO_CORPUS, corpus_files
 
 FILES = corpus_files()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.reporters.json_report import JsonReporter
-from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.ground.version import __version__
+from snapreport.reporters.json.json_report import JsonReporter
+from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.reporter import Reporter
-from snapreport.reporters.text import TextReporter
-from snapreport.version import __version__
+from snapreport.reporters.terminal.summary_text import TextReporter
 
 EXPECTED = Path(__file__).with_name("expected")
 SAMPLES = (

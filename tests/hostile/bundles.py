@@ -12,8 +12,8 @@ import apsw
 import orjson
 
 import snapreport
-from snapreport.analyse import build_history
 from snapreport.bundle import write_bundle
+from snapreport.history.build import build_history
 from snapreport.read import read_snapshot
 from tests.hostile import databases, zips
 from tests.hostile.families import Family, Inputs, run_family

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from snapreport.errors import UnsafePickleError
+from snapreport.ground.errors import UnsafePickleError
 from snapreport.read import compiled, read_bytes
 from tests.bombs import MODULUS, PROTO, integer, snapshot
 from tests.builders import frame, trace

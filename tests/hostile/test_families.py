@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.errors import BundleError
+from snapreport.ground.errors import BundleError
 from tests.hostile import bundles
 from tests.hostile.cost import assert_within
 from tests.hostile.families import MEMORY, MIB, Family, run_family, table

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.analyse import paths
-from snapreport.analyse.categories import DEFAULT_RULES
-from snapreport.analyse.patterns import compile_pattern
-from snapreport.privacy import homes, private
+from snapreport.frames.categories import DEFAULT_RULES
+from snapreport.ground.patterns import compile_pattern
+from snapreport.names import homes, personal_data, short_paths
 from snapreport.read import opcodes
 from tests.clock import took
 
@@ -44,13 +43,17 @@ METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn",
 
 # Patterns that are put together when they are used, and what puts one together of each.
 MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
-    "analyse/patterns.py": lambda: (),  # of users: see the tests below
-    "read/rules.py": lambda: (),
-    "analyse/categories.py": lambda: (),
-    "privacy/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
-    "analyse/paths.py": lambda: patterns_of(paths._shorten_texts(("", "home", "x", "work"), [])),
-    "privacy/private.py": lambda: patterns_in(private._pattern(frozenset({"jdoe", "anna"}))),
-    "privacy/keys.py": lambda: (),  # single classes of letters
+    "ground/patterns.py": lambda: (),  # of users: see the tests below
+    "read/rules_file.py": lambda: (),
+    "frames/categories.py": lambda: (),
+    "names/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
+    "names/short_paths.py": lambda: patterns_of(
+        short_paths._shorten_texts(("", "home", "x", "work"), [])
+    ),
+    "names/personal_data.py": lambda: patterns_in(
+        personal_data._pattern(frozenset({"jdoe", "anna"}))
+    ),
+    "names/secret_keys.py": lambda: (),  # single classes of letters
     "read/opcodes.py": lambda: patterns_in(vars(opcodes)),
 }
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.errors import ExportError, NotASnapshotError
-from snapreport.exporting import EXPORTS
+from snapreport.api.exporting import EXPORTS
+from snapreport.ground.errors import ExportError, NotASnapshotError
 from snapreport.model.bounds import MOST_EXPORTED, MOST_WRITTEN, most_characters
 from snapreport.read import read_bytes, read_snapshot
 from tests.builders import frame, trace

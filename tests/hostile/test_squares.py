@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapreport.analyse import sweeps
-from snapreport.analyse.paths import short_names
-from snapreport.analyse.segment_replay import segment_lives
-from snapreport.analyse.source_files import common_tail, find_roots
+from snapreport.frames.source_files import common_tail, find_roots
+from snapreport.history.segment_replay import segment_lives
 from snapreport.model.history import Events
+from snapreport.names.short_paths import short_names
 from tests.clock import took
 from tests.property.test_sweeps import odd_recording
 

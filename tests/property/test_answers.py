@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from simulator import Simulator
-from snapreport.analyse.find import find
-from snapreport.analyse.statistics import curve_statistics
-from snapreport.device import Device
-from snapreport.model.answers import GROUPINGS
+from snapreport.api.device import Device
+from snapreport.diagnosis.conclude import find
+from snapreport.figures.statistics import curve_statistics
+from snapreport.model.answer_tables import GROUPINGS
 from tests.property.simulated import device_files, for_simulations, some_steps
 
 CURVES = ("allocated", "requested", "active")

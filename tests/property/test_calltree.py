@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from simulator import Simulator
-from snapreport.analyse.callsites import find_sites
-from snapreport.analyse.calltree import find_call_tree
-from snapreport.analyse.curves import find_curves
+from snapreport.figures.callsites import find_sites
+from snapreport.figures.calltree import find_call_tree
+from snapreport.figures.curves import find_curves
 from snapreport.model.findings import CallTree
 from snapreport.model.history import DeviceHistory, History
 from tests.property.simulated import device_files, for_simulations, some_steps

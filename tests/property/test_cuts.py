@@ -14,16 +14,16 @@ import pytest
 
 import snapreport
 from simulator import Simulator
-from snapreport.analyse.cuts import REST_COLUMNS, Cutter, Thinning
-from snapreport.analyse.find import find
 from snapreport.bundle import strips
 from snapreport.bundle.cut_strips import lay_cut_strips
+from snapreport.diagnosis.conclude import find
+from snapreport.figures.thinning import REST_COLUMNS, Cutter, Thinning
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import NO_TIME
-from snapreport.reporters.html import HtmlReporter
-from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.payload import pack
+from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.page.payload import pack
 from tests.builders import history_of
 from tests.corpus import corpus_files
 from tests.payloads import Unpacked, drawn_curves

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from simulator import Simulator, layouts
-from snapreport.analyse.find import find
 from snapreport.bundle import read_bundle, write_bundle
-from snapreport.errors import NotASnapshotError
+from snapreport.diagnosis.conclude import find
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.history import History
 from tests.builders import assert_same_history, history_of
 from tests.property.simulated import for_simulations

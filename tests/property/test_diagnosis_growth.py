@@ -12,9 +12,13 @@ import pytest
 
 from simulator import Simulator
 from simulator.blocks import Block
-from snapreport.analyse.allocator_faults import find_bursts, find_slack, find_tightest
-from snapreport.analyse.churn import find_pending, find_transients
-from snapreport.analyse.find import find
+from snapreport.diagnosis.allocator_use.allocator_faults import (
+    find_bursts,
+    find_slack,
+    find_tightest,
+)
+from snapreport.diagnosis.churn.churn_measure import find_pending, find_transients
+from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, Findings
 from tests.builders import MIB, history_of
 from tests.programs import Plan, Program, figures, found, leaks

@@ -11,7 +11,7 @@ from hypothesis import given
 import snapreport
 from simulator import Simulator
 from simulator.strategies import simulations
-from snapreport.model.diff import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
+from snapreport.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
 from tests.property.examples import tried

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 
 from simulator import Simulator, layouts
-from snapreport.api import Snapshot
+from snapreport.api.loading import Snapshot
 from snapreport.exporters import collapsed, csv_table, parquet_table, perfetto, pprof, speedscope
-from snapreport.exporters.raw import write_json, write_pickle
-from snapreport.exporters.rebuild import rebuild
+from snapreport.exporters.raw_snapshot import write_json, write_pickle
+from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.model.history import History
 from tests.builders import history_of
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.analyse.pairing import ABSENT, pair_events
+from snapreport.history.pairing import ABSENT, pair_events
 from snapreport.model.snapshot import DeviceId, Trace
 from tests.property.examples import tried
 

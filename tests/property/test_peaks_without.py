@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.analyse import peaks_without as module
 from snapreport.analyse import sweeps
-from snapreport.analyse.curves import sum_live
-from snapreport.analyse.peaks_without import peaks_without
+from snapreport.figures import peaks_without as module
+from snapreport.figures.curves import sum_live
+from snapreport.figures.peaks_without import peaks_without
 from tests.property.examples import tried
 
 EVENTS = 40

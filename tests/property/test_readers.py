@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fuzz.seeds import seeds
 from fuzz.targets import run
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 from snapreport.read import compiled, read_bytes
 from tests.builders import differences
 from tests.property.examples import tried

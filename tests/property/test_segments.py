@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from simulator import Simulator
-from snapreport.analyse.allocator import find_allocator_use, sum_of_first_below
-from snapreport.analyse.amounts import find_fragmentation
-from snapreport.analyse.curves import find_curves
-from snapreport.analyse.find import find
-from snapreport.analyse.segment_replay import lives_of, segments_at
+from snapreport.diagnosis.conclude import find
+from snapreport.figures.amounts import find_fragmentation
+from snapreport.figures.curves import find_curves
+from snapreport.figures.fragmentation import find_allocator_use, sum_of_first_below
+from snapreport.history.segment_replay import lives_of, segments_at
 from snapreport.model.history import DeviceHistory, Events
 from tests.builders import history_of
 from tests.property.simulated import device_pairs, for_simulations

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from simulator import Simulator
-from snapreport.analyse.curves import find_curves
 from snapreport.bundle import strips as strips_module
 from snapreport.bundle.strips import Strip, lay_strips, sampled_steps
+from snapreport.figures.curves import find_curves
 from snapreport.model.history import DeviceHistory
 from tests.laid_strips import Strips, make_strips
 from tests.property.simulated import device_files, for_simulations

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from simulator import Simulator
 from snapreport.analyse import sweeps
-from snapreport.analyse.allocator import find_allocator_use, locate
-from snapreport.analyse.curves import find_curves, peak_without, sum_live
-from snapreport.analyse.holes import find_holes, replay_holes
-from snapreport.analyse.segment_replay import segment_lives
-from snapreport.analyse.statistics import weigh
+from snapreport.figures.curves import find_curves, peak_without, sum_live
+from snapreport.figures.fragmentation import find_allocator_use, locate
+from snapreport.figures.statistics import weigh
+from snapreport.history.holes import find_holes, replay_holes
+from snapreport.history.segment_replay import segment_lives
 from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import Segments
 from tests.property.simulated import device_pairs, for_simulations
-from tests.unit.analyse.test_holes import as_columns, scene, spans_of
+from tests.unit.history.test_holes import as_columns, scene, spans_of
 
 Found = TypeVar("Found")
 

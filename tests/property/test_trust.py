@@ -7,7 +7,7 @@ import pytest
 from simulator.simulator import Simulator
 from simulator.training import TrainingRun, Transformer
 from simulator.workloads import Config, simulate
-from snapreport.analyse.find import find
+from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings
 from tests.builders import history_of
 from tests.property.simulated import for_simulations

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from simulator import Simulator, layouts
-from snapreport.analyse.curves import find_curves, live_at
-from snapreport.analyse.find import find
-from snapreport.analyse.recording import find_closing
-from snapreport.analyse.segment_replay import lives_of, segments_at
+from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.trust.self_checks import find_closing
+from snapreport.figures.curves import find_curves, live_at
+from snapreport.history.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
     device_files,

@@ -9,13 +9,13 @@ import pytest
 
 from simulator.settings import MIB, UNLIMITED, AllocatorSettings, segment_size
 from simulator.workloads import Config, simulate
-from snapreport.analyse.callsites import label_sites
-from snapreport.analyse.find import find
-from snapreport.analyse.verdict import judge
+from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.oom.verdict import judge
+from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.figures.callsites import label_sites
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
-from snapreport.model.recording import OomEvent
-from snapreport.model.verdict import OomVerdict
+from snapreport.model.recording_facts import OomEvent
 from tests.builders import history_of
 
 Case = tuple[History, DeviceFindings, OomEvent, OomVerdict]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from simulator import Simulator
-from snapreport.analyse.curves import find_curves
-from snapreport.analyse.what_if import find_members, find_what_if, find_without
+from snapreport.figures.curves import find_curves
+from snapreport.figures.what_if_peaks import find_members, find_what_if, find_without
 from tests.property.simulated import device_files, for_simulations
 
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from simulator import Simulator
-from snapreport.analyse.find import find
+from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, StageUse
 from tests.builders import history_of
 from tests.property.simulated import for_simulations

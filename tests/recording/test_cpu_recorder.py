@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from snapreport.analyse import build_history
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
+from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory
 from snapreport.read import read_bytes
 from snapreport.recorders.cpu import CpuRecorder

@@ -11,7 +11,7 @@ import pytest
 import snapreport
 from snapreport import Snapshot
 from snapreport.bundle import write_bundle
-from snapreport.errors import RecordingError
+from snapreport.ground.errors import RecordingError
 from snapreport.recorders.event_tree import FUNCTION_START, _function
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")

@@ -64,7 +64,10 @@ import sys
 def test_it():
     ours = sorted(name for name in sys.modules if name.startswith("snapreport."))
     assert ours == [
-        "snapreport.integrations", "snapreport.integrations.pytest_plugin", "snapreport.version"
+        "snapreport.ground",
+        "snapreport.ground.version",
+        "snapreport.integrations",
+        "snapreport.integrations.pytest_plugin",
     ]
     assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.recorders import places
-from snapreport.recorders.places import claim
+from snapreport.recorders import recording_folders
+from snapreport.recorders.recording_folders import claim
 from tests.conftest import REPOSITORY
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB, allocations
@@ -112,7 +112,7 @@ def test_a_folder_of_the_user_s_by_that_name_stays(gpu: FakeGpu, tmp_path: Path)
 CLAIMS = """
 import os, sys
 from pathlib import Path
-from snapreport.recorders.places import claim
+from snapreport.recorders.recording_folders import claim
 for _ in range(int(sys.argv[2])):
     place = claim(Path(sys.argv[1]), False)
     name = "snapshot.rank" + os.environ.get("RANK", "-") + ".pickle"
@@ -158,17 +158,17 @@ def test_runs_are_told_apart_by_what_started_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # what torchrun says without --rdzv-id
-    monkeypatch.setattr(places, "_parent", lambda: ["10", "5"])
-    run = places._run()
+    monkeypatch.setattr(recording_folders, "_parent", lambda: ["10", "5"])
+    run = recording_folders._run()
     assert run is not None
-    monkeypatch.setattr(places, "_parent", lambda: ["11", "7"])
-    assert places._run() != run
+    monkeypatch.setattr(recording_folders, "_parent", lambda: ["11", "7"])
+    assert recording_folders._run() != run
     # On several machines the parents are others, and the id that the launcher gave is the same.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    run = places._run()
-    monkeypatch.setattr(places, "_parent", lambda: ["12", "9"])
-    assert places._run() == run
+    run = recording_folders._run()
+    monkeypatch.setattr(recording_folders, "_parent", lambda: ["12", "9"])
+    assert recording_folders._run() == run
 
 
 def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path: Path) -> None:
@@ -180,4 +180,4 @@ def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path:
 
 def test_a_process_that_is_alone_is_of_no_run() -> None:
     assert multiprocessing.parent_process() is None
-    assert places._run() is None
+    assert recording_folders._run() is None

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.disclosure import find_leaks, list_strings
-from snapreport.privacy.private import known_here
+from snapreport.names.file_strings import list_strings
+from snapreport.names.leaks import find_leaks
+from snapreport.names.personal_data import known_here
 from tests.builders import MIB, trace
 from tests.recording.fake_torch import FakeGpu
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport import recording
+from snapreport.api import recording
 from snapreport.commands.launchers import refuse_launcher
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
 from tests.conftest import REPOSITORY

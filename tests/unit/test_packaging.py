@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import snapreport
-from snapreport.version import __version__
+from snapreport.ground.version import __version__
 from tests.conftest import REPOSITORY
 from tests.lowest import pins
 

@@ -19,12 +19,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import snapreport
+from snapreport.ground.templates import environment
+from snapreport.ground.version import __version__
 from snapreport.model.ranks import Run
-from snapreport.reporters import about
-from snapreport.reporters.html import HtmlReporter
-from snapreport.reporters.ranks_html import RanksHtmlReporter
-from snapreport.reporters.templates import environment
-from snapreport.version import __version__
+from snapreport.reporters.page import about
+from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.page.ranks_page import RanksHtmlReporter
 from tests.conftest import REPOSITORY
 from tests.lowest import lowest, pins
 

@@ -1,4 +1,4 @@
-/** Numbers as text, the same as `snapreport/units.py` writes them. */
+/** Numbers as text, the same as `snapreport/ground/units.py` writes them. */
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from snapreport.bundle import database, integer_table
-from snapreport.bundle.cells import from_cells
 from snapreport.bundle.database import call_stack_texts, write_database
 from snapreport.bundle.database_reader import read_database
-from snapreport.errors import BundleError
+from snapreport.bundle.sqlite_cells import from_cells
+from snapreport.ground.errors import BundleError
 from snapreport.model.stacks import FrameTable, StackTable
 from tests.builders import trace
 

@@ -10,7 +10,7 @@ import pytest
 
 import snapreport
 from snapreport.bundle import write_bundle
-from snapreport.errors import BundleError
+from snapreport.ground.errors import BundleError
 from snapreport.model.history import History
 from tests.builders import assert_same_history
 from tests.unit.bundle.test_snapviewer import rezip, two_devices

@@ -15,7 +15,7 @@ import pytest
 import snapreport
 from snapreport.bundle import strips, write_bundle
 from snapreport.bundle.strips import EXACT_UP_TO, count_columns
-from snapreport.errors import BundleError
+from snapreport.ground.errors import BundleError
 from snapreport.model.history import History
 from tests.builders import BASE, KIB, MIB, TraceBuilder, assert_same_history, frame, trace
 from tests.laid_strips import make_strips

@@ -16,7 +16,7 @@ import pytest
 import snapreport
 from snapreport.exporters import collapsed, csv_table, perfetto, pprof, speedscope
 from snapreport.exporters.lanes import lanes
-from snapreport.exporters.protobuf import varint
+from snapreport.ground.protobuf import varint
 from tests.builders import KIB, MIB, frame, trace
 from tests.conftest import REPOSITORY
 from tests.exports import export_of, read_perfetto, read_pprof, written

@@ -16,8 +16,8 @@ import pytest
 
 import snapreport
 from snapreport import libraries
-from snapreport.clean_texts import CleanTexts
-from snapreport.errors import SnapreportError
+from snapreport.ground.clean_texts import CleanTexts
+from snapreport.ground.errors import SnapreportError
 from snapreport.model.stacks import NO_STACK
 from snapreport.read import compiled, fields, opcodes
 from snapreport.read.interner import StackInterner

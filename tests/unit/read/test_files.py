@@ -13,8 +13,8 @@ import orjson
 import pytest
 import zstandard
 
-from snapreport.analyse import build_history
-from snapreport.errors import InputError, NotASnapshotError
+from snapreport.ground.errors import InputError, NotASnapshotError
+from snapreport.history.build import build_history
 from snapreport.read import read_snapshot
 from tests.builders import MIB, differences, read_bytes, stack, trace
 

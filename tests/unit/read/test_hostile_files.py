@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 import snapreport
-from snapreport import allowed
-from snapreport.errors import (
+from snapreport.ground import unpacking_limit
+from snapreport.ground.errors import (
     BudgetError,
     InputError,
     NotASnapshotError,
@@ -23,7 +23,7 @@ from snapreport.errors import (
 from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.read import limits, read_budget, read_snapshot
 from snapreport.read.budgets import has_budget
-from snapreport.read.rules import read_rules
+from snapreport.read.rules_file import read_rules
 from tests import bombs
 from tests.builders import trace
 
@@ -56,12 +56,12 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     data = pickle.dumps(bombs.sample(), 4)
     path = tmp_path / "a.gz"
     path.write_bytes(pack(data))
-    monkeypatch.setenv(allowed.MAX_UNPACKED, str(len(data)))
+    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, str(len(data)))
     assert len(read_snapshot(path).traces[0]) == 3 + 1
-    monkeypatch.setenv(allowed.MAX_UNPACKED, str(len(data) - 1))
-    with pytest.raises(NotEnoughMemoryError, match=allowed.MAX_UNPACKED):
+    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, str(len(data) - 1))
+    with pytest.raises(NotEnoughMemoryError, match=unpacking_limit.MAX_UNPACKED):
         read_snapshot(path)
-    monkeypatch.setenv(allowed.MAX_UNPACKED, "much")
+    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "much")
     with pytest.raises(InputError, match="'much' is no size; write 40GiB"):
         read_snapshot(path)
 
@@ -71,13 +71,16 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     [("7", 7), ("50GiB", 50 << 30), ("2 mb", 2 * 10**6), ("1.5GiB", 3 << 29), (" 3TiB ", 3 << 40)],
 )
 def test_sizes_have_units(monkeypatch: pytest.MonkeyPatch, said: str, most: int) -> None:
-    monkeypatch.setenv(allowed.MAX_UNPACKED, said)
-    assert allowed.most_unpacked(1, limits.UNPACKED_ALWAYS) == most
+    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, said)
+    assert unpacking_limit.most_unpacked(1, limits.UNPACKED_ALWAYS) == most
 
 
 def test_the_most_follows_from_the_file() -> None:
-    assert allowed.most_unpacked(1, limits.UNPACKED_ALWAYS) == limits.UNPACKED_ALWAYS
-    assert allowed.most_unpacked(1 << 30, limits.UNPACKED_ALWAYS) == allowed.RATIO << 30
+    assert unpacking_limit.most_unpacked(1, limits.UNPACKED_ALWAYS) == limits.UNPACKED_ALWAYS
+    assert (
+        unpacking_limit.most_unpacked(1 << 30, limits.UNPACKED_ALWAYS)
+        == unpacking_limit.RATIO << 30
+    )
 
 
 def test_a_file_of_nothing_is_refused_before_all_of_it_is_read(tmp_path: Path) -> None:
@@ -112,7 +115,7 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
 def test_the_limits_are_as_documented() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
     for name, what in {
-        f"{allowed.RATIO} for each of its own, and always 64 MiB": "unpacks to",
+        f"{unpacking_limit.RATIO} for each of its own, and always 64 MiB": "unpacks to",
         f"integers of {8 * (limits.MOST_INTEGER - 1)} bits": "Numbers",
         f"{limits.MOST_TEXT:,}": "a text in",
         f"{limits.MOST_DEVICES}": "Devices",

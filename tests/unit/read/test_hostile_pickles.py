@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.analyse import build_history
-from snapreport.errors import NotASnapshotError, SnapreportError, UnsafePickleError
-from snapreport.model.recorder import recorder_info
+from snapreport.ground.errors import NotASnapshotError, SnapreportError, UnsafePickleError
+from snapreport.history.build import build_history
+from snapreport.model.recorder_notes import recorder_info
 from snapreport.read import compiled, read_bytes
 from snapreport.read.limits import MOST_DEVICES, MOST_INTEGER, MOST_POOLS, MOST_TEXT, Allowance
 from snapreport.read.opcodes import check_opcodes
@@ -75,7 +75,7 @@ def test_bombs_fit_into_little_memory(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from tests import bombs
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 from snapreport.read import read_bytes
 read_bytes(dict(bombs.jsons())["empty dicts"][:0] + b'{"segments":[]}', "warm")
 pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from snapreport.analyse import build_history
-from snapreport.errors import NotASnapshotError, UnsafePickleError
+from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
+from snapreport.history.build import build_history
 from snapreport.read import read_snapshot
 from snapreport.read.opcodes import check_opcodes
 from snapreport.read.unpickle import load_plain_pickle

@@ -16,7 +16,7 @@ import pytest
 
 import snapreport
 from simulator import Simulator
-from snapreport.errors import SnapreportError
+from snapreport.ground.errors import SnapreportError
 from snapreport.model.snapshot import RawSnapshot
 from snapreport.read import compiled, read_bytes, unpickle
 from snapreport.read.parsed import ParsedTrace, compress, parse, renumber

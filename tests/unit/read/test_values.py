@@ -12,7 +12,7 @@ import pytest
 
 import snapreport
 from snapreport.bundle import read_bundle, write_bundle
-from snapreport.errors import NotASnapshotError
+from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
 from tests.builders import (

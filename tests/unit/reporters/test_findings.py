@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from markupsafe import escape
 
-from snapreport.model.diagnosis import (
+from snapreport.ground.glossary import GLOSSARY
+from snapreport.model.diagnoses import (
     CODES,
     TOPICS,
     Column,
@@ -18,15 +19,14 @@ from snapreport.model.diagnosis import (
     in_order,
     names_a_finding,
 )
-from snapreport.model.glossary import GLOSSARY
-from snapreport.model.recording import OomEvent
-from snapreport.reporters import diagnosis_text
-from snapreport.reporters.columns import lay_out_columns
-from snapreport.reporters.diagnosis_markdown import diagnosis_lines
-from snapreport.reporters.finding_cards import lay_out
-from snapreport.reporters.finding_words import figure_text, frees_text, tally, value_text
-from snapreport.reporters.tables import Page
-from snapreport.reporters.terms import Definitions
+from snapreport.model.recording_facts import OomEvent
+from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines
+from snapreport.reporters.page.finding_cards import lay_out
+from snapreport.reporters.page.terms import Definitions
+from snapreport.reporters.terminal import diagnosis_text
+from snapreport.reporters.terminal.column_layout import lay_out_columns
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.finding_words import figure_text, frees_text, tally, value_text
 
 MIB = 1024 * 1024
 HOSTILE = "<b>x</b> | `y` @me \x1b[31m\u202e"

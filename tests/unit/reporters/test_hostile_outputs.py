@@ -14,11 +14,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import snapreport
-from snapreport.batch import render_many
-from snapreport.reporters.gate_markdown import VerdictMarkdownReporter
-from snapreport.reporters.plain_text import code_span, escaped, one_line, without_html
-from snapreport.reporters.query_text import csv_lines, json_lines, table
-from snapreport.safe_text import csv_cell, plain_json, printable, visible
+from snapreport.api.loading import open_database
+from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
+from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
+from snapreport.reporters.terminal.query_text import csv_lines, json_lines, table
+from snapreport.reporters.words.plain_text import code_span, escaped, one_line, without_html
+from snapreport.runs import render_many
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
@@ -183,7 +184,7 @@ def test_the_index_of_files_with_odd_names_holds(tmp_path: Path) -> None:
 def test_csv_has_no_formula_and_no_control_character(hostile: Path) -> None:
     folder = hostile.parent
     files = [snapreport.export(hostile, "csv", folder / "rows.csv").read_text("utf-8")]
-    database = snapreport.api.open_database(hostile)
+    database = open_database(hostile)
     (answer,) = database.run("SELECT filename, name, '=1' AS '=2', -5, '-6', name FROM frames")
     files.append(b"".join(csv_lines(answer)).decode())
     for text in files:
@@ -198,7 +199,7 @@ def test_csv_has_no_formula_and_no_control_character(hostile: Path) -> None:
 
 
 def test_json_gives_back_the_text_and_is_calm(hostile: Path) -> None:
-    database = snapreport.api.open_database(hostile)
+    database = open_database(hostile)
     (answer,) = database.run("SELECT name FROM frames")
     data = b"".join(json_lines(answer))
     assert is_calm(data.decode())
@@ -207,7 +208,7 @@ def test_json_gives_back_the_text_and_is_calm(hostile: Path) -> None:
 
 
 def test_text_in_sql_is_text(hostile: Path) -> None:
-    database = snapreport.api.open_database(hostile)
+    database = open_database(hostile)
     (answer,) = database.run("SELECT count(*) FROM allocations WHERE stack IS NOT NULL")
     assert list(answer.rows) == [(len(ATTACKS),)]
     for width in (100, 10_000):

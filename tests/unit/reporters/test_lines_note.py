@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from snapreport.analyse.find import find
+from snapreport.diagnosis.conclude import find
 from snapreport.model.history import History
-from snapreport.reporters.figures import lines_note
-from snapreport.reporters.markdown import MarkdownReporter
-from snapreport.reporters.text import TextReporter
+from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+from snapreport.reporters.terminal.summary_text import TextReporter
+from snapreport.reporters.words.summary_rows import lines_note
 from tests.builders import frame, trace
 
 

@@ -7,9 +7,9 @@ import pytest
 from simulator.diseases import DISEASES, HEALTHY
 from simulator.diseases.case import SEVERITIES
 from simulator.diseases.failures import FAILURES
-from snapreport.api import Snapshot
-from snapreport.model.diagnosis import CODES
-from snapreport.model.diagnosis import SEVERITIES as OURS
+from snapreport.api.loading import Snapshot
+from snapreport.model.diagnoses import CODES
+from snapreport.model.diagnoses import SEVERITIES as OURS
 from tests.builders import history_of
 
 MAKERS = [*DISEASES, *HEALTHY]

@@ -1,0 +1,212 @@
+"""Compare two snapshots, and write the comparison: ``diff()`` and ``render_diff()``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snapreport.api.device import CURVES, Device, Moment
+from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
+from snapreport.compare.two_recordings import Recording, find_diff
+from snapreport.ground.errors import DeviceError, MomentError, OutputError
+from snapreport.ground.file_endings import check_ending
+from snapreport.ground.files import check_output, report_format, write_atomically
+from snapreport.ground.progress import Progress, silent
+from snapreport.model.category_rules import Rule
+from snapreport.model.history import DeviceHistory
+
+if TYPE_CHECKING:
+    from snapreport.reporters.reporter import DiffReporter
+
+_PROFILER = "profiler"
+
+
+def diff(
+    base: PathLike | Snapshot,
+    new: PathLike | Snapshot,
+    *,
+    device: str | int | None = None,
+    new_device: str | int | None = None,
+    curve: str = "allocated",
+    at: str = "peak",
+    stage: str | None = None,
+    base_step: int | None = None,
+    new_step: int | None = None,
+    by: str = "site",
+    rules: Sequence[Rule] | None = None,
+    keep_paths: bool = False,
+    progress: Progress = silent,
+) -> Diff:
+    """Compare two snapshots: what does NEW hold more or less of than BASE, and from where?
+
+    Args:
+        base: a snapshot or bundle, or what ``load()`` made of one.
+        new: likewise; the two may differ.
+        device: of both, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for the one that a
+            report of ``base`` opens with.
+        new_device: of ``new``, where it is another.
+        curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
+        at: ``peak`` of the curve, ``start`` or ``end`` of each recording.
+        stage: at the peak inside this stage of each instead.
+        base_step: at this step of ``base`` instead; -1 is the start.
+        new_step: likewise of ``new``.
+        by: one of ``DIFF_GROUPINGS``: what ``Diff.groups`` are.
+        rules: for categories, as from ``load_rules()``; None for our own.
+        keep_paths: of files, as in ``load()``.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: as ``load()``; DeviceError where the two have no device in common that
+            can be compared, MomentError where one has no such moment.
+        ValueError: ``curve``, ``at`` or ``by`` is none of those above.
+    """
+    for name, value, known in (
+        ("curve", curve, CURVES), ("at", at, MOMENTS), ("by", by, DIFF_GROUPINGS),
+    ):  # fmt: skip
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}, none of {', '.join(known)}")
+    if stage is not None and (base_step is not None or new_step is not None or at != "peak"):
+        raise MomentError("a moment has one name: a stage, a step, or peak, start or end.")
+    one, other = (
+        each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
+        for each in (base, new)
+    )
+    devices = _pick_devices(one, other, device, new_device)
+    progress("Comparing", None)
+    before, after = (
+        _moment(found, curve, at, stage, step)
+        for found, step in zip(devices, (base_step, new_step), strict=True)
+    )
+    found = find_diff(
+        Recording(before.device.file, before.device.findings, before.step),
+        Recording(after.device.file, after.device.findings, after.step),
+        curve=curve,
+        by=by,
+        moment=_words(at, stage, base_step, new_step),
+        rules=rules,
+    )
+    files = (Path(each) for each in (base, new) if not isinstance(each, Snapshot))
+    return replace(found, files=tuple(files))
+
+
+def render_diff(
+    found: Diff,
+    output: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002
+    force: bool = False,
+) -> Path:
+    """Write a comparison as a page, or as Markdown for an issue comment; return its path.
+
+    Args:
+        found: what ``diff()`` returned.
+        output: the file to write.
+        format: ``html`` or ``md``; by default told by the ending of ``output``, else ``html``.
+        force: replace an existing file.
+
+    Raises:
+        OutputExistsError: the file exists and ``force`` is off.
+        OutputError: it cannot be written, or its ending is that of something else.
+        ValueError: ``format`` is none of the two.
+    """
+    target = Path(output)
+    if str(target) == "-":
+        raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
+    kind = format or report_format(target)
+    reporter = _reporter(kind)
+    check_ending(target, f".{kind}")
+    check_output(target, force)
+    with write_atomically(target, force, found.files) as out:
+        reporter.render(found, out)
+    return target
+
+
+def _reporter(kind: str) -> DiffReporter:
+    if kind == "html":
+        from snapreport.reporters.page.diff_page import DiffHtmlReporter
+
+        return DiffHtmlReporter()
+    if kind == "md":
+        from snapreport.reporters.markdown.diff_markdown import DiffMarkdownReporter
+
+        return DiffMarkdownReporter()
+    raise ValueError(f"format is {kind!r}, not 'html' or 'md'")
+
+
+def _pick_devices(
+    base: Snapshot, new: Snapshot, device: str | int | None, new_device: str | int | None
+) -> tuple[Device, Device]:
+    """Pick the device of each: the same one, unless NEW's was named or has nothing on it."""
+    one = base.device(device)
+    if new_device is not None:
+        other = new.device(new_device)
+    elif device is not None:
+        other = new.device(device)
+    else:
+        other = _like(one, new)
+    kinds = one.findings.device.kind, other.findings.device.kind
+    if kinds[0] != kinds[1]:
+        raise DeviceError(
+            f"{one.name} of {one.file.source.name} and {other.name} of {other.file.source.name}"
+            " are memories of different kinds, which do not compare; name others with --device."
+        )
+    layouts = [found.file.layout == _PROFILER for found in (one, other)]
+    if layouts[0] != layouts[1]:
+        profile, snapshot = (one, other) if layouts[0] else (other, one)
+        raise DeviceError(
+            f"{profile.file.source.name} is from a profiler, and {snapshot.file.source.name} from"
+            " the allocator; their bytes do not compare."
+        )
+    return one, other
+
+
+def _like(device: Device, new: Snapshot) -> Device:
+    """Return the device of that name with anything on it, else one of that kind, else any."""
+    wanted = device.findings.device
+    same = [found for found in new.devices if found.device == wanted]
+    if same and (_used(same[0]) or not any(_used(found) for found in new.devices)):
+        return new.device(str(wanted))
+    first = new.device()
+    if first.findings.device.kind == wanted.kind:
+        return first
+    alike = [found for found in new.devices if found.device.kind == wanted.kind]
+    used = [found for found in alike if _used(found)]
+    return new.device(str((used or alike)[0].device)) if alike else first
+
+
+def _used(history: DeviceHistory) -> bool:
+    return bool(history.events or len(history.allocations))
+
+
+def _moment(device: Device, curve: str, at: str, stage: str | None, step: int | None) -> Moment:
+    if curve not in device.findings.curves:
+        raise MomentError(
+            f"{device.name} of {device.file.source.name} has no {curve} bytes: no allocator"
+            " reserved memory in this file."
+        )
+    try:
+        if stage is not None:
+            return device.at(stage=stage, curve=curve)
+        fixed = {"peak": None, "start": -1, "end": device.events - 1}[at]
+        return device.at(fixed if step is None else step, curve=curve)
+    except MomentError as error:
+        raise MomentError(f"{device.file.source.name}: {error}") from None
+
+
+def _words(at: str, stage: str | None, base_step: int | None, new_step: int | None) -> str:
+    """Say which moments are compared."""
+    if stage is not None:
+        return f"at the peak of stage {stage!r}"
+    usual = f"at the {at}"
+    if base_step is None and new_step is None:
+        return usual
+    texts = []
+    for name, step in (("BASE's", base_step), ("NEW's", new_step)):
+        if step is None:
+            texts.append(f"{name} {at}")
+        else:
+            texts.append(f"{name} start" if step < 0 else f"{name} step {step:,}")
+    return f"at {texts[1]}, against {texts[0]}"

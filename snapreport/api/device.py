@@ -1,0 +1,404 @@
+"""One device of a snapshot, and what was live on it at any moment: the Python interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.amounts import find_amounts
+from snapreport.figures.callsites import name_sites
+from snapreport.figures.calltree import find_call_tree
+from snapreport.figures.category_curves import find_profile
+from snapreport.figures.curves import Curves, find_curves, live_at, time_at
+from snapreport.figures.event_at import event_at
+from snapreport.figures.grouping import find_groups, label_allocations
+from snapreport.figures.line_memory import find_lines
+from snapreport.figures.moment_lookup import (
+    check_step,
+    find_allocation,
+    find_stage,
+    peak_between,
+    step_at_time,
+    step_of_allocation,
+)
+from snapreport.figures.statistics import curve_statistics
+from snapreport.figures.what_if_peaks import (
+    find_held,
+    find_members,
+    find_what_if,
+    find_without,
+    matching_names,
+)
+from snapreport.frames.categories import classify
+from snapreport.frames.frame_kinds import classify_frames
+from snapreport.ground.errors import MomentError
+from snapreport.ground.object_display import html_table, rows_of
+from snapreport.ground.safe_text import visible
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.answer_tables import (
+    CurveStatistics,
+    EventAt,
+    Group,
+    LineUse,
+    LiveRows,
+    Parts,
+    Profile,
+)
+from snapreport.model.category_rules import Category, Rule
+from snapreport.model.diagnoses import Diagnosis
+from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
+from snapreport.model.history import Allocations, DeviceHistory, History
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.trust import Trust
+from snapreport.model.what_if import PeakWithout, WhatIf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CURVES = ("allocated", "requested", "active", "reserved")
+
+
+class Device:
+    """One device's memory over the recording.
+
+    All sizes are bytes. A step is the index of a trace event; -1 is the start.
+    """
+
+    def __init__(self, file: History, findings: DeviceFindings) -> None:
+        """Wrap a device; ``Snapshot.device()`` is the usual way to one."""
+        self.file = file
+        self.findings = findings
+
+    @property
+    def name(self) -> str:
+        """Such as ``cuda:0``."""
+        return str(self.findings.device)
+
+    @property
+    def history(self) -> DeviceHistory:
+        """The columns: allocations, other events, segments, stages."""
+        return self.findings.history
+
+    @property
+    def allocations(self) -> Allocations:
+        """Every allocation as NumPy columns, in birth order."""
+        return self.history.allocations
+
+    @property
+    def events(self) -> int:
+        """Number of trace events."""
+        return self.history.events
+
+    @property
+    def peak(self) -> Amounts:
+        """Every amount at the first step of the allocated peak."""
+        return self.findings.peak
+
+    @property
+    def peaks(self) -> dict[str, CurvePeak]:
+        """The peak of each curve that is known, by name."""
+        return self.findings.peaks
+
+    @property
+    def stages(self) -> tuple[StageUse, ...]:
+        """Every annotated stage with its memory at start, peak and end."""
+        return self.findings.stages
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What went wrong, whether the recording can be trusted, and what to do."""
+        return self.findings.diagnosis
+
+    @property
+    def trust(self) -> Trust:
+        """What the recording covers, lost, and knows exactly; can its figures be trusted."""
+        return self.findings.trust
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """Each step's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
+        return self.findings.times
+
+    def curve(self, name: str) -> NDArray[np.int64]:
+        """Return a curve: bytes after each step; int64, shape (events + 1,), start first.
+
+        Args:
+            name: ``allocated``, ``requested``, ``active`` or ``reserved``.
+
+        Raises:
+            ValueError: there is no such curve; profiles have none of reserved bytes.
+        """
+        if name not in self.findings.curves:
+            raise ValueError(f"curve is {name!r}, none of {', '.join(self.findings.curves)}")
+        return self.findings.curves[name]
+
+    @cached_property
+    def segments(self) -> SegmentLives:
+        """Every segment over its life; those after step s have start_step <= s < end_step."""
+        return lives_of(self.history)
+
+    @cached_property
+    def _curves(self) -> Curves:
+        return find_curves(self.history, "reserved" in self.findings.curves)
+
+    @cached_property
+    def frame_kinds(self) -> NDArray[np.int8]:
+        """How little each frame tells, from code outside of PyTorch to machinery; (n_frames,)."""
+        return classify_frames(self.file.stacks.frames)
+
+    def site_names(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return ``function  file:line`` of the call site of allocations, or why there is none."""
+        return name_sites(self.history, self.file.stacks, rows)
+
+    def statistics(self, curve: str = "allocated") -> CurveStatistics:
+        """Return the least, the average over time, the most and the ends of a curve."""
+        return curve_statistics(self.curve(curve), self.times)
+
+    def at(
+        self,
+        step: int | None = None,
+        *,
+        time_us: int | None = None,
+        stage: str | None = None,
+        between: tuple[int, int] | None = None,
+        alloc: tuple[int, int | None] | int | None = None,
+        free: tuple[int, int | None] | int | None = None,
+        curve: str = "allocated",
+    ) -> Moment:
+        """Return a moment; without any argument, that of the curve's peak.
+
+        Args:
+            step: -1 is the start.
+            time_us: since 1970, or since the first event: the last step at or before it.
+            stage: the peak inside a stage: its name, ``name[2]`` for the second, or a part of it.
+            between: the peak from one step to another, both in.
+            alloc: after the allocation at an address, or at ``(address, version)``.
+            free: after the free of one was requested.
+            curve: what the moment counts.
+
+        Raises:
+            MomentError: there is no such moment, or more than one was named.
+        """
+        values = self.curve(curve)
+        named = {
+            "step": step, "time_us": time_us, "stage": stage,
+            "between": between, "alloc": alloc, "free": free,
+        }  # fmt: skip
+        given = [name for name, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise MomentError(f"a moment has one name, and not {' and '.join(given)}.")
+        if step is not None:
+            found = check_step(step, self.events)
+        elif time_us is not None:
+            found = step_at_time(self.times, time_us)
+        elif stage is not None:
+            found = self._stage_peak(stage, values)
+        elif between is not None:
+            found = peak_between(values, *between)
+        elif alloc is not None:
+            found = step_of_allocation(self.history, self._row(alloc), "alloc")
+        elif free is not None:
+            found = step_of_allocation(self.history, self._row(free), "free")
+        else:
+            found = int(values.argmax()) - 1 if self.findings.recorded else self.events - 1
+        return Moment(self, found, curve)
+
+    def categories(
+        self, rules: Sequence[Rule] | None = None
+    ) -> tuple[NDArray[np.int32], tuple[Category, ...]]:
+        """Return each allocation's category, and the categories with the rules that matched.
+
+        Args:
+            rules: in order, the first that matches wins; None for our own.
+        """
+        return classify(self.file, self.history, rules)
+
+    def profile(
+        self,
+        by: str = "category",
+        rules: Sequence[Rule] | None = None,
+        curve: str = "allocated",
+        points: int = 0,
+    ) -> Profile:
+        """Return memory by group over time; at every step the groups sum to the curve.
+
+        Args:
+            by: one of ``GROUPINGS``.
+            rules: for ``category``, instead of our own.
+            curve: ``allocated``, ``requested`` or ``active``.
+            points: about so many steps, the maximum of each run of steps; 0 for every step.
+        """
+        number, names = label_allocations(self.file, self.history, by, rules)
+        texts = [""] * len(names)
+        if by == "category":
+            texts = [category.rule for category in self.categories(rules)[1]]
+        return find_profile(self.history, number, names, texts, curve, points)
+
+    def what_if(
+        self, by: str = "site", curve: str = "allocated", rules: Sequence[Rule] | None = None
+    ) -> tuple[WhatIf, ...]:
+        """Return, for every group, the peak had it never been made; the lowest peak first.
+
+        Args:
+            by: one of ``WHAT_IF_GROUPINGS``. A stage is all that was made in it, in stages
+                inside it too; those of one name are taken away together.
+            curve: ``allocated``, ``requested`` or ``active``.
+            rules: for ``category``, instead of our own.
+
+        Raises:
+            NotEnoughMemoryError: by stage, and there are far too many around each other.
+            ValueError: there is no such grouping or curve.
+        """
+        members = find_members(self.file, self.history, by, rules)
+        return find_what_if(self.history, members, self._counted(curve), curve)
+
+    def peak_without(
+        self,
+        *patterns: str,
+        by: str = "site",
+        curve: str = "allocated",
+        rules: Sequence[Rule] | None = None,
+    ) -> PeakWithout:
+        """Return the peak without all groups whose names fit, and who holds the memory then.
+
+        Args:
+            patterns: parts of names, globs, or ``/regex/``.
+            by: as for ``what_if``: call sites are named ``function  file:line``.
+            curve: likewise.
+            rules: likewise.
+
+        Raises:
+            NotEnoughMemoryError: likewise.
+            PatternError: a pattern is none, or fits nothing.
+            ValueError: there is no such grouping or curve.
+        """
+        members = find_members(self.file, self.history, by, rules)
+        found = find_without(self.history, members, self._counted(curve), patterns, curve)
+        taken = matching_names(members[2], patterns)
+        held = find_held(self.history, members, found.peak_step, taken, curve)
+        return PeakWithout(found, tuple(taken), held)
+
+    def _counted(self, curve: str) -> NDArray[np.int64]:
+        if curve == "reserved":
+            raise ValueError("nobody's allocations make up the reserved curve; name another.")
+        return self.curve(curve)
+
+    def times_of(self, steps: NDArray[np.int64]) -> list[int | None]:
+        """Return the microseconds since 1970 of some steps, None where unknown."""
+        return [time_at(self.times, step) for step in steps.tolist()]
+
+    def _stage_peak(self, name: str, values: NDArray[np.int64]) -> int:
+        stage = self.stages[find_stage(self.stages, name)]
+        first = max(stage.start_step - 1, -1)
+        return peak_between(values, first, max(stage.end_step - 1, first))
+
+    def _row(self, wanted: tuple[int, int | None] | int) -> int:
+        address, version = wanted if isinstance(wanted, tuple) else (wanted, None)
+        return find_allocation(self.history, address, version)
+
+    def __repr__(self) -> str:
+        return visible(f"<Device {self.name} of {self.file.source.name}>")
+
+    def _repr_html_(self) -> str:
+        found = self.findings
+        amounts = html_table(*rows_of((found.start, found.peak, found.end)))
+        answer = escape(visible(found.answer))
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong><p>{answer}</p>{amounts}</div>"
+
+
+class Moment:
+    """What is live on a device after one step."""
+
+    def __init__(self, device: Device, step: int, curve: str) -> None:
+        """Name a moment; ``Device.at()`` is the usual way to one."""
+        self.device = device
+        self.step = step
+        self.curve = curve
+
+    @property
+    def time_us(self) -> int | None:
+        """Microseconds since 1970, None where unknown."""
+        return time_at(self.device.times, self.step)
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
+        device = self.device
+        return find_amounts(
+            device.history, device.segments, device._curves, device.times, self.step
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The curve's value."""
+        return int(self.device.curve(self.curve)[self.step + 1])
+
+    def tree(self) -> CallTree:
+        """Return the call tree, whose root is the curve's value to the byte."""
+        return find_call_tree(self.device.history, self.device.file.stacks, self.step, self._live)
+
+    def lines(
+        self, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> tuple[LineUse, ...]:
+        """Return bytes by source line, most first; the innermost frame of a matching file counts.
+
+        Args:
+            include: parts of file names, globs, or ``/regex/``; none for the call site.
+            exclude: likewise; files that never count.
+
+        Raises:
+            PatternError: a pattern is none.
+        """
+        device = self.device
+        return find_lines(
+            device.history, device.file.stacks, self.step, self._live, include, exclude
+        )
+
+    def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
+        """Return what is live, grouped by one of ``GROUPINGS``, most bytes first.
+
+        Raises:
+            ValueError: there is no such grouping.
+        """
+        device = self.device
+        return find_groups(device.file, device.history, self.step, grouping, self._live, rules)
+
+    def live(self) -> LiveRows:
+        """Return the allocations that are live, largest first."""
+        rows = self.device.allocations
+        live = np.flatnonzero(live_at(self.device.history, self.step, self._live))
+        weight = (rows.size if self._live == "requested" else rows.block_size)[live]
+        order = np.lexsort((live, -weight))
+        return LiveRows(live[order].astype(np.int64), weight[order])
+
+    def event(self) -> EventAt | None:
+        """Return the trace event that led here, None at the start."""
+        return event_at(self.device.history, self.step)
+
+    def parts(self) -> Parts:
+        """Return how much of what is live is from before the recording, and how much from in it."""
+        live = self.live()
+        old = self.device.allocations.alloc_step[live.rows] < 0
+        return Parts(
+            baseline_bytes=int(live.bytes[old].sum()),
+            baseline_count=int(old.sum()),
+            dynamic_bytes=int(live.bytes[~old].sum()),
+            dynamic_count=int((~old).sum()),
+        )
+
+    @property
+    def _live(self) -> str:
+        """The curve that says what is live: reserved memory is nobody's allocation."""
+        return "active" if self.curve == "reserved" else self.curve
+
+    def __repr__(self) -> str:
+        return f"<Moment {self.device.name} step {self.step}: {self.bytes:,} {self.curve} bytes>"
+
+    def _repr_html_(self) -> str:
+        held = ((self.amounts,), self.by("stack"))
+        tables = "".join(html_table(*rows_of(rows)) for rows in held if rows)
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{tables}</div>"

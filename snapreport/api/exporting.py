@@ -1,0 +1,227 @@
+"""Write a snapshot or bundle in the form that another tool reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from snapreport.api.loading import PathLike, Snapshot, load, redacted_output
+from snapreport.bundle import is_zip, read_bundle, viewer_files
+from snapreport.exporters.export_input import DeviceExport, Export
+from snapreport.exporters.export_limit import limited
+from snapreport.ground.errors import ExportError, OutputError
+from snapreport.ground.file_endings import check_ending
+from snapreport.ground.files import check_output, output_path, write_atomically
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.progress import Progress, silent
+from snapreport.read import read_objects
+
+EXPORTS = {
+    "json": ".json",
+    "pickle": ".pickle",
+    "snapviewer": ".snapviewer",
+    "speedscope": ".speedscope.json",
+    "collapsed": ".collapsed.txt",
+    "pprof": ".pb.gz",
+    "perfetto": ".perfetto-trace",
+    "csv": ".csv",
+    "parquet": ".parquet",
+}
+"""What ``export()`` writes, and how the names of the files end."""
+
+
+def export(
+    path: PathLike,
+    format: str,  # noqa: A002  (the word that callers know)
+    output: PathLike | None = None,
+    *,
+    device: str | int | None = None,
+    curve: str = "allocated",
+    step: int | None = None,
+    time_us: int | None = None,
+    stage: str | None = None,
+    between: tuple[int, int] | None = None,
+    alloc: tuple[int, int | None] | int | None = None,
+    free: tuple[int, int | None] | int | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Path:
+    """Write a snapshot or bundle in the form that another tool reads, and return the path.
+
+    Args:
+        path: a snapshot or a bundle.
+        format: ``speedscope``, ``collapsed`` and ``pprof`` are call stacks at a moment;
+            ``perfetto`` is a timeline of all devices; ``csv`` and ``parquet`` are tables of all
+            allocations, or of those live at a moment if one is named; ``json`` and ``pickle`` are
+            the raw snapshot, rebuilt if it is a bundle or redacted; ``snapviewer`` is a folder of
+            two files.
+        output: the file (or folder) to write; by default named after the input, or by stand-ins
+            for its name where that is redacted.
+        device: this one alone; by default the one that a report opens with, or all in a table.
+        curve: what bytes count: ``allocated`` and ``active`` are block bytes until a free is
+            requested or completed, ``requested`` are those asked for.
+        step, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
+            the curve's peak.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``;
+            ``json`` and ``pickle`` of a snapshot are as it is unless redacted.
+        force: replace existing files.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: as ``load()``, and DeviceError, MomentError, ExportError,
+            OutputExistsError or OutputError.
+        ValueError: there is no such format or curve, or paths cannot be kept in what is redacted.
+    """
+    if format not in EXPORTS:
+        raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
+    moment = {
+        "step": step, "time_us": time_us, "stage": stage,
+        "between": between, "alloc": alloc, "free": free,
+    }  # fmt: skip
+    at_moment = any(value is not None for value in moment.values())
+    if at_moment and format in ("json", "pickle", "snapviewer", "perfetto"):
+        raise ExportError(f"{format} is the whole recording; no moment can be chosen for it.")
+    if device is not None and format in ("json", "pickle"):
+        raise ExportError(f"{format} is the whole snapshot; no device can be chosen for it.")
+    source = Path(path)
+    wanted = None if output is None else Path(output)
+    redact = redact or redact_functions
+    if redact:
+        wanted = redacted_output(source, wanted, EXPORTS[format], salt)
+    read = partial(
+        load,
+        source,
+        keep_paths=keep_paths,
+        redact=redact,
+        redact_functions=redact_functions,
+        salt=salt,
+        progress=progress,
+    )
+    if format == "snapviewer":
+        return _export_folder(source, wanted, device, read, force, progress)
+    target = output_path(source, wanted, EXPORTS[format])
+    check_output(target, force)
+    if format in ("json", "pickle"):
+        _export_raw(source, format, target, read if redact else None, force, progress)
+        return target
+    writer = _exporter(format)
+    loaded = read()
+    subject = _export_subject(loaded, format, device, curve, moment, at_moment)
+    progress("Exporting", None)
+    with write_atomically(target, force, [source]) as out, collector_off():
+        writer(subject, limited(out, str(source), loaded.history.length))
+    return target
+
+
+def _exporter(kind: str) -> Callable[[Export, BinaryIO], None]:
+    if kind == "speedscope":
+        from snapreport.exporters import speedscope
+
+        return speedscope.write
+    if kind == "collapsed":
+        from snapreport.exporters import collapsed
+
+        return collapsed.write
+    if kind == "pprof":
+        from snapreport.exporters import pprof
+
+        return pprof.write
+    if kind == "perfetto":
+        from snapreport.exporters import perfetto
+
+        return perfetto.write
+    if kind == "csv":
+        from snapreport.exporters import csv_table
+
+        return csv_table.write
+    from snapreport.exporters import parquet_table
+
+    return parquet_table.write
+
+
+def _export_subject(
+    loaded: Snapshot,
+    kind: str,
+    device: str | int | None,
+    curve: str,
+    moment: dict[str, Any],
+    at_moment: bool,
+) -> Export:
+    if curve not in ("allocated", "active", "requested"):
+        raise ExportError(
+            f"{curve} bytes belong to segments, not to call stacks;"
+            " export allocated, active or requested bytes."
+        )
+    every = device is None and not at_moment and kind in ("perfetto", "csv", "parquet")
+    places = [str(d.device) for d in loaded.devices] if every and loaded.devices else [device]
+    chosen = []
+    for place in places:
+        one = loaded.device(place)
+        at = one.at(**moment, curve=curve)
+        chosen.append(DeviceExport(one.findings, at.step, at.live()))
+    return Export(loaded.findings(), curve, tuple(chosen), at_moment)
+
+
+def _export_raw(
+    source: Path,
+    kind: str,
+    target: Path,
+    redacted: Callable[[], Snapshot] | None,
+    force: bool,
+    progress: Progress,
+) -> None:
+    from snapreport.exporters.raw_snapshot import write_json, write_pickle
+    from snapreport.exporters.rebuilt_snapshot import rebuild
+
+    if redacted is not None:
+        # Rebuilt from what is understood: a key that nobody knows could hold anything.
+        history = redacted().history
+        whole, length = rebuild(history), history.length
+    elif is_zip(source):
+        history = read_bundle(source, progress)
+        whole, length = rebuild(history), history.length
+    else:
+        whole, length = read_objects(source, progress)
+    progress("Exporting", None)
+    with write_atomically(target, force, [source]) as out, collector_off():
+        if kind == "pickle":
+            write_pickle(whole, out)
+        else:
+            write_json(whole, out, str(source), length)
+
+
+def _export_folder(
+    source: Path,
+    wanted: Path | None,
+    device: str | int | None,
+    read: Callable[[], Snapshot],
+    force: bool,
+    progress: Progress,
+) -> Path:
+    folder = wanted or output_path(source, None, EXPORTS["snapviewer"])
+    check_ending(folder, EXPORTS["snapviewer"])
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder for SnapViewer's files.")
+    if not folder.parent.is_dir():
+        raise OutputError(f"{folder} cannot be made: there is no folder {folder.parent}.")
+    for name in ("elements.db", "allocations.json"):
+        if folder.is_dir():
+            check_output(folder / name, force)
+    loaded = read()
+    history = loaded.history
+    if device is not None:
+        names = [str(each.device) for each in history.devices]
+        history = replace(history, default_device=names.index(loaded.device(device).name))
+    files = viewer_files(history, progress)
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        with write_atomically(folder / name, force, [source]) as out:
+            out.write(content)
+    return folder

@@ -1,0 +1,365 @@
+"""Check a snapshot against budgets, findings and another snapshot: ``check()``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapreport.api.comparison import diff
+from snapreport.api.device import Device
+from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.compare.diff_types import Diff
+from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
+from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
+from snapreport.figures.callsites import find_sites
+from snapreport.figures.curves import sum_live
+from snapreport.figures.moment_lookup import find_stage
+from snapreport.frames.categories import DEFAULT_RULES
+from snapreport.ground.errors import BudgetError, DeviceError, MomentError
+from snapreport.ground.patterns import compile_glob
+from snapreport.ground.progress import Progress, silent
+from snapreport.ground.units import format_bytes
+from snapreport.model.category_rules import Rule
+from snapreport.model.diagnoses import SEVERITIES
+from snapreport.model.findings import StageUse
+from snapreport.read import has_budget, read_budget
+
+if TYPE_CHECKING:
+    from snapreport.model.diagnoses import Finding
+
+_CALLER = "check()"
+_NO_HISTORY = (
+    "the snapshot has no history, only its final state; call"
+    " torch.cuda.memory._record_memory_history() before the work"
+)
+_OVERWRITTEN = (
+    "The oldest events were overwritten, so that it may have been higher before the recording"
+    " begins."
+)
+
+
+def check(
+    snapshot: PathLike | Snapshot,
+    *,
+    base: PathLike | Snapshot | None = None,
+    device: str | int | None = None,
+    max_peak: int | str | None = None,
+    max_reserved: int | str | None = None,
+    max_growth: str | int | None = None,
+    stages: Mapping[str, int | str] | None = None,
+    categories: Mapping[str, int | str] | None = None,
+    fail_on: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    budget: PathLike | None = None,
+    rules: Sequence[Rule] | None = None,
+    keep_paths: bool = False,
+    progress: Progress = silent,
+) -> Verdict:
+    """Check a snapshot: is it within its budget, and free of the findings that must not be?
+
+    What is named here wins over what the budget file says, and what is ignored adds up.
+
+    Args:
+        snapshot: a snapshot or bundle, or what ``load()`` made of one.
+        base: another one to compare with.
+        device: only this one; None for every GPU that was used.
+        max_peak: the most allocated bytes at the peak of each device: bytes, a text such as
+            ``40GiB``, or ``none`` to lift the file's. Likewise the next.
+        max_reserved: the most reserved bytes.
+        max_growth: how much higher than that of ``base`` the peak may be: ``2%`` or a size.
+        stages: the most allocated bytes inside stages, by name or glob.
+        categories: the most allocated bytes of categories, by name.
+        fail_on: ids, codes, topics and severities of findings that fail the check; None for
+            what the file says, or ``critical``. A severity stands for worse ones, too.
+        ignore: ids, codes and topics of findings that do not.
+        budget: a TOML file with the same names, or a pyproject.toml with them in the table
+            ``[tool.snapreport.check]``.
+        rules: for categories, as from ``load_rules()``; None for our own.
+        keep_paths: of files, as in ``load()``.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: as ``load()``; BudgetError where a budget is not well-formed or a growth
+            has nothing to be compared with, DeviceError where there is no such device.
+    """
+    said = {
+        "max_peak": max_peak,
+        "max_reserved": max_reserved,
+        "max_growth": max_growth,
+        "stages": stages,
+        "categories": categories,
+        "fail_on": fail_on,
+        "ignore": ignore or None,
+        "device": device,
+    }
+    Budget.of(said, _CALLER)
+    wanted = _read(said, budget)
+    other = base if base is not None else wanted.base
+    if wanted.max_growth is not None and other is None:
+        raise BudgetError("max_growth needs another snapshot to compare with; name it as base.")
+
+    def loaded(file: PathLike | Snapshot) -> Snapshot:
+        if isinstance(file, Snapshot):
+            return file
+        return load(file, keep_paths=keep_paths, progress=progress)
+
+    file, reference = loaded(snapshot), None if other is None else loaded(other)
+    progress("Checking", None)
+    devices = _devices(file, wanted.device)
+    checks: list[Check] = []
+    comparisons: list[Diff] = []
+    for each in devices:
+        checks += _Checker(each, wanted, rules).checks()
+        if reference is not None:
+            checks += _compare(each, file, reference, wanted.max_growth, rules, comparisons)
+    found = [Raised("", finding, False) for finding in file.findings().warnings]
+    for each in devices:
+        found += [Raised(each.name, one, False) for one in each.findings.diagnosis.findings]
+    raised, ignored = _sort(found, wanted)
+    return Verdict(
+        source=file.history.source,
+        devices=tuple(each.name for each in devices),
+        budget=None if budget is None else str(budget),
+        fail_on=wanted.fail_on,
+        checks=tuple(checks),
+        findings=raised,
+        ignored=ignored,
+        comparisons=tuple(comparisons),
+    )
+
+
+def find_budget(folder: Path) -> Path | None:
+    """Return the nearest pyproject.toml, from a folder upward, if it has budgets.
+
+    Args:
+        folder: where to begin; the path returned is relative to it where the file lies there.
+    """
+    for each in (folder, *folder.parents):
+        path = each / "pyproject.toml"
+        try:
+            found = has_budget(path)
+        except OSError:
+            continue
+        if not found:
+            return None
+        return path.relative_to(folder) if each == folder else path
+    return None
+
+
+def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:
+    if path is None:
+        return Budget.of(said, _CALLER)
+    written = read_budget(Path(path))
+    Budget.of(written, str(path))  # whatever is wrong in it is the file's
+    return Budget.of(merge(written, said), str(path))
+
+
+def _devices(file: Snapshot, wanted: str | None) -> list[Device]:
+    """Return the device that was named, else every GPU in use, else the one a report opens with."""
+    if wanted is not None:
+        return [file.device(wanted)]
+    used = [
+        each.device for each in file.devices
+        if each.device.kind == "cuda" and (each.events or len(each.allocations))
+    ]  # fmt: skip
+    return [file.device(str(each)) for each in used] or [file.device()]
+
+
+class _Checker:
+    """Holds one device against the budgets that are sizes."""
+
+    def __init__(self, device: Device, budget: Budget, rules: Sequence[Rule] | None) -> None:
+        self.device, self.budget, self.rules = device, budget, rules
+        self.findings = device.findings
+
+    def checks(self) -> Iterator[Check]:
+        budget = self.budget
+        if budget.max_peak is not None:
+            yield self._curve("max-peak", "The peak of allocated memory", budget.max_peak)
+        if budget.max_reserved is not None:
+            yield self._curve("max-reserved", "The peak of reserved memory", budget.max_reserved)
+        for name, limit in budget.stages.items():
+            yield self._stage(name, limit)
+        for name, limit in budget.categories.items():
+            yield self._category(name, limit)
+
+    def _curve(self, name: str, what: str, limit: int) -> Check:
+        curve = "reserved" if name == "max-reserved" else "allocated"
+        peak = self.findings.peaks.get(curve)
+        if peak is None:
+            return self._unknown(name, "", what, "no allocator reserved memory in this file", limit)
+        return self._checked(name, "", what, peak.bytes, limit, peak.step, width=peak.width)
+
+    def _stage(self, name: str, limit: int) -> Check:
+        what = f"The peak inside stage {name!r}"
+        try:
+            stage = self._find_stage(name)
+        except MomentError as error:
+            return self._unknown("max-stage", name, what, str(error), limit)
+        if stage.peak_bytes is None or stage.peak_step is None:
+            reason = "its events are not in the recording"
+            return self._unknown("max-stage", name, what, reason, limit)
+        if any(letter in name for letter in "*?"):
+            what = f"The peak inside stages {name!r}, in {stage.name!r},"
+        extra = "The recording holds only a part of this stage." if stage.cut else ""
+        step = stage.peak_step
+        return self._checked("max-stage", name, what, stage.peak_bytes, limit, step, extra=extra)
+
+    def _find_stage(self, name: str) -> StageUse:
+        """Return the highest of the stages with a name, or that a glob fits."""
+        stages = self.findings.stages
+        fits_name = compile_glob(name)
+        fits = [each for each in stages if fits_name(each.name)]
+        if fits and name not in {each.name for each in stages}:
+            return max(fits, key=lambda each: each.peak_bytes or 0)
+        return stages[find_stage(stages, name)]
+
+    def _category(self, name: str, limit: int) -> Check:
+        device, what = self.device, f"The most that category {name!r} holds"
+        number, categories = device.categories(self.rules)
+        names = [each.name for each in categories]
+        if name not in names:
+            chosen = DEFAULT_RULES if self.rules is None else self.rules
+            known = list(dict.fromkeys([*names, *(each.category for each in chosen), "unknown"]))
+            if name not in known:
+                reason = f"there is no such category; there are {', '.join(sorted(known))}"
+                return self._unknown("max-category", name, what, reason, limit)
+            return self._checked("max-category", name, what, 0, limit, None)
+        among = number == names.index(name)
+        rows = device.allocations
+        held = sum_live(
+            rows.block_size[among],
+            rows.alloc_step[among],
+            rows.free_requested_step[among],
+            device.events,
+        )
+        step = int(held.argmax()) - 1
+        check = self._checked("max-category", name, what, int(held.max()), limit, step)
+        sites = find_sites(device.history, device.file.stacks, step, among)
+        return replace(check, sites=sites)
+
+    def _checked(
+        self,
+        name: str,
+        subject: str,
+        what: str,
+        value: int,
+        limit: int,
+        step: int | None,
+        *,
+        width: int = 0,
+        extra: str = "",
+    ) -> Check:
+        if not self.findings.recorded and value <= limit:
+            return self._unknown(name, subject, what, _NO_HISTORY, limit)
+        notes = [extra] if extra else []
+        if value <= limit < value + width:
+            notes.append(
+                f"It may be up to {format_bytes(value + width)}, which is over the budget."
+            )
+        if value <= limit and _is_overwritten(self.findings.diagnosis.findings):
+            notes.append(_OVERWRITTEN)
+        check = Check(
+            name=name,
+            subject=subject,
+            device=self.device.name,
+            outcome="passed" if value <= limit else "failed",
+            value=value,
+            limit=limit,
+            base=None,
+            step=step,
+            text=budget_text(what, value, limit, " ".join(notes)),
+        )
+        if step is None:
+            return check
+        sites = find_sites(self.device.history, self.device.file.stacks, step)
+        return replace(check, sites=sites)
+
+    def _unknown(self, name: str, subject: str, what: str, reason: str, limit: int) -> Check:
+        return Check(
+            name=name,
+            subject=subject,
+            device=self.device.name,
+            outcome="unknown",
+            value=None,
+            limit=limit,
+            base=None,
+            step=None,
+            text=unknown_text(what, reason),
+        )
+
+
+def _is_overwritten(findings: Sequence[Finding]) -> bool:
+    return any(each.code == "ring-overflowed" for each in findings)
+
+
+def _compare(
+    device: Device,
+    file: Snapshot,
+    reference: Snapshot,
+    growth: Growth | None,
+    rules: Sequence[Rule] | None,
+    comparisons: list[Diff],
+) -> Iterator[Check]:
+    """Compare a device with the same one of the other file; keep the comparison."""
+    what = "The growth of the peak"
+    unknown = Check("max-growth", "", device.name, "unknown", None, None, None, None, "")
+    try:
+        partner = _partner(device, file, reference)
+        found = diff(reference, file, device=partner, new_device=device.name, rules=rules)
+    except DeviceError as error:
+        if growth is not None:
+            yield replace(unknown, text=unknown_text(what, str(error)))
+        return
+    comparisons.append(found)
+    if growth is None:
+        return
+    for side, name in ((found.base, "the other snapshot"), (found.new, "the snapshot")):
+        if not side.findings.recorded:
+            reason = _NO_HISTORY.replace("the snapshot", name, 1)
+            yield replace(unknown, text=unknown_text(what, reason))
+            return
+    value, before = found.new.bytes, found.base.bytes
+    limit = growth.above(before)
+    yield Check(
+        name="max-growth",
+        subject="",
+        device=device.name,
+        outcome="passed" if value <= limit else "failed",
+        value=value,
+        limit=limit,
+        base=before,
+        step=found.new.step,
+        text=growth_text(value, before, limit),
+        changes=found.sites,
+    )
+
+
+def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:
+    """Name the device to compare with: the same one or, where each file has one GPU, that."""
+    names = [each.name for each in _devices(reference, None)]
+    if device.name not in names and len(names) == 1 and len(_devices(file, None)) == 1:
+        return names[0]
+    return device.name
+
+
+def _sort(found: Sequence[Raised], budget: Budget) -> tuple[tuple[Raised, ...], tuple[Raised, ...]]:
+    """Say which findings fail the check, put those first, and set apart what is ignored."""
+    kept, ignored = [], []
+    for each in found:
+        finding = each.finding
+        if any(map(finding.is_named_by, budget.ignore)):
+            ignored.append(each)
+            continue
+        fails = any(_names(finding, name) for name in budget.fail_on)
+        kept.append(Raised(each.device, finding, fails))
+    kept.sort(key=lambda each: (not each.fails, SEVERITIES.index(each.finding.severity)))
+    return tuple(kept), tuple(ignored)
+
+
+def _names(finding: Finding, name: str) -> bool:
+    if name in SEVERITIES:
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(name)
+    return finding.is_named_by(name)

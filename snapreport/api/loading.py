@@ -1,0 +1,278 @@
+"""Load a snapshot or bundle: what reads, analyses and answers, joined."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
+from snapreport.ground.errors import DeviceError, QueryError
+from snapreport.ground.files import stem_of
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.progress import Progress, silent
+from snapreport.ground.safe_text import visible
+from snapreport.model.history import DeviceHistory, History
+from snapreport.names.short_paths import shorten
+
+if TYPE_CHECKING:
+    from snapreport.api.device import Device
+    from snapreport.bundle.query.query_process import QueryProcess as QueryProcess  # for commands
+    from snapreport.bundle.query.sql_query import Database
+    from snapreport.model.answer_tables import Cell
+    from snapreport.model.category_rules import Rule
+    from snapreport.model.findings import Findings
+
+PathLike = str | os.PathLike[str]
+
+
+class Snapshot:
+    """A loaded snapshot: its history as columns, and the conclusions drawn from it.
+
+    In a notebook it shows a short summary. Nothing in it refers to the file any more.
+    """
+
+    def __init__(self, history: History) -> None:
+        """Wrap a history; ``load()`` is the usual way to one."""
+        self.history = history
+        self._findings: Findings | None = None
+        self._database: Database | None = None
+
+    @property
+    def devices(self) -> tuple[DeviceHistory, ...]:
+        """The devices of the file: NumPy columns of allocations, events, segments and stages."""
+        return self.history.devices
+
+    def findings(
+        self,
+        device: str | int | None = None,
+        title: str | None = None,
+        notes: str = "",
+        rules: Sequence[Rule] | None = None,
+        colour: str = "site",
+        ignore: Sequence[str] = (),
+    ) -> Findings:
+        """Return peaks, call trees, call sites, stages, and the diagnosis.
+
+        Args:
+            device: only this one, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for all.
+            title: of a report; the file's name if None.
+            notes: the user's Markdown, to be put on top of a report.
+            rules: for categories, as from ``load_rules()``; None for our own.
+            colour: what a page's timeline is coloured by at first: ``site``, ``category``,
+                ``stage`` or ``context``.
+            ignore: findings to leave out, by id, code or topic.
+
+        Raises:
+            DeviceError: the file has no such device.
+        """
+        from snapreport.diagnosis.conclude import find
+
+        plain = title is None and not notes and rules is None and colour == "site" and not ignore
+        if device is None and plain:
+            if self._findings is None:
+                self._findings = find(self.history)
+            return self._findings
+        chosen = None if device is None else [_find_device(self.history, str(device))]
+        return find(self.history, chosen, title or "", notes, rules, colour, ignore)
+
+    def device(self, device: str | int | None = None) -> Device:
+        """Return one device: its peaks and curves, and what was live on it at any moment.
+
+        Args:
+            device: ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for the one that a report
+                opens with.
+
+        Raises:
+            DeviceError: the file has no such device, or none at all.
+        """
+        from snapreport.api.device import Device
+
+        if device is None and self.history.devices:
+            chosen = self.history.default_device
+        else:
+            chosen = _find_device(self.history, str(0 if device is None else device))
+        return Device(self.history, self.findings().devices[chosen])
+
+    def query(self, sql: str) -> list[dict[str, Cell]]:
+        """Return what an SQL query gives over the tables of a bundle's ``elements.db``.
+
+        Args:
+            sql: one statement that reads; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
+
+        Returns:
+            a dict for each row, by the names of the columns.
+
+        Raises:
+            QueryError: it would write, or SQLite does not understand it.
+        """
+        if self._database is None:
+            from snapreport.bundle.query.sql_query import Database
+
+            self._database = Database(write_database(self.history))
+        answers = self._database.run(sql)
+        answer = next(answers, None)
+        rows: list[dict[str, Cell]] = []
+        if answer is not None:
+            rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        if next(answers, None) is not None:
+            raise QueryError("A query is one statement, and this has several.")
+        return rows
+
+    def __repr__(self) -> str:
+        names = ", ".join(str(device.device) for device in self.devices)
+        return visible(f"<Snapshot of {self.history.source.name}: {names or 'no device'}>")
+
+    def _repr_html_(self) -> str:
+        from snapreport.reporters.page.notebook import notebook_summary
+
+        return notebook_summary(self.findings())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the summary as text, where IPython runs in a terminal."""
+        from io import BytesIO
+
+        from snapreport.reporters.terminal.summary_text import TextReporter
+
+        text = BytesIO()
+        TextReporter().render(self.findings(), text)
+        printer.text("..." if cycle else text.getvalue().decode())
+
+
+def load(
+    path: PathLike,
+    *,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    progress: Progress = silent,
+) -> Snapshot:
+    """Load a snapshot or a bundle.
+
+    Args:
+        path: a pickle (also gzip or zstd), JSON of the same shape, or a bundle. What it is, is
+            told by its first bytes. Nothing in a pickle is run.
+        keep_paths: file names and paths as the file has them; else each is as short as tells
+            which file it is, and homes are ``~``. What a bundle has no more stays away.
+        redact: put stand-ins for whatever could name a user, a host or a project.
+        redact_functions: likewise for the names of the project's functions.
+        salt: a secret that gives equal names equal stand-ins in several files; None for a
+            random one, which nobody knows.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: one of its children, each with a message of one line that names the
+            file, what is wrong and what to do next.
+        ValueError: paths cannot be kept in what is redacted, or the salt is empty.
+    """
+    if keep_paths and (redact or redact_functions):
+        raise ValueError("keep_paths and redact contradict each other")
+    source = Path(path)
+    if is_zip(source):
+        with collector_off():
+            history = read_bundle(source, progress)
+    else:
+        # Only here: a bundle is read without them.
+        from snapreport.history.build import build_history
+        from snapreport.read import read_snapshot
+
+        history = build_history(read_snapshot(source, progress), progress)
+    if redact or redact_functions:
+        from snapreport.names.redaction import redact as redact_names
+
+        return Snapshot(redact_names(history, functions=redact_functions, salt=salt))
+    return Snapshot(history if keep_paths else shorten(history))
+
+
+def redacted_output(source: Path, output: Path | None, ending: str, salt: str | None) -> Path:
+    """Say where to write what is made of a file without names: its name may be one, too.
+
+    Args:
+        source: the input file.
+        output: the file to write, which stays; or a folder to write into, or None.
+        ending: of the name, with its dot.
+        salt: as in ``load()``.
+    """
+    if output is not None and not output.is_dir():
+        return output
+    if output is not None and ending == ".snapviewer":
+        return output
+    return (output or Path()) / (redacted_names([stem_of(source.name)], salt)[0] + ending)
+
+
+def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
+    """Return stand-ins for the names of files, numbers and words such as ``rank`` kept.
+
+    Args:
+        names: without their endings.
+        salt: as in ``load()``.
+    """
+    from snapreport.names.redaction import StandIns, redact_name
+
+    stand_ins = StandIns(salt)
+    return [redact_name(name, stand_ins) for name in names]
+
+
+def open_database(
+    path: PathLike,
+    *,
+    keep_paths: bool = False,
+    seconds: float | None = None,
+    memory: int | None = None,
+    progress: Progress = silent,
+) -> QueryProcess:
+    """Open the tables of a bundle, or those that a snapshot would give, to be asked in SQL.
+
+    SQLite works in a process of its own, which is ended where a step of it takes too long; close
+    what is returned.
+
+    Args:
+        path: a bundle or a snapshot.
+        keep_paths: as in ``load()``; a bundle is asked as it is.
+        seconds: the most that SQLite may work on one statement; None for no limit.
+        memory: the most bytes that SQLite may use; None for no limit.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: as ``load()``.
+    """
+    source = Path(path)
+    if is_zip(source):
+        data = read_elements(source)
+    else:
+        data = write_database(load(source, keep_paths=keep_paths, progress=progress).history)
+    from snapreport.bundle.query.query_process import QueryProcess
+
+    return QueryProcess(data, str(source), seconds=seconds, memory=memory)
+
+
+def load_rules(source: str) -> tuple[Rule, ...]:
+    """Read rules for categories: the first that fits one frame of a call stack wins.
+
+    Args:
+        source: a JSON or YAML file, or the JSON or YAML itself when it begins with ``{`` or
+            ``[``: ``{"attention": "attn|attention"}`` looks in function and file names; a list
+            has entries with ``category`` and ``function``, ``file`` or ``pattern`` (either).
+
+    Raises:
+        InputError: the file cannot be read.
+        PatternError: a rule is not well-formed; the message names it.
+    """
+    from snapreport.read.rules_file import read_rules
+
+    return read_rules(source)
+
+
+def _find_device(history: History, wanted: str) -> int:
+    names = [str(device.device) for device in history.devices]
+    kinds = [device.device.kind for device in history.devices]
+    for spelling in (wanted, f"cuda:{wanted}", f"{wanted}:0"):
+        if spelling in names:
+            return names.index(spelling)
+    if kinds.count(wanted) == 1:
+        return kinds.index(wanted)
+    raise DeviceError(
+        f"{history.source.name} has no device {wanted!r}; it has {', '.join(names) or 'none'}."
+    )

@@ -1,0 +1,283 @@
+"""Convert and render: a snapshot becomes a bundle, and either becomes a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from snapreport.api.loading import PathLike, Snapshot, load, redacted_output
+from snapreport.api.loading import redacted_names as redacted_names  # for several files at once
+from snapreport.bundle import is_zip, require_bundle, write_bundle
+from snapreport.diagnosis.trust.self_checks import find_warnings
+from snapreport.ground.errors import BundleError
+from snapreport.ground.files import check_output, output_path, report_format, write_atomically
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.progress import Progress, silent
+from snapreport.model.cut import Cut, Drawn, Picture, cut_size, make_cut
+
+if TYPE_CHECKING:
+    from snapreport.model.category_rules import Rule
+    from snapreport.model.findings import Findings
+    from snapreport.reporters.reporter import Reporter
+
+
+def target_path(
+    source: Path, output: Path | None, ending: str, redact: bool, salt: str | None
+) -> Path:
+    """Say where to write the bundle or report of a file.
+
+    Args:
+        source: the input file.
+        output: the file to write, an existing folder to write into, or None for the current one.
+        ending: of a name made from the input's, with its dot.
+        redact: whether that name, too, is to be one of stand-ins.
+        salt: as in ``load()``.
+
+    Raises:
+        OutputError: that would be the input itself, or ``-``, which is no file here.
+    """
+    if redact:
+        output = redacted_output(source, output, ending, salt)
+    return output_path(source, output, ending)
+
+
+def convert(
+    path: PathLike,
+    output: PathLike | None = None,
+    *,
+    from_: int | str | None = None,
+    to: int | str | None = None,
+    min_size: int | str | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+    see: Callable[[list[str]], None] | None = None,
+) -> Path:
+    """Convert a snapshot into a bundle, and return the bundle's path.
+
+    Args:
+        path: the snapshot.
+        output: the bundle to write; by default named after the snapshot, in the current folder,
+            or by stand-ins for its name where that is redacted.
+        from_: the first step that ``allocations.json`` draws, and later a page of the bundle: a
+            number, or a time after the first event such as ``"1.5s"``. ``elements.db`` is whole
+            in any case, and so is every figure.
+        to: the last step, likewise.
+        min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
+            bytes.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
+        force: replace an existing file.
+        progress: called with what is being done.
+        see: called with what to warn of, a line each, once the bundle is written; its manifest
+            holds more.
+
+    Raises:
+        SnapreportError: as ``load()``, and CutError, OutputExistsError or OutputError.
+    """
+    source = Path(path)
+    cut = make_cut(from_, to, min_size)
+    target = target_path(
+        source, None if output is None else Path(output), ".zip", redact or redact_functions, salt
+    )
+    check_output(target, force)
+    if is_zip(source):
+        require_bundle(source)
+        raise BundleError(f"{source} is a bundle already; it needs no converting.")
+    with collector_off():
+        loaded = load(
+            source,
+            keep_paths=keep_paths,
+            redact=redact,
+            redact_functions=redact_functions,
+            salt=salt,
+            progress=progress,
+        )
+        if cut is not None:
+            loaded = Snapshot(replace(loaded.history, cut=cut))
+        warnings = save_bundle(loaded, target, force=force, progress=progress, sources=[source])
+    if see is not None:
+        see(warnings)
+    return target
+
+
+def save_bundle(
+    snapshot: Snapshot,
+    target: Path,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+    sources: Sequence[Path] = (),
+) -> list[str]:
+    """Write a loaded snapshot as a bundle, and return the titles of its warnings.
+
+    The files that it was loaded from, if any, are ``sources``, as in ``write_atomically()``.
+
+    Raises:
+        SnapreportError: OutputExistsError or OutputError.
+    """
+    with collector_off():
+        found = find_warnings(snapshot.history)
+        warnings = [{"code": each.code, "text": each.paragraph} for each in found]
+        drawn = _drawn_devices(snapshot)
+        with write_atomically(target, force, sources) as out:
+            write_bundle(snapshot.history, out, warnings, progress, drawn)
+    return [each.title for each in found if each.severity != "note"]
+
+
+def render(
+    path: PathLike,
+    output: PathLike | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  (the word that callers know)
+    device: str | int | None = None,
+    title: str | None = None,
+    notes: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    colour: str = "site",
+    ignore: Sequence[str] = (),
+    from_: int | str | None = None,
+    to: int | str | None = None,
+    min_size: int | str | None = None,
+    fit: int | str | None = None,
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+    see: Callable[[Findings], None] | None = None,
+) -> Path:
+    """Render a snapshot or bundle as a report, and return the report's path.
+
+    Args:
+        path: a snapshot or a bundle.
+        output: the file to write; by default named after the input, in the current folder, or
+            by stand-ins for its name where that is redacted.
+        format: ``html`` or ``md``; by default told by the ending of ``output``, else ``html``.
+        device: report on this one alone.
+        title: of the report; by default the source's name.
+        notes: Markdown to put on top of the report.
+        rules: for categories, as from ``load_rules()``; None for our own.
+        colour: what the page's timeline is coloured by at first: ``site``, ``category``,
+            ``stage`` or ``context``.
+        ignore: findings to leave out, by id, code or topic.
+        from_: the first step that a page draws allocation by allocation: a number, or a time after
+            the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;
+            no figure changes. This and the next two, if none is given, are those of the bundle.
+        to: the last step, likewise.
+        min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
+            bytes.
+        fit: the most bytes that the report may have, ``"25MB"`` or a number; a page is thinned
+            until it does, and says how.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
+        force: replace an existing file.
+        progress: called with what is being done.
+        see: called with the findings once the report is written.
+
+    Raises:
+        SnapreportError: as ``load()``, and CutError, DeviceError, OutputExistsError or
+            OutputError.
+        ValueError: ``format`` is none of the two.
+    """
+    source = Path(path)
+    wanted = None if output is None else Path(output)
+    kind = format or report_format(wanted)
+    _reporter(kind)  # fails before any work is done
+    target = target_path(source, wanted, f".{kind}", redact or redact_functions, salt)
+    check_output(target, force)
+    cut, most = make_cut(from_, to, min_size), None if fit is None else cut_size(fit)
+    snapshot = load(
+        source,
+        keep_paths=keep_paths,
+        redact=redact,
+        redact_functions=redact_functions,
+        salt=salt,
+        progress=progress,
+    )
+    findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
+    progress("Rendering", None)
+    save_report(
+        findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force,
+        sources=[source])  # fmt: skip
+    if see is not None:
+        see(findings)
+    return target
+
+
+def save_report(
+    findings: Findings,
+    target: Path,
+    kind: str,
+    *,
+    cut: Cut | None = None,
+    fit: int | None = None,
+    force: bool = False,
+    sources: Sequence[Path] = (),
+) -> None:
+    """Write findings as a report, ``html`` or ``md``; ``sources`` as in ``save_bundle()``.
+
+    Raises:
+        SnapreportError: CutError, OutputExistsError or OutputError.
+        ValueError: there is no such kind.
+    """
+    reporter = _reporter(kind)
+    with write_atomically(target, force, sources) as out:
+        if cut is None and fit is None:
+            reporter.render(findings, out)
+        else:
+            _render_cut(reporter, findings, out, kind, cut, fit)
+
+
+def _render_cut(
+    reporter: Reporter,
+    findings: Findings,
+    out: BinaryIO,
+    kind: str,
+    cut: Cut | None,
+    fit: int | None,
+) -> None:
+    from snapreport.figures.thinning import Cutter, Thinning
+    from snapreport.reporters.fitting import render_to_fit
+
+    cutter = Cutter(findings.devices, cut)
+
+    def draw(thinning: Thinning) -> Findings:
+        if cutter.cut.nothing and thinning == Thinning():
+            return findings
+        picture = Picture(cutter.cut, fit, cutter.drawn(thinning))
+        return replace(findings, picture=picture)
+
+    if fit is None:
+        reporter.render(draw(Thinning()), out)
+        return
+    # Only a page draws, so only it can be thinned.
+    levels = cutter.levels()[: None if kind == "html" else 1]
+    out.write(
+        render_to_fit(reporter, fit, levels, draw, lambda level, n: replace(level, allocations=n))
+    )
+
+
+def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
+    cut = snapshot.history.cut
+    if cut is None or cut.nothing:
+        return None
+    from snapreport.figures.thinning import Cutter
+
+    return Cutter(snapshot.findings().devices, cut).drawn()
+
+
+def _reporter(kind: str) -> Reporter:
+    if kind == "html":
+        from snapreport.reporters.page.page_report import HtmlReporter
+
+        return HtmlReporter()
+    if kind == "md":
+        from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+
+        return MarkdownReporter()
+    raise ValueError(f"format is {kind!r}, not 'html' or 'md'")

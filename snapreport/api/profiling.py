@@ -1,0 +1,35 @@
+"""The memory that a finished ``torch.profiler`` run saw, as a snapshot."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from snapreport.api.loading import Snapshot
+from snapreport.ground.gc_pause import collector_off
+from snapreport.history.build import build_history
+from snapreport.names.short_paths import shorten
+from snapreport.read import read_bytes
+
+
+def from_profile(
+    profile: Any, *, name: str = "torch.profiler", keep_paths: bool = False
+) -> Snapshot:
+    """Return the memory that a finished profile saw, as ``load()`` returns a file's.
+
+    Args:
+        profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
+            ``with`` block. ``record_shapes=True`` lets every step's gradients be told exactly.
+        name: stands for a file's name in reports.
+        keep_paths: as in ``load()``.
+
+    Raises:
+        RecordingError: it is no profile, not finished, or has no memory in it.
+    """
+    from snapreport.recorders.profiler_snapshot import profile_to_snapshot
+
+    with collector_off():
+        # Through the bytes of a file, so that both give the same, and are checked alike.
+        data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
+    history = build_history(read_bytes(data, name))
+    return Snapshot(history if keep_paths else shorten(history))

@@ -1,0 +1,449 @@
+"""Record the running program: from one line around its code to the report.
+
+Nothing in here may harm the program: what goes wrong before its code begins is raised, what goes
+wrong after that is logged as a warning, and the program's own exception always goes its way.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import logging
+import multiprocessing.util
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, cast, final
+
+from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.api.making import save_bundle, save_report
+from snapreport.ground.errors import RecordingError, SnapreportError
+from snapreport.ground.file_endings import check_folder
+from snapreport.ground.object_display import titled_table
+from snapreport.recorders.program import add_note, best_stacks, program_name
+from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
+from snapreport.recorders.session import Schedule, Session, Settings, Taken
+from snapreport.recorders.sharing import forget_recorders
+from snapreport.recorders.telling import recorded_words, tell
+
+_LOG = logging.getLogger(__name__)
+
+FORMATS = ("pickle", "zip", "html", "md")
+"""What a recording can leave: the snapshot, the bundle, and the two reports."""
+
+MAX_ENTRIES = 1_000_000
+"""Events kept by default: some hours of training, in at most a few GB of the host's memory."""
+
+_STEMS = {"pickle": "snapshot", "zip": "snap", "html": "report", "md": "report"}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_lock = threading.RLock()
+_active: list[tuple[Recording, Session]] = []
+"""What is on in this process, the newest last; in order of starting, over all threads."""
+_workers: set[int] = set()
+"""The processes that write at their end what is on then, as workers of multiprocessing."""
+
+
+@final
+class Recording:
+    """A recording to be made, as a context manager, a decorator, or by ``start()``.
+
+    ``files`` has what the last one left, by format: ``files["html"]`` is the report. Snapshots
+    of a schedule have names such as ``html.step10``.
+    """
+
+    def __init__(self, settings: Settings, formats: Sequence[str] = FORMATS) -> None:
+        """Wrap settings; ``record()`` is the usual way to one."""
+        self._settings = settings
+        self._formats = tuple(formats)
+        self.folder = settings.folder
+        """Where the files go: of the last recording that began, else what holds the folders."""
+        self.files: dict[str, Path] = {}
+        self.words = ""
+        """Where the report is and what it found, in a line; empty while nothing was written."""
+        self._headline = ""
+
+    @property
+    def best(self) -> Path | None:
+        """The file to look at first; None while nothing was written."""
+        kinds = ("html", "md", "zip", "pickle")
+        return next((self.files[kind] for kind in kinds if kind in self.files), None)
+
+    @property
+    def on(self) -> bool:
+        """Whether it is being made now, in this process."""
+        return self._session() is not None
+
+    def start(self) -> Recording:
+        """Begin to record.
+
+        Raises:
+            RecordingError: it cannot be recorded here.
+            OutputError: the folder cannot be made or written to.
+        """
+        session = Session(self._settings)
+        session.open()
+        self.folder = session.folder
+        with _lock:
+            _active.append((self, session))
+        _stop_at_end_of_worker()
+        return self
+
+    def stop(self, error: BaseException | None = None) -> dict[str, Path]:
+        """End the recording, write its files, and return their paths by format.
+
+        Args:
+            error: the exception that ended the program's code; it gets a note with the report.
+
+        Raises:
+            RecordingError: it is not on.
+        """
+        session = self._session()
+        if session is None:
+            raise RecordingError("No recording is on; start one first.")
+        with _lock:
+            _active[:] = [each for each in _active if each[1] is not session]
+        self.files, self.words, self._headline = {}, "", ""
+        for taken in session.close(error):
+            self._finish(taken, session.folder)
+        best = self.best or next(iter(self.files.values()), None)
+        if best is None:
+            return self.files
+        if isinstance(error, Exception):
+            add_note(error, best)
+        self.words = recorded_words(best, self._headline)
+        if not self._settings.quiet:
+            self.tell(error)
+        return self.files
+
+    def tell(self, error: BaseException | None = None) -> None:
+        """Log ``words``, and say them on stderr, as ``stop()`` does unless it is to be quiet.
+
+        Args:
+            error: what ended the program's code; then every rank says where its report is.
+        """
+        if self.words:
+            speaker = min(self._settings.ranks or (0,))
+            tell(self.words, self._settings.folder, isinstance(error, Exception), speaker)
+
+    def mark(self, name: str) -> None:
+        """Name this moment."""
+        mark(name)
+
+    def step(self) -> None:
+        """Count a step of a loop; the schedule says after which of them a snapshot is taken."""
+        session = self._session()
+        if session is not None:
+            session.step()
+
+    def snapshot(self, name: str) -> Path | None:
+        """Take a snapshot now, ``snapshot.NAME.pickle``; reports of it are made at the end.
+
+        Returns:
+            its path, None where nothing is recorded or it cannot be written, which is logged.
+
+        Raises:
+            ValueError: the name is none for a file.
+        """
+        if not name or not all(char.isalnum() or char in "-_" for char in name):
+            raise ValueError(f"name is {name!r}; take letters, digits, - and _")
+        session = self._session()
+        return None if session is None else session.take(name)
+
+    def _session(self) -> Session | None:
+        """The newest session of this recording: it may be inside itself, as in a recursion."""
+        with _lock:
+            return next((s for each, s in reversed(_active) if each is self), None)
+
+    def _finish(self, taken: Taken, folder: Path) -> None:
+        """Make the reports of one snapshot; what fails is logged."""
+        suffix = "" if taken.part in ("end", "oom") else f".{taken.part}"
+        made: dict[str, Path] = {"pickle": taken.path}
+        try:
+            if set(self._formats) - {"pickle"}:
+                self._convert(taken, folder, made)
+            if "pickle" not in self._formats:
+                del made["pickle"]
+                taken.path.unlink()
+        except (SnapreportError, OSError, MemoryError) as error:
+            _LOG.warning("%s was recorded, but no report made of it: %s", taken.path, error)
+        except Exception:
+            _LOG.warning(
+                "%s was recorded, but no report made of it; try snapreport render %s",
+                taken.path,
+                taken.path,
+                exc_info=True,
+            )
+        for kind, path in made.items():
+            self.files.setdefault(kind + suffix, path)
+
+    def _convert(self, taken: Taken, folder: Path, made: dict[str, Path]) -> None:
+        snapshot = load(taken.path)
+        self._headline = self._headline or _headline(snapshot)
+        for kind in ("zip", "html", "md"):
+            if kind not in self._formats:
+                continue
+            target = folder / f"{_STEMS[kind]}{taken.label}.{kind}"
+            if kind == "zip":
+                save_bundle(snapshot, target, force=True)
+            else:
+                save_report(snapshot.findings(), target, kind, force=True)
+            made[kind] = target
+
+    def __enter__(self) -> Recording:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.on:  # stop() may have been called in the body
+            self.stop(error)
+
+    def __call__(self, function: _Function) -> _Function:
+        """Record each call of a function, a coroutine's or generator's until it is done.
+
+        Raises:
+            TypeError: an asynchronous generator, which this cannot follow.
+        """
+        settings, formats = self._settings, self._formats
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def recorded_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with Recording(settings, formats):
+                    return await function(*args, **kwargs)
+
+            return cast("_Function", recorded_coroutine)
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
+                with Recording(settings, formats):
+                    return (yield from function(*args, **kwargs))
+
+            return cast("_Function", recorded_generator)
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__name__} is an asynchronous generator;"
+                " put `with snapreport.record(...):` around the loop that uses it"
+            )
+
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with Recording(settings, formats):
+                return function(*args, **kwargs)
+
+        return cast("_Function", recorded)
+
+    def __repr__(self) -> str:
+        state = "on" if self.on else ", ".join(map(str, self.files.values())) or "not on"
+        return f"<Recording into {self.folder}: {state}>"
+
+    def _repr_html_(self) -> str:
+        return titled_table(self)
+
+
+def _headline(snapshot: Snapshot) -> str:
+    """The title of the worst that was found on the device that a report opens with."""
+    found = snapshot.device().findings.diagnosis.findings
+    return found[0].title if found else ""
+
+
+def record(
+    path: PathLike,
+    *,
+    stacks: str | None = None,
+    context: str | None = "all",
+    max_entries: int | None = MAX_ENTRIES,
+    compile_context: bool = False,
+    pinned: bool = False,
+    formats: Sequence[str] = FORMATS,
+    on_oom: bool | Callable[[Path], None] = True,
+    title: str | None = None,
+    notes: str = "",
+    modules: Any = None,
+    optimizers: Any = None,
+    compress: bool = False,
+    ranks: int | Collection[int] | None = None,
+    schedule: Schedule | None = None,
+    force: bool = False,
+    quiet: bool = False,
+) -> Recording:
+    """Record the memory of what runs in a ``with`` block or a decorated function.
+
+    On a CUDA device PyTorch's own history is switched on, without one the CPU's memory is
+    recorded by its profiler. Every recording has a folder of its own in the one that is given:
+    ``1``, ``2`` and so on, and ``latest`` leads to the newest. At the end, also by an exception
+    or an out of memory error, it holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and
+    ``report.md``. The processes of one run share it, each with its rank in the names.
+
+    Inside another recording, ours or PyTorch's, that one is joined: its settings stay, it goes
+    on afterwards, and this one's files begin where its block begins.
+
+    Args:
+        path: the folder that takes the numbered ones; made if missing.
+        stacks: ``python``, or ``all`` with C++ frames, which alone name the work of ``backward``;
+            by default ``all`` where PyTorch can.
+        context: whose call stacks are kept: of ``all`` events, of allocations (``alloc``), of
+            what is live (``state``), or ``none``.
+        max_entries: events kept per device, the newest; None for no limit. An event takes up to
+            some kB of the host's memory.
+        compile_context: name the compiled region of each event.
+        pinned: pinned host memory too, where PyTorch records it.
+        formats: which of ``FORMATS`` to write.
+        on_oom: write a snapshot at the moment when a request for memory fails; or what to call
+            with its path then.
+        title: of the reports; by default the program's name.
+        notes: Markdown to put on top of the reports.
+        modules: a module, several, or a mapping of names to modules: what is live at the end and
+            theirs is then named as parameter, gradient or buffer exactly, and not guessed.
+        optimizers: likewise, for the optimizers' state.
+        compress: write ``snapshot.pickle.zst``.
+        ranks: record these alone, of several processes.
+        schedule: take snapshots at steps of a loop, too; call ``step()`` after each.
+        force: remove the recording that was the newest, once this one has its files.
+        quiet: do not say on stderr and in the log where the report is.
+
+    Raises:
+        OutputError: ``path`` is named as a file is.
+        ValueError: an argument is none that can be; likewise TypeError.
+    """
+    check_folder(Path(path))
+    wanted_context = "none" if context is None else context
+    if stacks is not None and stacks not in STACKS:
+        raise ValueError(f"stacks is {stacks!r}, none of {', '.join(STACKS)}")
+    if wanted_context not in CONTEXTS:
+        raise ValueError(f"context is {context!r}, none of {', '.join(CONTEXTS)}")
+    if max_entries is not None and max_entries < 2:
+        raise ValueError("max_entries is 2 or more: a history of one event is none")
+    if isinstance(formats, str):
+        formats = (formats,)
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats:
+        raise ValueError(f"formats are some of {', '.join(FORMATS)}, and not {unknown}")
+    settings = Settings(
+        folder=Path(os.path.abspath(path)),  # noqa: PTH100  (the program may change its folder)
+        options=Options(
+            stacks or best_stacks(), wanted_context, max_entries, compile_context, pinned
+        ),
+        on_oom=on_oom,
+        title=title or program_name(),
+        notes=notes,
+        modules=modules,
+        optimizers=optimizers,
+        compress=compress,
+        ranks=(ranks,) if isinstance(ranks, int) else ranks,
+        schedule=schedule,
+        force=force,
+        quiet=quiet,
+    )
+    return Recording(settings, formats)
+
+
+def start(path: PathLike, **arguments: Any) -> Recording:
+    """Begin to record until ``stop()``, or the end of the program; arguments as ``record()``.
+
+    Raises:
+        SnapreportError: as ``Recording.start()``.
+    """
+    return record(path, **arguments).start()
+
+
+def stop() -> dict[str, Path]:
+    """End the recording that was started last, and return the paths of its files by format.
+
+    Raises:
+        RecordingError: none is on.
+    """
+    with _lock:
+        newest = _active[-1][0] if _active else None
+    if newest is None:
+        raise RecordingError("No recording is on; start one first.")
+    return newest.stop()
+
+
+def mark(name: str) -> None:
+    """Name this moment in every recording that is on; without one nothing happens."""
+    name = str(name)
+    for recorder in _recorders():
+        recorder.mark(name)
+    with _lock:
+        for _, session in _active:
+            session.mark(name)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Name the time of the body in every recording that is on; without one nothing happens."""
+    with ExitStack() as stages:
+        for recorder in _recorders():
+            stages.enter_context(recorder.stage(str(name)))
+        yield
+
+
+def schedule(*, skip: int = 0, every: int = 1, count: int | None = None) -> Schedule:
+    """Say after which steps of a loop a snapshot is taken; ``Recording.step()`` counts them.
+
+    Args:
+        skip: so many steps pass first.
+        every: a snapshot after the first of each so many that follow.
+        count: so many snapshots in all; None for no limit.
+
+    Raises:
+        ValueError: a number is negative, or ``every`` is 0.
+    """
+    if skip < 0 or every < 1 or (count is not None and count < 0):
+        raise ValueError("skip and count are 0 or more, and every is 1 or more")
+    return Schedule(skip, every, count)
+
+
+def _recorders() -> list[Recorder]:
+    """A recorder for each timeline that something is recorded on."""
+    with _lock:
+        running = [s.recorder for _, s in _active if s.recorder is not None]
+    return list({id(each.timeline): each for each in running}.values())
+
+
+def _stop_at_exit() -> None:
+    """Write what ``start()`` began and nobody ended; the exception that ended it all is known."""
+    # In a notebook that is the last cell's error, of long ago perhaps.
+    told = "IPython" not in sys.modules and not hasattr(sys, "ps1")
+    error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if told else None)
+    while True:
+        with _lock:
+            if not _active:
+                return
+            recording, session = _active[-1]
+        if session.recorder is None:
+            with _lock:
+                _active.pop()
+            continue
+        recording.stop(error)
+
+
+def _stop_at_end_of_worker() -> None:
+    """Let a worker of multiprocessing write what is on at its end: a forked one has no atexit."""
+    if multiprocessing.parent_process() is not None and os.getpid() not in _workers:
+        _workers.add(os.getpid())
+        multiprocessing.util.Finalize(None, _stop_at_exit, exitpriority=100)
+
+
+def _forget_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
+    _active.clear()
+    forget_recorders()
+
+
+atexit.register(_stop_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,1 @@
+"""SQL questions to a bundle, in a process that can be stopped."""

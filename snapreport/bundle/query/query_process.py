@@ -1,0 +1,210 @@
+"""A database that is asked in a process of its own, which can be ended in the middle of any step.
+
+SQLite looks up between the steps of its machine, and one step can be a search through two long
+texts, which takes for ever. A process can be killed whatever it does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from typing import TYPE_CHECKING, Any
+
+from snapreport.bundle.query.sql_query import Database, statements, took_too_long
+from snapreport.ground.errors import BundleError, QueryError, SnapreportError
+from snapreport.model.answer_tables import Cell, QueryAnswer
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+_GRACE = 1.0
+"""Seconds after which a process that should have ended its statement is ended."""
+
+_ROWS, _LETTERS, _SECONDS = 1000, 2**20, 0.05
+"""What is sent in one piece at most, so that rows come as they are found."""
+
+
+class QueryProcess:
+    """Asks a ``Database`` in another process; close it in the end."""
+
+    def __init__(
+        self,
+        data: bytes,
+        name: str,
+        *,
+        seconds: float | None = None,
+        memory: int | None = None,
+    ) -> None:
+        """Open the bytes of an SQLite file, as ``Database`` does.
+
+        Args:
+            data: the file.
+            name: of the bundle that it is in, for messages.
+            seconds, memory: as of ``Database``.
+
+        Raises:
+            BundleError: it is no SQLite database, or a damaged one.
+        """
+        self._data, self._name, self._seconds, self._memory = data, name, seconds, memory
+        self._process: BaseProcess | None = None
+        self._connection: Connection
+        self._busy = False
+        self.tables: tuple[str, ...] = self._ask("tables")
+        self._busy = False
+
+    def run(self, sql: str) -> Iterator[QueryAnswer]:
+        """Run the statements of a text, one after the other; take one's rows before the next.
+
+        Raises:
+            QueryError, BundleError: as of ``Database.run()``.
+        """
+        for statement in statements(sql):
+            columns = self._ask("run", statement)
+            if columns is not None:
+                yield QueryAnswer(columns, self._rows())
+
+    def schema(self, name: str | None = None) -> str:
+        """Return the statements that made the tables and views, or one of them, with comments.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        text: str = self._ask("schema", name)
+        return text
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is None:
+            return
+        self._connection.close()
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self._process = None
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        while (part := self._hear()) is not None:
+            yield from part
+
+    def _ask(self, *question: Any) -> Any:
+        if self._busy:  # rows that nobody wants any more
+            self.close()
+        if self._process is None:
+            self._start()
+        self._busy = True
+        with suppress(OSError):  # if it is dead, that is heard
+            self._connection.send(question)
+        return self._hear()
+
+    def _start(self) -> None:
+        self._connection, theirs = _context().Pipe()
+        self._process = _context().Process(
+            target=_serve, args=(theirs, self._data, self._seconds, self._memory), daemon=True
+        )
+        blocks = hasattr(signal, "pthread_sigmask")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if blocks else None
+        try:
+            with warnings.catch_warnings():  # of threads of libraries, which wait for work
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
+        finally:
+            if before is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+
+    def _hear(self) -> Any:
+        """Return the next thing that the process says; None is the end of an answer.
+
+        Raises:
+            SnapreportError: what the process raised, or that it took too long, or is dead.
+        """
+        try:
+            if not self._connection.poll(None if self._seconds is None else self._seconds + _GRACE):
+                raise took_too_long(self._seconds)
+            message = self._connection.recv()
+        except (EOFError, ConnectionError):
+            assert self._process is not None, "only a process that was started can be heard"
+            self._process.join()
+            code = self._process.exitcode
+            self.close()
+            raise QueryError(
+                f"The query's process ended ({code}), most likely for want of memory; ask for less."
+            ) from None
+        except BaseException:  # Ctrl-C and SIGTERM, too
+            self.close()
+            raise
+        if message is None or isinstance(message, (str, Exception)):
+            self._busy = False
+        if isinstance(message, BundleError):
+            raise BundleError(f"{self._name} {message}")
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+
+def _context() -> Any:
+    """Return how processes are made: a forked one has the database at once, where that is safe."""
+    forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
+    return get_context("fork" if forks and threading.active_count() == 1 else "spawn")
+
+
+def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
+    """Answer until nobody asks any more: what the process runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; we are ended
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        try:
+            database = Database(data, seconds=seconds, memory=memory)
+        except SnapreportError as error:
+            connection.send(error)
+            return
+        while True:
+            question, *arguments = connection.recv()
+            try:
+                for message in _answer(database, question, *arguments):
+                    connection.send(message)
+            except SnapreportError as error:
+                connection.send(error)
+
+
+def _answer(database: Database, question: str, *arguments: Any) -> Iterator[Any]:
+    if question == "schema":
+        yield database.schema(*arguments)
+    elif question == "tables":
+        yield database.tables
+    else:
+        for answer in database.run(*arguments):
+            yield answer.columns
+            yield from _parts(answer.rows)
+        yield None
+
+
+def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]:
+    """Yield rows some at a time: not too many, not too long, and not too late."""
+    part: list[tuple[Cell, ...]] = []
+    letters, begun = 0, time.monotonic()
+    for row in rows:
+        part.append(row)
+        letters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
+        if len(part) >= _ROWS or letters >= _LETTERS or time.monotonic() - begun > _SECONDS:
+            yield part
+            part, letters, begun = [], 0, time.monotonic()
+    if part:
+        yield part
+
+
+def _end_with_parent() -> None:
+    """Wait until whoever asks is gone, killed perhaps, and end in whatever step this is."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

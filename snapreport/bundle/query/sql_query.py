@@ -1,0 +1,295 @@
+"""Ask ``elements.db`` in SQL: a database in memory in which a statement can read and no more."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from functools import cached_property
+
+import apsw
+
+from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
+from snapreport.bundle.tables import Tables
+from snapreport.ground.errors import QueryError, reason_of
+from snapreport.ground.units import format_bytes
+from snapreport.model.answer_tables import Cell, QueryAnswer
+
+_CHECK_EVERY = 20_000
+"""Steps of SQLite's machine between two looks at the clock, and for Ctrl-C: about a millisecond."""
+
+LONGEST = 2**20
+"""Bytes of a value in a query: what searches through two of them takes seconds, and not days."""
+
+_PRAGMA_NAMES = """
+    table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
+"""
+_PRAGMAS = frozenset(_PRAGMA_NAMES.split())
+_VIRTUAL = frozenset(["json_each", "json_tree", *(f"pragma_{name}" for name in _PRAGMAS)])
+_SCHEMA = frozenset(["sqlite_schema", "sqlite_master"])
+
+# What SQLite itself calls core, date, aggregate, window, math and JSON functions, without those
+# that load code or make memory out of nothing.
+_FUNCTION_NAMES = """
+    -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce concat
+    concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
+    degrees dense_rank exp first_value floor format glob group_concat hex if ifnull iif instr json
+    json_array json_array_length json_extract json_group_array json_group_object json_object
+    json_pretty json_quote json_type json_valid julianday lag last_value lead length like
+    likelihood likely ln log log10 log2 lower ltrim max median min mod nth_value ntile nullif
+    octet_length percent_rank percentile percentile_cont percentile_disc pi pow power printf quote
+    radians random rank replace round row_number rtrim sign sin sinh sqlite_version sqrt strftime
+    string_agg substr substring sum tan tanh time timediff total trim trunc typeof unhex unicode
+    unixepoch unlikely upper
+"""
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
+_NAMED = 50
+"""Tables that a message names."""
+
+_VIEW_CHANGE = re.compile(r"^cannot modify (.*) because it is a view$")
+
+_DEEDS = {
+    apsw.SQLITE_INSERT: "insert into",
+    apsw.SQLITE_UPDATE: "update",
+    apsw.SQLITE_DELETE: "delete from",
+    apsw.SQLITE_ATTACH: "attach",
+    apsw.SQLITE_DETACH: "detach",
+    apsw.SQLITE_PRAGMA: "use the pragma",
+    apsw.SQLITE_FUNCTION: "call",
+    apsw.SQLITE_READ: "read",
+    apsw.SQLITE_TRANSACTION: "control a transaction:",
+    apsw.SQLITE_SAVEPOINT: "control a savepoint:",
+}
+
+
+class Database:
+    """An ``elements.db`` held in memory.
+
+    Nothing in it can be written, attached or loaded, whatever the SQL: an authorizer passes
+    reads of its tables and harmless functions alone, and it is a copy anyhow.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        *,
+        seconds: float | None = None,
+        memory: int | None = None,
+        longest: int = LONGEST,
+    ) -> None:
+        """Open the bytes of an SQLite file.
+
+        Args:
+            data: the file.
+            seconds: the most that SQLite may work on one statement; None for no limit.
+            memory: the most bytes that SQLite may use, in the whole process; None for no limit.
+            longest: bytes of a value or row.
+
+        Raises:
+            BundleError: it is no SQLite database, or a damaged one, or its tables are not ours.
+        """
+        self._seconds = seconds
+        self._entered = self._spent = 0.0
+        self._refused = ""
+        self._longest = longest
+        try:
+            self._connection = open_in_memory(data)
+            modules = self._connection.execute("SELECT name FROM pragma_module_list")
+            self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
+            self._strange = Tables(self._connection, len(data)).strange_views
+        except apsw.Error as error:
+            raise damaged(error) from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise does_not_hold(error) from error
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+        self._connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST)
+        if memory is not None:
+            apsw.hard_heap_limit(memory)
+        self._connection.set_authorizer(self._authorize)
+        self._connection.set_progress_handler(self._too_long, _CHECK_EVERY)
+
+    def run(self, sql: str) -> Iterator[QueryAnswer]:
+        """Run the statements of a text, one after the other; take one's rows before the next.
+
+        Raises:
+            QueryError: it is no SQL, would write, or takes too long; with what SQLite says.
+            BundleError: the database is damaged.
+        """
+        for statement in statements(sql):
+            answer = self._run_one(statement)
+            if answer is not None:
+                yield answer
+
+    def _run_one(self, statement: str) -> QueryAnswer | None:
+        cursor = self._connection.cursor()
+        columns: list[str] = []
+
+        def describe(running: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+            columns.extend(str(name) for name, _ in running.get_description())
+            return True
+
+        cursor.exec_trace = describe  # asked before the first row; there may be none
+        self._refused, self._spent = "", 0.0
+        rows = self._rows(cursor, statement)
+        first = next(rows, None)
+        if not columns:
+            return None  # nothing but a comment
+        return QueryAnswer(_distinct(columns), _chain(first, rows))
+
+    def _rows(self, cursor: apsw.Cursor, statement: str) -> Iterator[tuple[Cell, ...]]:
+        """Step through a statement, counting only the time that SQLite itself takes."""
+        try:
+            self._entered = time.monotonic()
+            running = iter(cursor.execute(statement))
+            while True:
+                row = next(running, None)
+                self._spent += time.monotonic() - self._entered
+                if row is None:
+                    return
+                yield row
+                self._entered = time.monotonic()
+        except apsw.Error as error:
+            raise self._explain(error) from error
+        except UnicodeDecodeError as error:
+            raise QueryError(
+                "SQLite gives a text that is no UTF-8; CAST(... AS BLOB) shows its bytes."
+            ) from error
+        finally:
+            cursor.close(True)
+
+    def _too_long(self) -> bool:
+        if self._seconds is None:
+            return False
+        return self._spent + time.monotonic() - self._entered > self._seconds
+
+    def _authorize(
+        self, deed: int, what: str | None, more: str | None, _db: str | None, by: str | None
+    ) -> int:
+        """Pass what reads; SQLite asks this of every statement, views included."""
+        if by is not None and by.lower() in self._strange:
+            deed, what = apsw.SQLITE_READ, by
+        if deed in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
+            return apsw.SQLITE_OK
+        name = (what or "").lower()
+        if deed == apsw.SQLITE_READ:
+            # What else it may be called: a table, a view of ours, or WITH.
+            allowed = name not in self._modules and name not in self._strange
+        elif deed == apsw.SQLITE_FUNCTION:
+            name = (more or "").lower()
+            allowed = name in _FUNCTIONS
+        else:
+            allowed = deed == apsw.SQLITE_PRAGMA and name in _PRAGMAS
+        if allowed:
+            return apsw.SQLITE_OK
+        self._refused = self._refused or _deed(deed, name)
+        return apsw.SQLITE_DENY
+
+    def _explain(self, error: apsw.Error) -> Exception:
+        text = reason_of(error).removeprefix("SQLError: ")
+        if self._refused:
+            return QueryError(f"A query can only read, and this one would {self._refused}.")
+        if found := _VIEW_CHANGE.search(text):  # SQLite looks at that before it asks us
+            return QueryError(f"A query can only read, and this one would change {found[1]}.")
+        if isinstance(error, apsw.InterruptError):
+            return took_too_long(self._seconds)
+        if isinstance(error, apsw.TooBigError):
+            return QueryError(
+                f"The query meets a value of over {format_bytes(self._longest)}, which is too big;"
+                " leave it out."
+            )
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+            return damaged(error)
+        if isinstance(error, apsw.BindingsError):
+            return QueryError("The query has a placeholder, and there are no values to fill in.")
+        if isinstance(error, apsw.NoMemError):
+            return QueryError("The query needs more memory than it may have; ask for less.")
+        if isinstance(error, apsw.ReadOnlyError):
+            return QueryError("A query can only read.")
+        return QueryError(f"SQLite cannot run the query: {text}.")
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of tables and views, in the order of the schema."""
+        rows = self._own_rows(
+            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY rowid"
+        )
+        return tuple(str(name) for (name,) in rows)
+
+    def schema(self, name: str | None = None) -> str:
+        """Return the statements that made the tables and views, or one of them, with comments.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        found = [
+            f"{sql!s};"
+            for table, sql in self._own_rows(
+                "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
+            )
+            if name is None or str(table).lower() == name.lower()
+        ]
+        if not found and name is not None:
+            known = ", ".join(self.tables[:_NAMED])
+            raise QueryError(f"There is no table {name!r}; there are {known}.")
+        return "\n".join(found)
+
+    def _own_rows(self, sql: str) -> Iterator[tuple[Cell, ...]]:
+        self._refused, self._spent = "", 0.0
+        return self._rows(self._connection.cursor(), sql)
+
+
+def took_too_long(seconds: float | None) -> QueryError:
+    """Return the error that says so."""
+    return QueryError(f"The query took more than {seconds:g} seconds; ask for less, or allow more.")
+
+
+def statements(sql: str) -> Iterator[str]:
+    """Split a text at the semicolons that end a statement; those in quotes and comments do not.
+
+    Raises:
+        QueryError: it has a NUL character, at which SQLite would stop in silence.
+    """
+    if "\0" in sql:
+        raise QueryError("The query has a NUL character in it.")
+    start, place = 0, sql.find(";")
+    while place >= 0:
+        if apsw.complete(sql[start : place + 1]):
+            yield sql[start : place + 1]
+            start = place + 1
+        place = sql.find(";", place + 1)
+    if sql[start:].strip():
+        yield sql[start:]
+
+
+def _chain(
+    first: tuple[Cell, ...] | None, rest: Iterator[tuple[Cell, ...]]
+) -> Iterator[tuple[Cell, ...]]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _distinct(columns: list[str]) -> tuple[str, ...]:
+    """Number the columns whose name came before, so that none hides another in JSON."""
+    taken: set[str] = set()
+    names = []
+    for column in columns:
+        name, number = column, 1
+        while name in taken:
+            number += 1
+            name = f"{column}_{number}"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def _deed(code: int, name: str) -> str:
+    """Say in words what an authorizer is asked about."""
+    if name in _SCHEMA:
+        return "change the tables"
+    known = _DEEDS.get(code)
+    if known is None:
+        text = str(apsw.mapping_authorizer_function.get(code, code))
+        known = text.removeprefix("SQLITE_").lower().replace("_", " ")
+    return f"{known} {name or 'a database'}"

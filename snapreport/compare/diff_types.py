@@ -1,0 +1,183 @@
+"""Two recordings compared: what differs at a moment of each, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapreport.ground.object_display import titled_table
+from snapreport.ground.safe_text import visible
+from snapreport.model.findings import Amounts, DeviceFindings
+from snapreport.model.snapshot import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EXACT, MOVED_LINE, MOVED_FILE = "exact", "moved line", "moved file"
+ONLY_BASE, ONLY_NEW = "only in BASE", "only in NEW"
+MATCHES = (EXACT, MOVED_LINE, MOVED_FILE, ONLY_BASE, ONLY_NEW)
+"""How two call sites or groups were found to be the same, or in which recording there is one."""
+
+DIFF_GROUPINGS = (
+    "site",
+    "file",
+    "function",
+    "module",
+    "category",
+    "stage",
+    "stream",
+    "pool",
+    "context",
+    "size",
+)
+"""What a comparison can be grouped by."""
+
+MOMENTS = ("peak", "start", "end")
+"""Moments that every recording has."""
+
+UNUSED = "reserved, in no live block"
+"""The part of the reserved curve that no allocation holds."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the source something is."""
+
+    filename: str
+    line: int | None
+    """None where the frame knows none."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one call site or group holds at the two moments."""
+
+    name: str
+    """A site's function, a group's name, or why there is no call stack."""
+    kind: str
+    """``site``, ``no stack``, ``group`` or ``unused``."""
+    base_place: Place | None
+    """None unless it is a site of that recording; likewise the next."""
+    new_place: Place | None
+    match: str
+    """One of ``MATCHES``."""
+    base_bytes: int
+    new_bytes: int
+    base_count: int
+    """Live allocations."""
+    new_count: int
+
+    @property
+    def change(self) -> int:
+        """NEW's bytes less BASE's."""
+        return self.new_bytes - self.base_bytes
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of both recordings."""
+
+    name: str
+    """A curve, or an amount that follows from them."""
+    when: str
+    """``peak`` (its own), ``start``, ``average``, ``end``, or ``moment``: that compared."""
+    base: int | None
+    """In bytes; None where it is not known."""
+    new: int | None
+
+    @property
+    def change(self) -> int | None:
+        """NEW's less BASE's, None where one of them is not known."""
+        return None if self.base is None or self.new is None else self.new - self.base
+
+
+@dataclass(frozen=True)
+class StageChange:
+    """A stage of both recordings, or of one; of a name, the first with the first."""
+
+    name: str
+    """With its number where the name occurs more than once, ``forward[2]``."""
+    depth: int
+    match: str
+    base_peak: int | None
+    """Allocated bytes; None where not known."""
+    new_peak: int | None
+    base_change: int | None
+    """From its start to its end."""
+    new_change: int | None
+
+    @property
+    def change(self) -> int | None:
+        """Of its peak; None where one of them is not known."""
+        known = self.base_peak is not None and self.new_peak is not None
+        return self.new_peak - self.base_peak if known else None  # type: ignore[operator]
+
+
+@dataclass(frozen=True, eq=False)
+class DiffSide:
+    """One of the two recordings, and its moment."""
+
+    source: Source
+    findings: DeviceFindings
+    step: int
+    """-1 is the start."""
+    time_us: int | None
+    bytes: int
+    """The curve's value at the moment."""
+    count: int
+    """Live allocations there."""
+    amounts: Amounts
+
+    @property
+    def device(self) -> str:
+        """Such as ``cuda:0``."""
+        return str(self.findings.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Diff:
+    """BASE and NEW compared: every list of changes sums to ``change``, to the byte."""
+
+    base: DiffSide
+    new: DiffSide
+    curve: str
+    moment: str
+    """Which moment of each: ``at the peak``, ``at the peak of stage 'x'`` and so on."""
+    conclusion: str
+    """One sentence."""
+    notes: tuple[str, ...]
+    """What the reader of the figures has to know."""
+    figures: tuple[Figure, ...]
+    sites: tuple[Change, ...]
+    """Largest change first; likewise the next three."""
+    parts: tuple[Change, ...]
+    """The sites summed up: matched ones, those of one recording alone, those without stacks."""
+    categories: tuple[Change, ...]
+    by: str
+    """One of ``DIFF_GROUPINGS``."""
+    groups: tuple[Change, ...]
+    """By ``by``; the sites themselves for ``site``."""
+    stages: tuple[StageChange, ...]
+    """Empty unless both recordings have stages."""
+    settings: tuple[tuple[str, Any, Any], ...]
+    """Allocator settings that differ: name, BASE's and NEW's value."""
+    files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    """Those that were compared, where they were given by their paths."""
+
+    @property
+    def change(self) -> int:
+        """The curve's value at NEW's moment less that at BASE's."""
+        return self.new.bytes - self.base.bytes
+
+    def curves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the curve of each recording; int64, (events + 1,), index 0 is the start."""
+        return self.base.findings.curves[self.curve], self.new.findings.curves[self.curve]
+
+    def __repr__(self) -> str:
+        names = f"{self.base.source.name} and {self.new.source.name}"
+        return visible(f"<Diff of {names}: {self.conclusion}>")
+
+    def _repr_html_(self) -> str:
+        return titled_table(self, self.sites)

@@ -1,0 +1,266 @@
+"""What a snapshot is checked against, and how the check ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal
+
+from snapreport.compare.diff_types import Change, Diff
+from snapreport.ground.errors import BudgetError
+from snapreport.ground.object_display import titled_table
+from snapreport.ground.safe_text import visible
+from snapreport.ground.units import parse_share, parse_size
+from snapreport.model.diagnoses import CODES, SEVERITIES, TOPICS, Finding
+from snapreport.model.findings import CallSite
+from snapreport.model.snapshot import Source
+
+NONE = "none"
+"""As a budget lifts it; as what to fail on, it is nothing."""
+FAIL_ON = ("critical",)
+"""What fails a check that names nothing: what made the program fail, or will."""
+
+_SIZES = ("max_peak", "max_reserved")
+_TABLES = ("stages", "categories")
+_NAMES = ("fail_on", "ignore")
+_TEXTS = ("base", "device")
+KEYS = (*_SIZES, "max_growth", *_TABLES, *_NAMES, *_TEXTS)
+"""What a budget can say; files may write ``-`` for ``_``."""
+
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+_ID = re.compile(r"([a-z-]+)/[0-9a-f]{6}")
+
+Outcome = Literal["passed", "failed", "unknown"]
+"""Unknown is what the recording cannot tell; a gate does not let it pass."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much higher than that of another recording a peak may be."""
+
+    share: Fraction | None
+    """A part of the other's peak; None where it is bytes."""
+    bytes: int | None
+
+    def above(self, base: int) -> int:
+        """Return the highest peak allowed, in bytes."""
+        if self.share is None:
+            return base + (self.bytes or 0)
+        return base + int(base * self.share)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a snapshot may use, and which findings it must not have."""
+
+    max_peak: int | None = None
+    """Allocated bytes at the peak of each device; None for no limit, likewise below."""
+    max_reserved: int | None = None
+    max_growth: Growth | None = None
+    stages: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
+    """Allocated bytes at the peak inside a stage, by its name or a glob."""
+    categories: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
+    """The most allocated bytes that a category holds, by its name."""
+    fail_on: tuple[str, ...] = FAIL_ON
+    """Ids, codes, topics and severities; a severity stands for worse ones, too."""
+    ignore: tuple[str, ...] = ()
+    """Ids, codes and topics."""
+    base: str | None = None
+    """The file to compare with."""
+    device: str | None = None
+
+    @staticmethod
+    def of(values: Mapping[str, Any], where: str) -> Budget:
+        """Make a budget of texts and numbers, as options, files and callers have them.
+
+        Args:
+            values: by ``KEYS``. Sizes are texts such as ``40GiB`` or bytes, a growth ``2%`` or a
+                size; ``none`` lifts one. What is None counts as not given.
+            where: who says so, for messages.
+
+        Raises:
+            BudgetError: a key is not known, or its value is of no use.
+        """
+        given = {str(key).replace("-", "_"): value for key, value in values.items()}
+        given = {key: value for key, value in given.items() if value is not None}
+        for key in given:
+            if key not in KEYS:
+                raise BudgetError(f"{where}: there is no {key!r}; there are {', '.join(KEYS)}.")
+        made: dict[str, Any] = {}
+        for key, value in given.items():
+            label = f"{where}: {key}"
+            if key in _SIZES:
+                made[key] = _size(value, label)
+            elif key == "max_growth":
+                made[key] = _growth(value, label)
+            elif key in _TABLES:
+                made[key] = _sizes(value, label)
+            elif key in _NAMES:
+                made[key] = _names(value, label, severities=key == "fail_on")
+            else:
+                made[key] = str(value)
+        return Budget(**made)
+
+
+def merge(first: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what one says of a budget over what another says; tables entry by entry.
+
+    What is to be ignored adds up: a project ignores some findings, and a run of it others.
+    """
+    merged = {str(key).replace("-", "_"): value for key, value in first.items()}
+    for key, value in over.items():
+        before = merged.get(key)
+        if value is None:
+            continue
+        if key in _TABLES and isinstance(before, Mapping):
+            merged[key] = {**before, **value}
+        elif key == "ignore" and before:
+            merged[key] = [*_listed(before), *_listed(value)]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _size(value: Any, label: str) -> int | None:
+    if value == NONE:
+        return None
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise BudgetError(f"{label}: {error}.") from None
+
+
+def _growth(value: Any, label: str) -> Growth | None:
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return Growth(parse_share(value), None)
+        except ValueError as error:
+            raise BudgetError(f"{label}: {error}.") from None
+    try:
+        size = _size(value, label)
+    except BudgetError:
+        raise BudgetError(f"{label}: {value!r} is no growth; write 2% or 200MiB.") from None
+    return None if size is None else Growth(None, size)
+
+
+def _sizes(value: Any, label: str) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise BudgetError(f"{label}: a size for each name is wanted, and not {value!r}.")
+    found = {str(name): _size(size, f"{label}: {name}") for name, size in value.items()}
+    return {name: size for name, size in found.items() if size is not None}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value.split(",") if isinstance(value, str) else list(value)
+
+
+def _names(value: Any, label: str, *, severities: bool) -> tuple[str, ...]:
+    if not isinstance(value, str | Sequence) or not all(isinstance(each, str) for each in value):
+        raise BudgetError(f"{label}: names of findings are wanted, and not {value!r}.")
+    names = [name.strip() for each in _listed(value) for name in each.split(",") if name.strip()]
+    if severities and not names and (value or isinstance(value, str)):
+        # An unset variable of a CI job must not switch the gate off.
+        raise BudgetError(f"{label}: no finding is named; write {NONE} to fail on none.")
+    known = (*(SEVERITIES if severities else ()), *TOPICS, *CODES)
+    for name in names:
+        match = _ID.fullmatch(name)
+        if name in known or (match and match[1] in CODES) or (severities and names == [NONE]):
+            continue
+        raise BudgetError(
+            f"{label}: no finding is called {name!r}; there are {', '.join(known)}, and ids such"
+            " as leak/1a2b3c."
+        )
+    return () if names == [NONE] else tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One budget and one device."""
+
+    name: str
+    """The option: ``max-peak``, ``max-reserved``, ``max-growth``, ``max-stage``,
+    ``max-category``."""
+    subject: str
+    """The stage or category, else ``""``."""
+    device: str
+    outcome: Outcome
+    value: int | None
+    """In bytes; None where the recording does not tell. Likewise the next two."""
+    limit: int | None
+    base: int | None
+    """What the other recording has, where the budget is a growth."""
+    step: int | None
+    """When it was so."""
+    text: str
+    """The figure, the budget and by how much, in a sentence or two."""
+    sites: tuple[CallSite, ...] = ()
+    """Who held it then, largest first."""
+    changes: tuple[Change, ...] = ()
+    """Who holds more or less of it than in the other recording, largest change first."""
+
+    @property
+    def over(self) -> int | None:
+        """By how many bytes it is over the budget; negative where there is room."""
+        known = self.value is not None and self.limit is not None
+        return self.value - self.limit if known else None  # type: ignore[operator]
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is known to be within the budget."""
+        return self.outcome == "passed"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A finding, and whether the check fails for it."""
+
+    device: str
+    """``""`` where it is about the whole file."""
+    finding: Finding
+    fails: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """How a snapshot stands against its budget."""
+
+    source: Source
+    devices: tuple[str, ...]
+    """Those that were checked."""
+    budget: str | None
+    """The file that budgets were read from."""
+    fail_on: tuple[str, ...]
+    checks: tuple[Check, ...]
+    findings: tuple[Raised, ...]
+    """All that are not ignored; those that fail first, then the worst."""
+    ignored: tuple[Raised, ...]
+    comparisons: tuple[Diff, ...]
+    """With the other recording, at the peak; empty without one."""
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What failed, a line each."""
+        return (
+            *(f"{each.device}: {each.text}" for each in self.checks if not each.passed),
+            *(
+                f"{each.device or 'the file'}: {each.finding.title} ({each.finding.id})"
+                for each in self.findings
+                if each.fails
+            ),
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether all budgets are kept and no finding fails it."""
+        return not self.failures
+
+    def __repr__(self) -> str:
+        failures = len(self.failures)
+        state = f"failed for {failures} reason{'' if failures == 1 else 's'}"
+        return visible(f"<Verdict on {self.source.name}: {state if failures else 'passed'}>")
+
+    def _repr_html_(self) -> str:
+        return titled_table(self, self.checks)

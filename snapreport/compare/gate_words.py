@@ -1,0 +1,64 @@
+"""How a check against a budget ended, in a sentence or two."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_signed_bytes
+
+
+def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
+    """Say how a figure stands against its budget.
+
+    Args:
+        what: the figure's name, as a sentence begins.
+        value: bytes.
+        limit: bytes.
+        extra: more sentences.
+    """
+    room = limit - value
+    if room < 0:
+        against = f"{_apart(-room, limit)} over the budget of {_exact(limit, value)}"
+    elif room:
+        against = f"within the budget of {_exact(limit, value)}, with {_apart(room, limit)} left"
+    else:
+        against = "exactly its budget"
+    return f"{what} is {format_bytes(value)}, {against}.{extra and ' ' + extra}"
+
+
+def growth_text(value: int, base: int, limit: int, extra: str = "") -> str:
+    """Say how a peak stands against that of the other recording, and what was allowed."""
+    allowed = f"{format_signed_bytes(limit - base)}{_percent(limit - base, base)} is allowed"
+    if value > base:
+        text = (
+            f"The peak grew by {format_bytes(value - base)}{_percent(value - base, base)},"
+            f" from {format_bytes(base)} to {format_bytes(value)}"
+        )
+    elif value < base:
+        text = f"The peak fell by {format_bytes(base - value)} to {format_bytes(value)}"
+    else:
+        text = f"The peak is as high as in the other recording, {format_bytes(value)}"
+    over = f", {format_bytes(value - limit)} too much" if value > limit else ""
+    return f"{text}; {allowed}{over}.{extra and ' ' + extra}"
+
+
+def unknown_text(what: str, reason: str) -> str:
+    """Say that a figure cannot be checked."""
+    return f"{what} cannot be checked: {reason.rstrip('.')}."
+
+
+def _apart(difference: int, limit: int) -> str:
+    return f"{format_bytes(difference)}{_percent(difference, limit)}"
+
+
+def _exact(limit: int, value: int) -> str:
+    """Write the budget; in bytes, too, where rounding would hide the difference."""
+    text = format_bytes(limit)
+    return f"{text} ({limit:,} bytes)" if text == format_bytes(value) and limit >= 1024 else text
+
+
+def _percent(part: int, whole: int) -> str:
+    if not whole or not part:
+        return ""
+    share = 100 * part / whole
+    if abs(share) < 0.1:
+        return " (under 0.1 %)"
+    return f" ({share:.{0 if abs(share) >= 10 else 1}f} %)"

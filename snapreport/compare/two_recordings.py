@@ -1,0 +1,391 @@
+"""Two recordings compared at a moment of each, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.compare.diff_types import (
+    EXACT,
+    ONLY_BASE,
+    ONLY_NEW,
+    UNUSED,
+    Change,
+    Diff,
+    DiffSide,
+    Figure,
+    Place,
+    StageChange,
+)
+from snapreport.compare.diff_words import write_conclusion, write_notes
+from snapreport.compare.site_matching import Site, SiteList, match_sites, site_of
+from snapreport.figures.amounts import find_amounts
+from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.curves import find_curves, live_at, time_at
+from snapreport.figures.grouping import label_allocations
+from snapreport.frames.categories import classify
+from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.frames.source_files import Keys, pair_files
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.category_rules import Rule
+from snapreport.model.findings import MISSING_REASONS, DeviceFindings, StageUse
+from snapreport.model.history import History
+from snapreport.model.stacks import UNKNOWN_LINE
+from snapreport.sorting import unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One side of a comparison: a device of a file, at a step."""
+
+    file: History
+    findings: DeviceFindings
+    step: int
+    """-1 for the start."""
+
+
+def find_diff(
+    base: Recording,
+    new: Recording,
+    *,
+    curve: str = "allocated",
+    by: str = "site",
+    moment: str = "at the peak",
+    rules: Sequence[Rule] | None = None,
+) -> Diff:
+    """Compare two recordings at a moment of each.
+
+    The changes of the sites, of their parts, of the categories and of the groups each sum to the
+    change of the curve: what has no call stack is named by the reason, and of the reserved curve
+    what no allocation holds is a change of its own.
+
+    Args:
+        base: what was before.
+        new: what is now.
+        curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
+        by: one of ``DIFF_GROUPINGS``.
+        moment: how the two steps were chosen, for the reader.
+        rules: for categories; None for our own.
+    """
+    sides = (_Side(base, curve), _Side(new, curve))
+    sites = _sorted([*_compare_sites(*sides), *_unused(*sides)])
+    categories = _sorted([*_compare_categories(*sides, rules), *_unused(*sides)])
+    if by in ("site", "category"):
+        groups = sites if by == "site" else categories
+    else:
+        compare = _compare_files if by == "file" else _labels_comparer(by, rules)
+        groups = _sorted([*compare(*sides), *_unused(*sides)])
+    one, other = sides[0].summary(), sides[1].summary()
+    parts = _sum_up(sites)
+    return Diff(
+        base=one,
+        new=other,
+        curve=curve,
+        moment=moment,
+        conclusion=write_conclusion(one, other, curve, moment, sites),
+        notes=write_notes(one, other, curve),
+        figures=tuple(_figures(one, other)),
+        sites=sites,
+        parts=parts,
+        categories=categories,
+        by=by,
+        groups=groups,
+        stages=_compare_stages(base.findings.stages, new.findings.stages),
+        settings=_compare_settings(base.file, new.file),
+    )
+
+
+class _Side:
+    """What one recording holds at its moment, and by whom."""
+
+    def __init__(self, recording: Recording, curve: str) -> None:
+        self.recording = recording
+        self.file, self.findings = recording.file, recording.findings
+        self.step, self.curve = recording.step, curve
+        rows = self.findings.history.allocations
+        live = live_at(self.findings.history, self.step, "active" if curve == "reserved" else curve)
+        self.live = np.flatnonzero(live)
+        self.weight = (rows.size if curve == "requested" else rows.block_size)[self.live]
+        self.bytes = int(self.findings.curves[curve][self.step + 1])
+        self.number, self.sites = _list_sites(self.file, self.findings)
+
+    def held(self, number: NDArray[np.int64], groups: int) -> list[tuple[int, int]]:
+        """Return the bytes and the count that are live of each group.
+
+        Args:
+            number: the group of every allocation of the device; int64, (n_allocations,).
+            groups: how many there are.
+        """
+        held = np.zeros(groups, np.int64)
+        np.add.at(held, number[self.live], self.weight)
+        count = np.bincount(number[self.live], minlength=groups)
+        return list(zip(held.tolist(), count.tolist(), strict=True))
+
+    def summary(self) -> DiffSide:
+        """Return what a report says of this side."""
+        findings = self.findings
+        curves = find_curves(findings.history, "reserved" in findings.curves)
+        return DiffSide(
+            source=self.file.source,
+            findings=findings,
+            step=self.step,
+            time_us=time_at(findings.times, self.step),
+            bytes=self.bytes,
+            count=len(self.live),
+            amounts=find_amounts(
+                findings.history,
+                lives_of(findings.history),
+                curves,
+                findings.times,
+                self.step,
+            ),
+        )
+
+
+def _list_sites(file: History, findings: DeviceFindings) -> tuple[NDArray[np.int64], SiteList]:
+    """Return the site of each allocation, behind them the reasons for none, and the sites."""
+    rows, stacks = findings.history.allocations, file.stacks
+    framed = findings.missing == HAS_FRAMES
+    site_frames = find_site_frames(stacks)
+    of_stack = np.zeros(max(len(stacks), 1), np.int64)
+    used: dict[Site, int] = {}
+    for stack in unique(rows.stack[framed]).tolist():
+        site = site_of(stacks, int(site_frames[stack]))
+        of_stack[stack] = used.setdefault(site, len(used))
+    number = len(used) + findings.missing.astype(np.int64)
+    number[framed] = of_stack[rows.stack[framed]]
+    return number, SiteList(tuple(used), stacks)
+
+
+def _compare_sites(base: _Side, new: _Side) -> list[Change]:
+    held = [s.held(s.number, len(s.sites.sites) + len(MISSING_REASONS)) for s in (base, new)]
+    changes = []
+    for pair in match_sites(base.sites, new.sites):
+        one, other = _total(held[0], pair.base), _total(held[1], pair.new)
+        at_base = base.sites.sites[pair.base[0]] if pair.base else None
+        at_new = new.sites.sites[pair.new[0]] if pair.new else None
+        either = at_new or at_base
+        assert either is not None
+        changes.append(
+            Change(
+                name=either.function,
+                kind="site",
+                base_place=_place(at_base),
+                new_place=_place(at_new),
+                match=pair.match,
+                base_bytes=one[0],
+                new_bytes=other[0],
+                base_count=one[1],
+                new_count=other[1],
+            )
+        )
+    for k, reason in enumerate(MISSING_REASONS):
+        if k != HAS_FRAMES:
+            one = held[0][len(base.sites.sites) + k]
+            other = held[1][len(new.sites.sites) + k]
+            changes.append(_change(reason, "no stack", one, other))
+    return _in_use(changes)
+
+
+def _place(site: Site | None) -> Place | None:
+    if site is None:
+        return None
+    return Place(site.filename, None if site.line == UNKNOWN_LINE else site.line)
+
+
+def _total(held: list[tuple[int, int]], places: Sequence[int]) -> tuple[int, int]:
+    return sum(held[place][0] for place in places), sum(held[place][1] for place in places)
+
+
+Held = tuple[int, int]
+"""Bytes and count."""
+Labels = tuple["NDArray[np.int64]", Sequence[Hashable]]
+"""A number for each allocation, and what these numbers stand for."""
+
+
+def _change(name: str, kind: str, base: Held, new: Held) -> Change:
+    """A change of what is matched by its name: it is in one only where the other holds nothing."""
+    match = EXACT if base[1] and new[1] else ONLY_BASE if base[1] else ONLY_NEW
+    return Change(name, kind, None, None, match, base[0], new[0], base[1], new[1])
+
+
+def _in_use(changes: list[Change]) -> list[Change]:
+    return [change for change in changes if change.base_count or change.new_count]
+
+
+def _compare_categories(base: _Side, new: _Side, rules: Sequence[Rule] | None) -> list[Change]:
+    def labels(side: _Side) -> tuple[NDArray[np.int64], list[str]]:
+        number, categories = side.findings.category, side.findings.categories
+        if rules is not None:
+            number, categories = classify(side.file, side.findings.history, rules)
+        return number.astype(np.int64), [category.name for category in categories]
+
+    return _compare_labels(base, new, labels(base), labels(new), str)
+
+
+def _labels_comparer(
+    by: str, rules: Sequence[Rule] | None
+) -> Callable[[_Side, _Side], list[Change]]:
+    def compare(base: _Side, new: _Side) -> list[Change]:
+        one = label_allocations(base.file, base.findings.history, by, rules)
+        other = label_allocations(new.file, new.findings.history, by, rules)
+        return _compare_labels(base, new, one, other, str)
+
+    return compare
+
+
+def _compare_files(base: _Side, new: _Side) -> list[Change]:
+    """Files are the same where ``pair_files`` says so, and are called as in NEW."""
+    keys = pair_files(base.sites.filenames(), new.sites.filenames())
+    reasons: list[Hashable] = [("no stack", reason) for reason in MISSING_REASONS]
+    names: dict[Hashable, str] = dict(zip(reasons, MISSING_REASONS, strict=True))
+
+    def labels(side: _Side, key: Keys) -> Labels:
+        names.update((key[site.filename], site.filename or "??") for site in side.sites.sites)
+        return side.number, [*(key[site.filename] for site in side.sites.sites), *reasons]
+
+    one, other = labels(base, keys[0]), labels(new, keys[1])
+    return _compare_labels(base, new, one, other, names.__getitem__)
+
+
+def _compare_labels(
+    base: _Side,
+    new: _Side,
+    base_labels: Labels,
+    new_labels: Labels,
+    name: Callable[[Hashable], str],
+) -> list[Change]:
+    """Compare groups of one label; a label may stand at several numbers."""
+    sums: dict[Hashable, list[int]] = {}
+    for k, (side, (number, texts)) in enumerate(((base, base_labels), (new, new_labels))):
+        for label, (held, count) in zip(texts, side.held(number, len(texts)), strict=True):
+            total = sums.setdefault(label, [0, 0, 0, 0])
+            total[2 * k] += held
+            total[2 * k + 1] += count
+    return _in_use(
+        [
+            _change(name(label), "group", (total[0], total[1]), (total[2], total[3]))
+            for label, total in sums.items()
+        ]
+    )
+
+
+def _unused(base: _Side, new: _Side) -> list[Change]:
+    """What a curve counts besides allocations: reserved memory that none of them holds."""
+    rest = [side.bytes - int(side.weight.sum()) for side in (base, new)]
+    if not any(rest):
+        return []
+    return [Change(UNUSED, "unused", None, None, EXACT, rest[0], rest[1], 0, 0)]
+
+
+def _sum_up(sites: Sequence[Change]) -> tuple[Change, ...]:
+    """Sum up what is in both, in one only, without a stack, and unused."""
+    names = {
+        EXACT: "call sites in both",
+        ONLY_BASE: "call sites only in BASE",
+        ONLY_NEW: "call sites only in NEW",
+        "no stack": "without a call stack",
+        "unused": UNUSED,
+    }
+    parts = []
+    for key, name in names.items():
+        match = key if key in (EXACT, ONLY_BASE, ONLY_NEW) else EXACT
+        kind = "site" if key in (EXACT, ONLY_BASE, ONLY_NEW) else key
+        of = [change for change in sites if _part(change) == key]
+        if of:
+            sums = (
+                sum(getattr(change, field) for change in of)
+                for field in ("base_bytes", "new_bytes", "base_count", "new_count")
+            )
+            parts.append(Change(name, kind, None, None, match, *sums))
+    return tuple(parts)
+
+
+def _part(change: Change) -> str:
+    if change.kind != "site":
+        return change.kind
+    return change.match if change.match in (ONLY_BASE, ONLY_NEW) else EXACT
+
+
+def _sorted(changes: list[Change]) -> tuple[Change, ...]:
+    """Largest change first, then the largest, then by name."""
+    return tuple(
+        sorted(
+            changes,
+            key=lambda c: (-abs(c.change), -max(c.base_bytes, c.new_bytes), c.name, repr(c)),
+        )
+    )
+
+
+def _figures(base: DiffSide, new: DiffSide) -> list[Figure]:
+    """The curves' peaks, starts, averages and ends, and every amount at the moment."""
+    one, other = base.findings, new.findings
+    names = [name for name in ("allocated", "requested", "active", "reserved") if name in one.peaks]
+    shared = [name for name in names if name in other.peaks]
+    found = [
+        Figure(name, "peak", one.peaks[name].bytes, other.peaks[name].bytes) for name in shared
+    ]
+    for when, field in (("start", "start"), ("average", "average"), ("end", "end")):
+        for name in shared:
+            values = [getattr(side.statistics[name], field) for side in (one, other)]
+            found.append(Figure(name, when, *values))
+    amounts = (*names, "slack", "inactive", "fragmentation")
+    return found + [
+        Figure(name, "moment", getattr(base.amounts, name), getattr(new.amounts, name))
+        for name in amounts
+    ]
+
+
+def _compare_stages(
+    base: tuple[StageUse, ...], new: tuple[StageUse, ...]
+) -> tuple[StageChange, ...]:
+    """Compare the stages of one name in their order, those of BASE first."""
+    if not base or not new:
+        return ()
+    one, other = _numbered(base), _numbered(new)
+    repeated = {name for name, number in (*one, *other) if number > 1}
+    changes = []
+    for key in (*one, *(key for key in other if key not in one)):
+        at_base, at_new = one.get(key), other.get(key)
+        either = at_base or at_new
+        assert either is not None
+        match = EXACT if at_base and at_new else ONLY_BASE if at_base else ONLY_NEW
+        changes.append(
+            StageChange(
+                name=f"{key[0]}[{key[1]}]" if key[0] in repeated else key[0],
+                depth=either.depth,
+                match=match,
+                base_peak=at_base.peak_bytes if at_base else None,
+                new_peak=at_new.peak_bytes if at_new else None,
+                base_change=at_base.change if at_base else None,
+                new_change=at_new.change if at_new else None,
+            )
+        )
+    return tuple(changes)
+
+
+def _numbered(stages: tuple[StageUse, ...]) -> dict[tuple[str, int], StageUse]:
+    counts: dict[str, int] = {}
+    found = {}
+    for stage in stages:
+        counts[stage.name] = counts.get(stage.name, 0) + 1
+        found[stage.name, counts[stage.name]] = stage
+    return found
+
+
+def _compare_settings(base: History, new: History) -> tuple[tuple[str, object, object], ...]:
+    """The allocator settings that differ, where both files state any."""
+    one, other = base.settings, new.settings
+    if not one or not other:
+        return ()
+    return tuple(
+        (key, one.get(key), other.get(key))
+        for key in sorted(one.keys() | other.keys())
+        if one.get(key) != other.get(key)
+    )

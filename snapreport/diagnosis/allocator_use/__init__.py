@@ -1,0 +1,1 @@
+"""What the allocator could not use, gave back, or handed out beyond the request."""

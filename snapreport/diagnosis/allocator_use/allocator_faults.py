@@ -1,0 +1,229 @@
+"""Measure what the allocator could not use, gave back, or handed out beyond the request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.allocator_use.allocator_fault_types import (
+    Burst,
+    BurstKind,
+    PrivatePool,
+    Slack,
+    Tightest,
+)
+from snapreport.figures.curves import live_at
+from snapreport.figures.heap import SMALL_GRANULE, heap_at
+from snapreport.history.action_codes import code_actions
+from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import NO_STACK
+from snapreport.sorting import distinct, unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_GIVEN, _GOT, _FAILED = range(3)
+_KIND = {
+    "segment_free": _GIVEN,
+    "segment_unmap": _GIVEN,
+    "segment_alloc": _GOT,
+    "segment_map": _GOT,
+    "oom": _FAILED,
+}
+_EMPTY_CACHE = re.compile(r"empty_?cache", re.IGNORECASE)
+
+
+def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
+    """Return the runs of segments given back, in order, and say why as far as that shows.
+
+    A request that the driver refuses makes the allocator give back what it caches, and ask again:
+    the segments are freed from the stack of that request, and the next event is the new segment
+    (or the failure).
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    other = device.history.other
+    kind = code_actions(other, _KIND, -1)
+    moves = np.flatnonzero(kind >= 0)
+    given = moves[kind[moves] == _GIVEN]
+    if not len(given):
+        return ()
+    got = np.where(kind == _GOT, other.size, 0)
+    got_before = np.concatenate([[0], np.cumsum(got)])
+    starts = np.flatnonzero(np.append(True, np.diff(other.step[given]) != 1))
+    ends = np.append(starts[1:], len(given))
+    next_first = np.append(given[starts[1:]], len(other))
+    bursts = []
+    emptying = _that_empty_the_cache(tables, unique(other.stack[given]).tolist())
+    for begin, end, following in zip(
+        starts.tolist(), ends.tolist(), next_first.tolist(), strict=True
+    ):
+        first, last = int(given[begin]), int(given[end - 1])
+        size = int(other.size[given[begin:end]].sum())
+        bursts.append(
+            Burst(
+                kind=_reason(device, kind, first, last, emptying),
+                first_step=int(other.step[first]),
+                last_step=int(other.step[last]),
+                count=end - begin,
+                bytes=size,
+                stack=int(other.stack[first]),
+                got_again=min(int(got_before[following] - got_before[last + 1]), size),
+            )
+        )
+    return tuple(bursts)
+
+
+def _that_empty_the_cache(tables: History, stacks: Iterable[int]) -> set[int]:
+    """Return the stacks that pass through a call of ``empty_cache()``."""
+    names = map(_EMPTY_CACHE.search, tables.stacks.frames.names)
+    frames = {frame for frame, match in enumerate(names) if match}
+    if not frames:
+        return set()
+    return {
+        stack
+        for stack in stacks
+        if stack != NO_STACK and not frames.isdisjoint(tables.stacks.path(stack))
+    }
+
+
+def _reason(
+    device: DeviceFindings,
+    kind: NDArray[np.int64],
+    first: int,
+    last: int,
+    emptying: set[int],
+) -> BurstKind:
+    other = device.history.other
+    if int(other.stack[first]) in emptying:
+        return "emptied"
+    after = last + 1
+    if after >= len(other) or other.step[after] != other.step[last] + 1:
+        return "other"
+    if kind[after] == _GIVEN or kind[after] < 0 or other.stack[after] != other.stack[last]:
+        return "other"
+    return "failed" if kind[after] == _FAILED else "retry"
+
+
+def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
+    """Return the state when reserved memory reached its most; None where it is not known.
+
+    Reserved memory only grows when nothing that is cached serves a request, so what is free just
+    then is what the allocator could not use. Segments of the small pool are left out: they are of
+    2 MiB, and what is free elsewhere may not serve them.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    if "reserved" not in device.curves or device.peak.inactive is None:
+        return None
+    beyond = int(device.curves["reserved"].max()) - int(device.curves["active"].max())
+    step = _raised_for(device)
+    if step is None:
+        pieces = device.peak.fragmentation or 0
+        return Tightest(
+            step=device.peak.step,
+            grew=False,
+            reserved=device.peak.reserved or 0,
+            active=device.peak.active,
+            pieces=pieces,
+            whole=device.peak.inactive - pieces,
+            elsewhere=0,
+            beyond=max(beyond, 0),
+        )
+    heap = heap_at(device.history, device.allocator.segments, tables.pools, step)
+    used = np.zeros(len(heap.address), np.int64)
+    np.add.at(used, heap.segment, heap.bytes)
+    mine = heap.segment[device.history.allocations.alloc_step[heap.row] == step]
+    if not len(mine):  # the new allocation lies in no segment: events are missing
+        return None
+    same = np.ones(len(used), np.bool_)
+    for column in (heap.pool, heap.stream, heap.kind):
+        same &= column == column[mine[0]]
+    free = heap.size - used
+    return Tightest(
+        step=step,
+        grew=True,
+        reserved=int(device.curves["reserved"][step + 1]),
+        active=int(device.curves["active"][step + 1]),
+        pieces=int(free[same & (used > 0)].sum()),
+        whole=int(free[same & (used == 0)].sum()),
+        elsewhere=int(free[~same].sum()),
+        beyond=max(beyond, 0),
+    )
+
+
+def _raised_for(device: DeviceFindings) -> int | None:
+    """Return the allocation for which a large segment last raised reserved memory to a record."""
+    steps, reserved = device.reserved_steps, device.reserved_bytes
+    if len(steps) < 2:
+        return None
+    record = np.append(False, reserved[1:] > np.maximum.accumulate(reserved)[:-1])
+    record &= np.diff(reserved, prepend=reserved[0]) > SMALL_GRANULE
+    if not record.any():
+        return None
+    made = device.history.allocations.alloc_step
+    # The segment comes first, in several parts if expandable, then what it is for.
+    after = made[made > int(steps[record][-1])]
+    return int(after.min()) if len(after) else None
+
+
+def find_private_pools(
+    tables: History, device: DeviceFindings, step: int
+) -> tuple[PrivatePool, ...]:
+    """Return what private pools hold after a step, the one with most inactive bytes first.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        step: -1 for the start.
+    """
+    heap = heap_at(device.history, device.allocator.segments, tables.pools, step)
+    used = np.zeros(len(heap.address), np.int64)
+    np.add.at(used, heap.segment, heap.bytes)
+    pools = []
+    for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
+        inside = heap.pool == pool
+        first, second = tables.pools[pool]
+        reserved, active = int(heap.size[inside].sum()), int(used[inside].sum())
+        pools.append(PrivatePool(f"{first},{second}", reserved, active))
+    return tuple(sorted(pools, key=lambda each: -each.inactive))
+
+
+def find_slack(tables: History, device: DeviceFindings) -> Slack:
+    """Split the slack at the allocated peak by the size that was asked for, and by its cause.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    history, rows = device.history, device.history.allocations
+    live = live_at(history, device.peak.step, "allocated")
+    size, block = rows.size[live], rows.block_size[live]
+    pinned = history.device.kind == "host"
+    rules = SplitRules(pinned=True) if pinned else split_rules(tables.settings)
+    rounded = np.minimum(round_sizes(size, rules), block)
+    plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
+    power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
+    classes, place = distinct(power)
+    requested, slack = np.zeros((2, len(classes)), np.int64)
+    np.add.at(requested, place, size)
+    np.add.at(slack, place, block - size)
+    return Slack(
+        total=int((block - size).sum()),
+        unsplit=int((block - rounded).sum()),
+        divided=int((rounded - plain).sum()),
+        lower=np.left_shift(np.int64(1), classes.astype(np.int64)),
+        count=np.bincount(place, minlength=len(classes)).astype(np.int64),
+        requested=requested,
+        slack=slack,
+    )

@@ -1,0 +1,442 @@
+"""What is lost between the program and the driver: fragmentation, locked pools, slack, retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from snapreport.diagnosis.allocator_use.allocator_fault_types import Burst, Tightest
+from snapreport.diagnosis.allocator_use.allocator_faults import (
+    find_bursts,
+    find_private_pools,
+    find_slack,
+    find_tightest,
+)
+from snapreport.diagnosis.site_tables import TOP
+from snapreport.figures.callsites import name_stacks
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.sorting import median
+
+MIB = 1 << 20
+_LEAST = 32 * MIB
+"""Below this nothing is gained: the allocator gets memory 2 to 20 MiB at a time, and a program of
+a few hundred MiB always has some of that free."""
+_LOST, _LOST_MUCH = 0.05, 0.2
+"""The part of reserved memory from which on pieces that serve nothing are mentioned, and from
+which on they are worth a warning. Programs whose tensors vary little stay below the former."""
+_UNUSED = 0.1
+"""The part of reserved memory that nobody uses to be mentioned: some is always kept for later."""
+_ENOUGH = 4
+"""Iterations from which on the second half of them is a fair sample of those to come."""
+_SLACK, _SLACK_MUCH = 0.02, 0.1
+"""Likewise slack, of the allocated peak. Rounding to 512 bytes alone costs far less."""
+_CYCLES = 3
+"""So often must segments be given back and got again to be thrash: once or twice is a program that
+clears up between its parts."""
+_COMES_BACK = 0.25
+"""A burst counts if at least this part of it was got again before the next."""
+_EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    history = device.history
+    # Pinned memory has an allocator of its own, with other rules.
+    if "reserved" not in device.curves or not len(history.allocations):
+        return
+    if history.device.kind != "cuda":
+        return
+    tightest = find_tightest(tables, device)
+    if tightest is not None:
+        yield from _fragmentation(tables, device, tightest)
+        yield from _unused(tables, device, tightest)
+    yield from _locked(tables, device)
+    yield from _slack(tables, device)
+    if device.recorded:
+        bursts = find_bursts(tables, device)
+        yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
+        yield from _thrash(
+            tables, device, [each for each in bursts if each.kind in ("emptied", "other")]
+        )
+
+
+def _is_expandable(tables: History, device: DeviceFindings) -> bool:
+    """Whether expandable segments are on already, as set or as seen."""
+    seen = bool(device.allocator.segments.expandable.any())
+    return tables.settings.get("expandable_segments") is True or seen
+
+
+def _fragmentation(
+    tables: History, device: DeviceFindings, tightest: Tightest
+) -> Iterator[Finding]:
+    lost = min(tightest.pieces, tightest.beyond)
+    share = lost / max(tightest.reserved, 1)
+    if share < _LOST or lost < _LEAST:
+        return
+    curve = device.allocator.fragmentation
+    known = curve[curve >= 0]
+    suggestions: tuple[Suggestion, ...] = ()
+    if not _is_expandable(tables, device):
+        suggestions = (
+            Suggestion(
+                "Switch on expandable segments: what is free in them can go back to the driver, so"
+                f" few pieces are left over. That saves at most {format_bytes(tightest.beyond)}:"
+                " the most reserved less the most active.",
+                _EXPANDABLE,
+                most=tightest.beyond,
+            ),
+        )
+    if tightest.grew:
+        explanation = (
+            "That was when reserved memory rose to its most. The allocator asks the driver for more"
+            " only when nothing that it has serves a request. So these free pieces, of the same"
+            " pool and stream, were all too small. They lie in segments that are partly in use, so"
+            " they cannot be given back to the driver either. Never more than"
+            f" {format_bytes(int(device.curves['active'].max()))} were active at once."
+        )
+    else:
+        moment = "at the allocated peak" if device.recorded else "when the snapshot was written"
+        explanation = (
+            f"That was {moment}. The pieces lie in segments that are partly in use, so they cannot"
+            " be given back to the driver. Each serves only requests that fit into it."
+        )
+    yield Finding(
+        "fragmentation",
+        "warning" if share >= _LOST_MUCH and tightest.grew else "note",
+        f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were free,"
+        + (" but in too small pieces" if tightest.grew else " in pieces between live blocks"),
+        explanation,
+        evidence=(
+            Figure("fragmentation", tightest.pieces, meaning="free, in segments partly in use"),
+            Figure("reserved", tightest.reserved),
+            Figure("active", tightest.active),
+            Figure("unused segments", tightest.whole, meaning="whole segments that were free"),
+            Figure("free in other pools and streams", tightest.elsewhere),
+            Figure("most reserved less most active", tightest.beyond),
+            Figure("at step", tightest.step, "step"),
+            Figure("most fragmentation", int(known.max()), meaning="over the recording"),
+            Figure("most at step", device.allocator.most, "step"),
+            Figure("median fragmentation", int(median(known)), meaning="over the recording"),
+        ),
+        suggestions=suggestions,
+        view=View("allocator", step=tightest.step),
+        bytes=lost,
+    )
+
+
+def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iterator[Finding]:
+    if not device.recorded:
+        return
+    end = device.end
+    reserved = end.reserved or 0
+    half = _active_lately(device)
+    at_end = min((end.inactive or 0) - (end.fragmentation or 0), reserved - half)
+    falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
+    if at_end < max(_UNUSED * reserved, _LEAST) or not falls_off:
+        at_end = 0
+    # Free while more was got: too small for the request.
+    idle = min(tightest.whole, tightest.beyond) if tightest.grew else 0
+    if idle < max(_UNUSED * tightest.reserved, _LEAST):
+        idle = 0
+    if not max(at_end, idle):
+        return
+    suggestions = []
+    if idle and not tables.settings.get("garbage_collection_threshold"):
+        suggestions.append(
+            Suggestion(
+                "Let the allocator give back segments that were long unused before it asks for"
+                f" more. Of those that nothing used then, at most {format_bytes(idle)} could have"
+                " been saved.",
+                "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
+                most=idle,
+            )
+        )
+    if at_end:
+        suggestions.append(
+            Suggestion(
+                "If another program needs the memory, call this once when the part that needed so"
+                f" much is over: {format_bytes(at_end)} lie in segments that nothing uses.",
+                "torch.cuda.empty_cache()",
+                frees=at_end,
+            )
+        )
+    yield Finding(
+        "unused-reserved",
+        "note",
+        f"{format_bytes(at_end)} of {format_bytes(reserved)} reserved are no longer used"
+        if at_end
+        else f"{format_bytes(idle)} lay unused when more was reserved",
+        "PyTorch keeps segments that nothing uses any more, for later requests. To other programs"
+        " they are taken; this one can use them again."
+        + (
+            f" In the second half of its iterations at most {format_bytes(half)} were active."
+            if at_end
+            else " When more was reserved, these were too small for what was asked for."
+        ),
+        evidence=(
+            Figure("no longer used", at_end, meaning="whole segments, free at the end"),
+            Figure("reserved at the end", reserved),
+            Figure("most active in later iterations", half),
+            Figure("unused when reserved was raised", idle),
+            Figure("raised at step", tightest.step if tightest.grew else None, "step"),
+        ),
+        suggestions=tuple(suggestions),
+        view=View("allocator", step=device.history.events - 1 if at_end else tightest.step),
+        bytes=max(at_end, idle),
+    )
+
+
+def _active_lately(device: DeviceFindings) -> int:
+    """Return the most that was active in the second half of the program's iterations.
+
+    What they do not need, later ones will hardly need either. Without a loop nothing tells that,
+    and it is all that was ever active.
+    """
+    turns, active = device.iterations, device.curves["active"]
+    if turns is None or len(turns) < _ENOUGH:
+        return int(active.max())
+    return int(active[int(turns.starts[len(turns) // 2]) :].max())
+
+
+def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    if not any(pool != (0, 0) for pool in tables.pools):
+        return
+    step = device.peak.step
+    pools = find_private_pools(tables, device, step)
+    locked = sum(pool.inactive for pool in pools)
+    reserved = device.peak.reserved or 0
+    if locked < max(_LOST * reserved, _LEAST):
+        return
+    suggestions: tuple[Suggestion, ...] = ()
+    idle = sorted(pool.inactive for pool in pools)
+    if sum(idle[:-1]) > 0:
+        suggestions = (
+            Suggestion(
+                "Let CUDA graphs that never run at the same time share a pool. That saves at most"
+                f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the one with"
+                " the most.",
+                "torch.cuda.graph(graph, pool=first_graph.pool())",
+                most=sum(idle[:-1]),
+            ),
+        )
+    yield Finding(
+        "locked-pool",
+        "note",
+        f"{format_bytes(locked)} reserved for private pools are not in use at the peak",
+        "A private pool belongs to a CUDA graph or a MemPool; nobody else may use what is free in"
+        " it. A graph that is replayed uses its memory without leaving events, so part of this may"
+        " be in use all the same.",
+        evidence=(
+            Figure("inactive in private pools", locked),
+            Figure("reserved", reserved),
+            Figure("private pools", len(pools), "count"),
+            Figure("at step", step, "step"),
+        ),
+        tables=(
+            Table(
+                "Private pools",
+                (Column("pool", "text"), Column("reserved"), Column("active"), Column("inactive")),
+                tuple((p.name, p.reserved, p.active, p.inactive) for p in pools[:TOP]),
+                left_out=max(len(pools) - TOP, 0),
+            ),
+        ),
+        suggestions=suggestions,
+        view=View("allocator", step=step),
+        bytes=locked,
+    )
+
+
+def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    found = find_slack(tables, device)
+    peak = device.peak.allocated
+    if found.total < max(_SLACK * peak, _LEAST):
+        return
+    suggestions = []
+    if found.unsplit >= _SLACK * peak and not _is_expandable(tables, device):
+        suggestions.append(
+            Suggestion(
+                "Switch on expandable segments: they split every block, so none is handed out"
+                f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak come"
+                " from blocks that were not split.",
+                _EXPANDABLE,
+                frees=found.unsplit,
+            )
+        )
+    if found.divided >= _SLACK * peak:
+        suggestions.append(
+            Suggestion(
+                "Round less: leave roundup_power2_divisions out, or give it a larger number. At the"
+                f" peak it adds {format_bytes(found.divided)} to blocks, beyond the usual rounding"
+                " to 512 bytes.",
+                "roundup_power2_divisions",
+                frees=found.divided,
+            )
+        )
+    order = np.argsort(-found.slack, kind="stable")[:TOP]
+    at_least = "At least " if device.peak.allocated_width else ""
+    yield Finding(
+        "slack",
+        "warning" if found.total >= _SLACK_MUCH * peak else "note",
+        f"{at_least}{format_bytes(found.total)} of the peak was never asked for: blocks are larger"
+        " than that",
+        "The allocator rounds sizes up. It also hands out a free block whole when little of it"
+        " would be left (at most 1 MiB). Tensors hold this memory, the slack, without using it.",
+        evidence=(
+            Figure("slack at the peak", found.total),
+            Figure("share of the peak", round(found.total / peak, 4), "share"),
+            Figure(
+                "blocks handed out whole", found.unsplit, meaning="the part of the slack in these"
+            ),
+            Figure(
+                "by roundup_power2_divisions",
+                found.divided,
+                meaning="the part of the slack that it added",
+            ),
+            Figure("at step", device.peak.step, "step"),
+        ),
+        tables=(
+            Table(
+                "By the size that was asked for",
+                (
+                    Column("from", "bytes"),
+                    Column("below", "bytes"),
+                    Column("allocations", "count"),
+                    Column("requested"),
+                    Column("slack"),
+                ),
+                tuple(
+                    (
+                        int(found.lower[i]),
+                        2 * int(found.lower[i]),
+                        int(found.count[i]),
+                        int(found.requested[i]),
+                        int(found.slack[i]),
+                    )
+                    for i in order
+                ),
+                left_out=max(len(found.slack) - TOP, 0),
+            ),
+        ),
+        suggestions=tuple(suggestions),
+        view=View("allocator", step=device.peak.step),
+        bytes=found.total,
+    )
+
+
+def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    if not bursts:
+        return
+    given = sum(burst.bytes for burst in bursts)
+    curve = device.allocator.fragmentation
+    # In use no more, and yet not to be given back, when the allocator was short of memory.
+    pieces = max(int(curve[burst.last_step + 1]) for burst in bursts)
+    suggestions: tuple[Suggestion, ...] = ()
+    if pieces >= _LEAST and not _is_expandable(tables, device):
+        suggestions = (
+            Suggestion(
+                "Switch on expandable segments: what is free in them can be given back even while"
+                f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
+                " partly in use when this happened.",
+                _EXPANDABLE,
+                most=pieces,
+            ),
+        )
+    times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
+    yield Finding(
+        "allocator-retries",
+        "warning",
+        f"The device was full: unused memory had to be given back {times} to serve a request",
+        "The driver had no memory left for a request. So the allocator gave back the segments that"
+        " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
+        " recording does not name such retries: the order and the call stacks of its events show"
+        " them.",
+        evidence=(
+            Figure("retries", len(bursts), "count"),
+            Figure("segments given back", sum(burst.count for burst in bursts), "count"),
+            Figure("bytes given back", given),
+            Figure("first at step", bursts[0].first_step, "step"),
+            Figure("last at step", bursts[-1].last_step, "step"),
+        ),
+        tables=(_burst_table(tables, bursts, "Which requests this was for"),),
+        suggestions=suggestions,
+        view=View("events", step=bursts[0].last_step),
+        bytes=max(burst.bytes for burst in bursts),
+    )
+
+
+def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
+    if len(back) < _CYCLES:
+        return
+    again = sum(burst.got_again for burst in back)
+    most = max(burst.got_again for burst in back)
+    emptied = sum(burst.kind == "emptied" for burst in back)
+    suggestions: tuple[Suggestion, ...] = ()
+    if emptied:
+        suggestions = (
+            Suggestion(
+                "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
+                f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
+                f" back {format_count(sum(burst.count for burst in back))} segments in all here."
+                " Without it the program saves time, but no memory.",
+                frees=0,
+            ),
+        )
+    large = most >= _COMES_BACK * int(device.curves["reserved"].max())
+    yield Finding(
+        "segment-thrash",
+        "warning" if large else "note",
+        f"{format_count(len(back))} times memory was given back to the driver, and"
+        f" {format_bytes(again)} of it got again",
+        "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
+        " avoid just that."
+        + (
+            f" {format_count(emptied)} times the program called torch.cuda.empty_cache()."
+            if emptied
+            else " The recording does not show what made it give memory back."
+        ),
+        evidence=(
+            Figure("times given back and got again", len(back), "count"),
+            Figure("bytes got again", again),
+            Figure("most at once", most),
+            Figure("segments given back", sum(burst.count for burst in back), "count"),
+            Figure("by empty_cache()", emptied, "count"),
+            Figure("first at step", back[0].first_step, "step"),
+        ),
+        tables=(_burst_table(tables, back, "Who gave memory back"),),
+        suggestions=suggestions,
+        view=View("events", step=back[0].last_step),
+        bytes=most,
+    )
+
+
+def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
+    """Add bursts up by their call site."""
+    held: dict[str, list[int]] = {}
+    names = name_stacks(tables.stacks, [burst.stack for burst in bursts])
+    for burst, name in zip(bursts, names, strict=True):
+        sums = held.setdefault(name, [0, 0, 0])
+        sums[0] += burst.bytes
+        sums[1] += burst.count
+        sums[2] += 1
+    order = sorted(held, key=lambda name: -held[name][0])
+    return Table(
+        title,
+        (
+            Column("call site", "text"),
+            Column("given back"),
+            Column("segments", "count"),
+            Column("times", "count"),
+        ),
+        tuple((name, *held[name]) for name in order[:TOP]),
+        left_out=max(len(order) - TOP, 0),
+    )

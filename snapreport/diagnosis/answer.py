@@ -1,0 +1,127 @@
+"""One paragraph that answers: what held the memory at the peak?"""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
+
+_NAMED = 3
+_WORTH_NAMING = 0.01
+
+
+def write_answer(
+    peak: Amounts,
+    events: int,
+    sites: tuple[CallSite, ...],
+    stages: tuple[StageUse, ...],
+    ooms: tuple[OomEvent, ...],
+    recorded: bool,
+) -> str:
+    """Say in plain words what was live at the allocated peak.
+
+    Args:
+        peak: the amounts there.
+        events: the number of trace events.
+        sites: every call site live at the peak, largest first.
+        stages: the device's stages.
+        ooms: its failed requests.
+        recorded: whether there is a usable trace; else the peak is the state at the end.
+    """
+    sentences = [_failure(oom) for oom in ooms[-1:]]
+    if not peak.allocated:
+        return " ".join([*sentences, "Nothing was allocated on this device."])
+    sentences += [_when(peak, events, stages, recorded)]
+    named = [site for site in sites if site.frame is not None]
+    unnamed = [site for site in sites if site.frame is None]
+    held = []
+    if named:
+        held.append(_who(named, peak.allocated))
+    if unnamed:
+        held.append(_unnamed(unnamed, peak.allocated))
+    if len(held) == 2 and sum(site.bytes for site in unnamed) > named[0].bytes:
+        held.reverse()  # the larger part first
+    sentences.extend(held)
+    sentences.extend(_overhead(peak))
+    return " ".join(sentences)
+
+
+def _failure(oom: OomEvent) -> str:
+    return (
+        f"The program ran out of memory at step {format_count(oom.step)}: it asked for"
+        f" {format_bytes(oom.size)} when the device had {format_bytes(oom.device_free)} free and"
+        f" {format_bytes(oom.allocated)} were allocated."
+    )
+
+
+def _when(peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bool) -> str:
+    live = f"{format_count(peak.live)} allocation{'s' if peak.live != 1 else ''}"
+    if not recorded:
+        return (
+            f"When the snapshot was written, {live} held {format_bytes(peak.allocated)};"
+            " no history was recorded, so an earlier peak is not known."
+        )
+    if peak.step < 0:
+        where = "before the first event"
+    else:
+        where = f"at step {format_count(peak.step)} of {format_count(events)}"
+        inside = [stage for stage in stages if stage.start_step <= peak.step < stage.end_step]
+        if inside:
+            where += f", in “{max(inside, key=lambda stage: stage.depth).name}”"
+    return f"Allocated memory peaked {where}: {live} held {format_bytes(peak.allocated)}."
+
+
+def _who(named: list[CallSite], total: int) -> str:
+    """Name the largest call sites; where all are small, say so instead."""
+    first = named[0]
+    if first.bytes < _WORTH_NAMING * total:
+        size = sum(site.bytes for site in named)
+        return (
+            f"{_part(size, total)} is spread over {format_count(len(named))} call sites; the"
+            f" largest, {_site(first)}, held {format_bytes(first.bytes)}."
+        )
+    rest = [site for site in named[1:_NAMED] if site.bytes >= _WORTH_NAMING * total]
+    text = f"The largest call site, {_site(first)}, held {_part(first.bytes, total)}"
+    if rest:
+        text += ", followed by " + " and ".join(
+            f"{_site(site)} with {_part(site.bytes, total)}" for site in rest
+        )
+    return text + "."
+
+
+def _unnamed(sites: list[CallSite], total: int) -> str:
+    """Say how much has no call stack, and why most of it has none."""
+    size = sum(site.bytes for site in sites)
+    most = max(sites, key=lambda site: site.bytes)
+    mostly = "mostly " if len(sites) > 1 else ""
+    return f"{_part(size, total)} has no call stack: {mostly}{most.name}."
+
+
+def _site(site: CallSite) -> str:
+    place = site.filename.replace("\\", "/").rsplit("/", 1)[-1]
+    if site.line is None or not place or place == "??":
+        return site.name
+    return f"{site.name} ({place}:{site.line})"
+
+
+def _part(size: int, total: int) -> str:
+    return f"{format_bytes(size)} ({_percent(size / total)})"
+
+
+def _percent(share: float) -> str:
+    """Round a share without calling nearly all all, or little nothing."""
+    if share < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
+def _overhead(peak: Amounts) -> list[str]:
+    """Name slack and fragmentation where they are large enough to matter."""
+    found = []
+    if peak.reserved and peak.slack > 0.05 * peak.reserved:
+        found.append(f"{format_bytes(peak.slack)} of it is slack: blocks larger than asked for.")
+    if peak.reserved and peak.fragmentation and peak.fragmentation > 0.1 * peak.reserved:
+        found.append(
+            f"Another {format_bytes(peak.fragmentation)} was reserved and unused, in segments still"
+            " partly in use (fragmentation)."
+        )
+    return found

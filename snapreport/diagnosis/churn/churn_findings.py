@@ -1,0 +1,215 @@
+"""Memory made more often, or kept longer, than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from snapreport.diagnosis.churn.churn_measure import (
+    find_held_through,
+    find_pending,
+    find_remade,
+    find_transients,
+)
+from snapreport.diagnosis.site_tables import TOP, site_table
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.sorting import distinct
+
+MIB = 1 << 20
+_OFTEN, _SHARE = 200, 0.1
+"""Made again at once is worth a note from so many allocations, and this part of all, on: fewer
+cost no time that anyone would notice."""
+_TRANSIENT = 0.2
+"""The part of the peak that short-lived memory must make, and that the peak must fall by without
+it, to be mentioned: below that there is more to gain elsewhere."""
+_HELD, _HELD_COSTS = 0.05, 0.1
+"""What is held through an optimizer's step is mentioned from this part of the peak on; it is worth
+a warning if the peak would fall by the second part of it."""
+_PENDING, _PENDING_COSTS = 0.02, 0.25
+"""Likewise what waits for another stream: of the most that is active, and the part that this would
+fall by. Some waiting is the price of working on two streams at once."""
+
+
+def find_churn(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    if not device.recorded:
+        return
+    yield from _remade(tables, device)
+    yield from _transients(tables, device)
+    yield from _held_through(tables, device)
+    yield from _pending(tables, device)
+
+
+def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    found = find_remade(tables, device)
+    count = len(found.rows)
+    if count < _OFTEN or count < _SHARE * found.made:
+        return
+    share = count / found.made
+    one = int(device.history.allocations.alloc_step[found.rows[count // 2]])
+    yield Finding(
+        "churn",
+        "note",
+        f"{format_count(count)} allocations ({share:.0%}) were made just after one like them was"
+        " freed",
+        "The same line freed a tensor and at once made another of the same size. The allocator uses"
+        " the memory again, so none is lost. But each allocation costs a little time on the CPU:"
+        " many of them show where many small operations run one after the other.",
+        evidence=(
+            Figure("made again at once", count, "count"),
+            Figure("share of allocations", round(share, 4), "share"),
+            Figure("bytes turned over", found.bytes, meaning="their blocks, added up"),
+            Figure("allocations in the recording", found.made, "count"),
+        ),
+        tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
+        view=View("events", step=one),  # there, with the free before it
+    )
+
+
+def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    peak = device.peak.allocated
+    found = find_transients(tables, device)
+    if min(found.bytes, found.peak_falls) < max(_TRANSIENT * peak, MIB):
+        return
+    yield Finding(
+        "transient-peak",
+        "note",
+        f"{format_bytes(found.bytes)} of the {format_bytes(peak)} at the peak is short-lived",
+        f"At the peak {found.bytes / peak:.0%} of what is allocated is freed within"
+        f" {format_count(found.longest)} events of its allocation. Without the short-lived memory"
+        f" of these call sites the peak would be {format_bytes(found.peak_falls)} lower.",
+        evidence=(
+            Figure("short-lived at the peak", found.bytes),
+            Figure("share of the peak", round(found.bytes / peak, 4), "share"),
+            Figure("allocations", len(found.rows), "count"),
+            Figure(
+                "live for at most", found.longest, "step", "events from its allocation to its free"
+            ),
+            Figure("peak falls by", found.peak_falls, meaning="added up again without them"),
+            Figure("peak at step", device.peak.step, "step"),
+        ),
+        tables=(site_table(tables, device.history, found.rows, "Short-lived at the peak"),),
+        suggestions=(
+            Suggestion(
+                "Do these operations in parts (chunks of the batch or the vocabulary), or use fused"
+                " or in-place ones: less of their temporary memory is then live at once. If they"
+                f" needed none, the peak would be {format_bytes(found.peak_falls)} lower.",
+                most=found.peak_falls,
+            ),
+        ),
+        view=View("stacks", step=device.peak.step, curve="allocated"),
+        bytes=found.peak_falls,
+    )
+
+
+def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    found = find_held_through(device)
+    peak = device.peak.allocated
+    if found is None or found.most < max(_HELD * peak, MIB):
+        return
+    costs = found.peak_falls >= max(_HELD_COSTS * peak, MIB)
+    yield Finding(
+        "held-across-stages",
+        "warning" if costs else "note",
+        f"{format_bytes(found.most)} made before an optimizer step stays live all through it",
+        "An optimizer needs parameters, gradients and its own state. As far as its call stacks"
+        " show, this memory is none of these, and it is freed only after the optimizer step. It may"
+        " be the loss, the model's outputs or the batch, held by a variable."
+        + (
+            f" Without it the peak would be {format_bytes(found.peak_falls)} lower."
+            if found.peak_falls
+            else " It does not raise the peak."
+        ),
+        evidence=(
+            Figure(
+                "held through an optimizer step", found.most, meaning="the most of any such step"
+            ),
+            Figure("that optimizer step, from step", found.step, "step"),
+            Figure("optimizer steps", found.stages, "count"),
+            Figure("peak falls by", found.peak_falls, meaning="added up again without it"),
+        ),
+        tables=(site_table(tables, device.history, found.rows, "What was held, over all steps"),),
+        suggestions=(
+            Suggestion(
+                "Delete these variables after loss.backward() and before optimizer.step(). The peak"
+                f" would be {format_bytes(found.peak_falls)} lower, added up again without them.",
+                "del outputs, loss",
+                frees=found.peak_falls,
+            ),
+        )
+        if costs
+        else (),
+        view=View("live", step=found.step),
+        bytes=found.most,
+    )
+
+
+def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    found = find_pending(device)
+    active = int(device.curves["active"].max())
+    if found.most < max(_PENDING * active, MIB):
+        return
+    yield Finding(
+        "pending-free",
+        "warning" if found.peak_falls >= max(_PENDING_COSTS * active, MIB) else "note",
+        f"Up to {format_bytes(found.most)} of freed memory waited for another stream",
+        "Memory that was used on another stream (record_stream()) cannot be used again until that"
+        " stream has got so far. Until then it counts as active, though the program has freed it."
+        f" {format_count(len(found.rows))} allocations waited, the longest for"
+        f" {format_count(found.longest)} events.",
+        evidence=(
+            Figure("waiting at most", found.most),
+            Figure("at step", found.step, "step"),
+            Figure("active peak falls by", found.peak_falls, meaning="had nothing waited"),
+            Figure("allocations that waited", len(found.rows), "count"),
+            Figure(
+                "longest wait", found.longest, "count", "events from the free to its completion"
+            ),
+        ),
+        tables=(
+            site_table(tables, device.history, found.rows, "Whose memory waited", heading="in all"),
+            _streams(device, found.rows, found.byte_steps),
+        ),
+        suggestions=(
+            Suggestion(
+                "Let the stream that made the memory wait for the other one"
+                " (stream.wait_stream(other)) before the tensors are dropped, instead of calling"
+                " record_stream(): then they are free at once. The active peak would be"
+                f" {format_bytes(found.peak_falls)} lower, added up again without what waits.",
+                "torch.cuda.current_stream().wait_stream(other)",
+                frees=found.peak_falls,
+            ),
+        )
+        if found.peak_falls
+        else (),
+        view=View("allocator", step=found.step),  # other views leave out what only waits
+        bytes=found.most,
+    )
+
+
+def _streams(device: DeviceFindings, rows: np.ndarray, byte_steps: np.ndarray) -> Table:
+    """Add up the waiting by the stream that made the memory."""
+    allocations = device.history.allocations
+    streams, place = distinct(allocations.stream[rows])
+    held, waited = np.zeros((2, len(streams)), np.int64)
+    np.add.at(held, place, allocations.block_size[rows])
+    np.add.at(waited, place, byte_steps)
+    order = np.argsort(-waited, kind="stable")[:TOP]
+    return Table(
+        "By the stream that made it",
+        (Column("stream", "text"), Column("in all"), Column("bytes times events", "count")),
+        tuple(
+            (hex(int(streams[i])) if streams[i] else "default", int(held[i]), int(waited[i]))
+            for i in order
+        ),
+        left_out=max(len(streams) - TOP, 0),
+    )

@@ -1,0 +1,152 @@
+"""Measure what is made again and again, what is short-lived, and what is held or waits too long."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.churn.churn_types import HeldThrough, Pending, Remade, Transients
+from snapreport.figures.callsites import label_sites
+from snapreport.figures.curves import live_at, peak_without, sum_live
+from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.snapshot import NO_TIME
+from snapreport.sorting import distinct, is_among, median, stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AT_ONCE = 8
+"""Events between a free and the next allocation for it to be made again at once: room for the
+free's own two events, and those of a tensor or two besides."""
+SHORT = 0.02
+"""What lives for at most this part of a turn of the program (without turns: of the recording) is
+short-lived: a few operations."""
+_SHORT_EVENTS = 8
+"""... but never fewer events than these, which a single operation may take."""
+_OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+_NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
+"""Categories that an optimizer's step uses. Gradients made by the engine's threads are only known
+as of the backward pass."""
+
+
+def find_remade(tables: History, device: DeviceFindings) -> Remade:
+    """Find allocations of the same call site and size as one that was freed just before.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    rows = device.history.allocations
+    made = np.flatnonzero(rows.alloc_step >= 0)  # in birth order
+    sizes, size = distinct(rows.size[made])
+    key = label_sites(device.history, tables.stacks)[0][made] * len(sizes) + size
+    order = stable_order(key)
+    made, key = made[order], key[order]
+    wait = rows.alloc_step[made[1:]] - rows.free_requested_step[made[:-1]]
+    again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
+    chosen = np.sort(made[1:][again])
+    return Remade(chosen, int(rows.block_size[chosen].sum()), len(made))
+
+
+def find_transients(tables: History, device: DeviceFindings) -> Transients:
+    """Find what is short-lived among what is live at the allocated peak.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    history, rows = device.history, device.history.allocations
+    turns = device.iterations
+    span = history.events if turns is None else int(median(np.diff(turns.bounds)))
+    longest = max(int(SHORT * span), _SHORT_EVENTS)
+    life = rows.free_requested_step - rows.alloc_step
+    short = (rows.alloc_step >= 0) & (life <= longest)
+    short &= rows.free_requested_step < history.events
+    live = np.flatnonzero(short & live_at(history, device.peak.step, "allocated"))
+    key, names = label_sites(history, tables.stacks)
+    there = np.zeros(len(names), np.bool_)
+    there[key[live]] = True
+    same = np.flatnonzero(short & there[key])
+    allocated = device.curves["allocated"]
+    rest, _ = peak_without(
+        allocated, rows.block_size[same], rows.alloc_step[same], rows.free_requested_step[same]
+    )
+    falls = int(allocated.max()) - rest
+    return Transients(live, int(rows.block_size[live].sum()), longest, falls)
+
+
+def find_held_through(device: DeviceFindings) -> HeldThrough | None:
+    """Find what is live all through an optimizer's step that does not need it; None without one.
+
+    Only what is freed later in the recording counts: the rest may be kept on purpose.
+    """
+    history, rows, stages = device.history, device.history.allocations, device.history.stages
+    optimizer = [
+        i
+        for i, name in enumerate(stages.name)
+        if _OPTIMIZER_STEP.match(name)
+        and stages.start_time_us[i] != NO_TIME
+        and stages.end_time_us[i] != NO_TIME
+        and 0 <= stages.start_step[i] < stages.end_step[i] <= history.events
+    ]
+    if not optimizer:
+        return None
+    needed = [i for i, each in enumerate(device.categories) if each.name in _NEEDED]
+    start, end = stages.start_step[optimizer], stages.end_step[optimizer]
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    candidates = np.flatnonzero(
+        (rows.alloc_step >= 0)
+        & (rows.free_requested_step < history.events)
+        & ~is_among(device.category, needed)
+        & (device.missing == HAS_FRAMES)  # else it may be a gradient
+    )
+    # The first optimizer step that begins after it was made: does it end before it is freed?
+    place = np.searchsorted(start, rows.alloc_step[candidates], side="right")
+    there = place < len(start)
+    candidates, place = candidates[there], place[there]
+    through = rows.free_requested_step[candidates] >= end[place]
+    chosen, place = candidates[through], place[through]
+    held = np.zeros(len(start), np.int64)
+    np.add.at(held, place, rows.block_size[chosen])
+    most = int(held.argmax())
+    allocated = device.curves["allocated"]
+    rest, _ = peak_without(
+        allocated, rows.block_size[chosen], start[place], rows.free_requested_step[chosen]
+    )
+    falls = int(allocated.max()) - rest
+    return HeldThrough(
+        rows=chosen,
+        most=int(held[most]),
+        step=int(start[most]),
+        stages=len(start),
+        peak_falls=falls,
+    )
+
+
+def find_pending(device: DeviceFindings) -> Pending:
+    """Find what waits between the request to free it and its being free."""
+    history, rows = device.history, device.history.allocations
+    # Freed in one go, the two events follow each other.
+    waited = np.flatnonzero(rows.free_step > rows.free_requested_step + 1)
+    steps = rows.free_step[waited] - rows.free_requested_step[waited]
+    curve: NDArray[np.int64] = sum_live(
+        rows.block_size[waited],
+        rows.free_requested_step[waited],
+        rows.free_step[waited],
+        history.events,
+    )
+    most = int(curve.argmax())
+    active = device.curves["active"]
+    return Pending(
+        rows=waited,
+        most=int(curve[most]),
+        step=most - 1,
+        peak_falls=int(active.max()) - int((active - curve).max()),
+        byte_steps=rows.block_size[waited] * steps,
+        longest=int(steps.max(initial=0)),
+    )

@@ -1,0 +1,26 @@
+"""Collect the findings about a device from all who look for them, the worst first."""
+
+from __future__ import annotations
+
+from snapreport.diagnosis.allocator_use.allocator_findings import find_allocator_faults
+from snapreport.diagnosis.churn.churn_findings import find_churn
+from snapreport.diagnosis.growth.growth_findings import find_growth
+from snapreport.diagnosis.oom.who_held import find_memory
+from snapreport.diagnosis.trust.trust_finding import find_trust
+from snapreport.model.diagnoses import Diagnosis, in_order
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+
+_DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_faults)
+
+
+def diagnose(tables: History, ignore: tuple[str, ...], device: DeviceFindings) -> Diagnosis:
+    """Return everything found about a device.
+
+    Args:
+        tables: the file that it is from.
+        ignore: ids, codes or topics of findings to leave out.
+        device: its figures.
+    """
+    found = in_order(each for find in _DETECTORS for each in find(tables, device))
+    return Diagnosis(found).without(ignore)

@@ -1,0 +1,152 @@
+"""Draw the conclusions about a history: everything that a reporter prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.answer import write_answer
+from snapreport.diagnosis.collect import diagnose
+from snapreport.diagnosis.oom.cpu_oom import cpu_request_words
+from snapreport.diagnosis.trust.pytorch_counters import own_counters
+from snapreport.diagnosis.trust.recording_mistakes import recorded
+from snapreport.diagnosis.trust.recording_warnings import device_warnings, file_warnings
+from snapreport.diagnosis.trust.self_checks import find_closing, find_ooms
+from snapreport.diagnosis.trust.trust_checks import judge_recording
+from snapreport.figures.amounts import find_amounts
+from snapreport.figures.callsites import find_site_frames, find_sites
+from snapreport.figures.calltree import find_call_tree
+from snapreport.figures.curves import find_curves, find_peaks, step_times
+from snapreport.figures.fragmentation import find_allocator_use
+from snapreport.figures.repeating_step import find_iterations
+from snapreport.figures.stage_use import find_stage_use
+from snapreport.figures.statistics import allocation_statistics, curves_statistics
+from snapreport.frames.categories import classify
+from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.missing_stacks import missing_reason
+from snapreport.frames.site_names import site_names
+from snapreport.history.segment_replay import lives_of, reserved_changes
+from snapreport.model.category_rules import Rule
+from snapreport.model.diagnoses import silence
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.history import START, DeviceHistory, History
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def find(
+    history: History,
+    devices: Sequence[int] | None = None,
+    title: str = "",
+    notes: str = "",
+    rules: Sequence[Rule] | None = None,
+    colour: str = "site",
+    ignore: Sequence[str] = (),
+) -> Findings:
+    """Conclude everything about a file, or about some of its devices.
+
+    Args:
+        history: the file.
+        devices: positions in ``history.devices``; None for all.
+        title: of the report; if empty the one given when recording, or the source's name.
+        notes: the user's Markdown; if empty those given when recording.
+        rules: for categories; None for our own.
+        colour: what a page's timeline is coloured by at first.
+        ignore: ids, codes or topics of findings that the diagnosis leaves out.
+    """
+    chosen = list(range(len(history.devices))) if devices is None else list(devices)
+    default, noted = history.default_device, history.recorder
+    return Findings(
+        history=history,
+        title=title or (noted and noted.title) or history.source.name,
+        notes=notes or (noted.notes if noted else ""),
+        frame_kinds=classify_frames(history.stacks.frames),
+        stack_sites=find_site_frames(history.stacks),
+        site_names=site_names(history.stacks),
+        devices=tuple(
+            _find_device(history, history.devices[i], rules, tuple(ignore)) for i in chosen
+        ),
+        default=chosen.index(default) if default in chosen else 0,
+        settings=history.settings,
+        colour=colour,
+        warnings=silence(file_warnings(history), ignore)[0],
+    )
+
+
+def _find_device(
+    tables: History,
+    history: DeviceHistory,
+    rules: Sequence[Rule] | None,
+    ignore: tuple[str, ...],
+) -> DeviceFindings:
+    reserves = tables.layout != "profiler"
+    curves = find_curves(history, reserves)
+    times = step_times(history)
+    peaks = find_peaks(history, curves, times)
+    # Without a history the lone event, if any, leads to the only state that is known.
+    step = peaks["allocated"].step if recorded(history, tables) else history.events - 1
+    lives = lives_of(history)
+    start = find_amounts(history, lives, curves, times, START)
+    peak = find_amounts(history, lives, curves, times, step)
+    ooms = find_ooms(history, curves)
+    closing = find_closing(history, curves, tables.layout != "no-segments")
+    sites = find_sites(history, tables.stacks, step)
+    stages = find_stage_use(history, curves)
+    changes = reserved_changes(history.other, history.segments)
+    none = np.empty(0, np.int64)
+    category, categories = classify(tables, history, rules)
+    return DeviceFindings(
+        history=history,
+        recorded=recorded(history, tables),
+        first_time_us=_first_known(times),
+        last_time_us=_first_known(times[::-1]),
+        start=start,
+        peak=peak,
+        end=find_amounts(history, lives, curves, times, history.events - 1),
+        peaks=peaks,
+        statistics=curves_statistics(curves.named(), times),
+        sizes=allocation_statistics(history),
+        curves=curves.named(),
+        times=times,
+        reserved_steps=changes[0] if reserves else none,
+        reserved_bytes=changes[1] if reserves else none,
+        category=category,
+        categories=categories,
+        missing=missing_reason(history, tables.stacks),
+        tree=find_call_tree(history, tables.stacks, step),
+        sites=sites,
+        stages=stages,
+        ooms=ooms,
+        closing=closing,
+        own_counters=own_counters(
+            tables.recorder.device(str(history.device)) if tables.recorder else None, peaks
+        ),
+        inferred_blocks=int(
+            (history.allocations.block_size_max > history.allocations.block_size).sum()
+        ),
+        answer=_ended(history, tables)
+        + write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
+        warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
+        find_allocator_use=partial(find_allocator_use, history, lives, curves),
+        find_iterations=partial(find_iterations, tables, history, curves.allocated),
+        diagnose=partial(diagnose, tables, ignore),
+        judge=partial(judge_recording, tables),
+    )
+
+
+def _ended(history: DeviceHistory, tables: History) -> str:
+    """Begin the answer about the CPU with the request that ended the program, where one did."""
+    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    if failed is None or history.device.kind != "cpu":
+        return ""
+    return f"The program ran out of memory: {cpu_request_words(failed)}. "
+
+
+def _first_known(times: NDArray[np.int64]) -> int | None:
+    """Return the first time that is known, None where none is."""
+    known = times >= 0
+    return int(times[known.argmax()]) if known.any() else None

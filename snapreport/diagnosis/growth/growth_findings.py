@@ -1,0 +1,368 @@
+"""Leaks and what only looks like one: what stays from step to step of the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
+from snapreport.diagnosis.growth.step_growth import find_step_growth
+from snapreport.diagnosis.site_tables import TOP, site_table
+from snapreport.figures.callsites import name_sites, short_site
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Severity, Suggestion, Table, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.iterations import Iterations
+from snapreport.sorting import is_among
+
+MIB = 1 << 20
+MANY = 1000
+"""Steps for which growth is carried on: what a short run does before lunch."""
+_MATTERS = 0.01
+"""Growth is worth a warning if so many steps would add more than this part of the peak: less is a
+list of numbers that somebody keeps, and no run fails of it."""
+_LEAST = 16 * MIB
+"""Likewise in bytes."""
+_VISIBLE = 0.01
+"""From this part of the peak on, what looks like growth or is held over is mentioned."""
+_COSTS = 0.1
+"""What is held over is worth a warning if the peak would be lower by at least this part of it."""
+_CAUSED = 0.1
+"""A leak that makes at least this part of what was allocated when a request failed is a cause."""
+_SEPARATE = 3
+"""So many leaking call sites have a finding each; more mostly have one cause, such as a graph."""
+_KEY_VALUE = re.compile(
+    r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache|cache_utils\.py", re.IGNORECASE
+)
+_WRITES = (
+    " If these are the keys and values that a language model keeps of a text, they are freed with"
+    " the text, and this is no leak."
+)
+_TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
+
+
+def find_growth(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    if not device.recorded:
+        return
+    yield from _optimizer_state(tables, device)
+    turns = device.iterations
+    if turns is None:
+        return
+    growth = find_step_growth(tables, device, turns)
+    say = _Words(tables, device, turns)
+    leaks = growth.of("leak")
+    caches = [site for site in leaks if say.is_key_value_cache(site)]
+    leaks = tuple(site for site in leaks if site not in caches)
+    if len(leaks) <= _SEPARATE:
+        for site in leaks:
+            yield say.leak((site,))
+    else:
+        yield say.leak(leaks)
+    for site in caches:
+        yield say.key_value_cache(site)
+    for kind in ("buffer", "freed-later", "settled"):
+        found = say.visible(growth.of(kind))
+        if found:
+            yield say.grown(kind, found)
+    yield from say.held_over(growth.held_over)
+
+
+def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Say that state made by an optimizer's first step is no leak."""
+    history, rows = device.history, device.history.allocations
+    state = [i for i, each in enumerate(device.categories) if each.name == "optimizer state"]
+    kept = (rows.alloc_step >= 0) & (rows.free_requested_step == history.events)
+    chosen = np.flatnonzero(kept & is_among(device.category, state))
+    held = int(rows.block_size[chosen].sum())
+    if held < max(_VISIBLE * device.peak.allocated, MIB):
+        return
+    first, last = int(rows.alloc_step[chosen].min()), int(rows.alloc_step[chosen].max())
+    yield Finding(
+        "optimizer-state",
+        "note",
+        f"{format_bytes(held)} of optimizer state was made in the recording and is kept: no leak",
+        "An optimizer such as Adam makes its state when it is first used, and keeps it for the rest"
+        " of the run. So memory rises once, in the first iteration, and stays higher.",
+        evidence=(
+            Figure("optimizer state kept", held),
+            Figure("allocations", len(chosen), "count"),
+            Figure("made from step", first, "step"),
+            Figure("to step", last, "step"),
+        ),
+        tables=(site_table(tables, history, chosen, "Where it was made"),),
+        view=View("stacks", step=last, curve="allocated"),
+        bytes=held,
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Says what was found about one device."""
+
+    tables: History
+    device: DeviceFindings
+    turns: Iterations
+
+    def name(self, site: SiteGrowth) -> str:
+        """Name a call site."""
+        rows = np.array([site.row], np.int64)
+        return name_sites(self.device.history, self.tables.stacks, rows)[0]
+
+    def is_key_value_cache(self, site: SiteGrowth) -> bool:
+        """Whether it seems to be what a language model remembers of a text that it writes."""
+        if self._trains():
+            return False
+        stacks = self.tables.stacks
+        path = stacks.path(int(self.device.history.allocations.stack[site.row]))
+        return any(
+            _KEY_VALUE.search(stacks.frames.names[frame] + " " + stacks.frames.filenames[frame])
+            for frame in path
+        )
+
+    def _trains(self) -> bool:
+        return any(category.name in _TRAINS for category in self.device.categories)
+
+    def visible(self, sites: Sequence[SiteGrowth]) -> list[SiteGrowth]:
+        """Leave out what is too little to be mistaken for a leak."""
+        least = max(_VISIBLE * self.device.peak.allocated, MIB)
+        return [site for site in sites if site.grown >= least]
+
+    def leak(self, sites: Sequence[SiteGrowth]) -> Finding:
+        """Say that call sites keep more with every step."""
+        top = max(sites, key=lambda site: site.per_step)
+        per_step = sum(site.per_step for site in sites)
+        grown = sum(site.grown for site in sites)
+        name = self.name(top)
+        short = short_site(name)
+        who = short if len(sites) == 1 else f"{len(sites)} call sites, most of it by {short}"
+        every = (
+            "with every iteration"
+            if top.growing >= top.turns - 1
+            else "from iteration to iteration"
+        )
+        title = f"{format_bytes(per_step)} more stays live {every}, made by {who}"
+        return Finding(
+            "leak",
+            self._severity(sites, per_step),
+            title,
+            f"What was made there and is live between iterations grew in"
+            f" {format_count(top.growing)} of the last {format_count(top.turns)} iterations. None"
+            " or hardly any of it was freed by the end of the recording."
+            f" At this rate {format_count(MANY)} more iterations would need"
+            f" {format_bytes(per_step * MANY)}."
+            + ("" if self._trains() else _WRITES)
+            + f" The iterations are known {self.turns.how}.",
+            subject=name,
+            evidence=self._evidence(sites, per_step, grown),
+            tables=(self._table(sites),),
+            suggestions=(
+                Suggestion(
+                    "Find what still refers to these tensors, often a list, a dict or an attribute"
+                    " to which each iteration adds. Delete them there when they are no longer"
+                    " needed. Of what is logged keep numbers (.item()) or copies on the CPU"
+                    " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
+                    f" pass needs. {format_bytes(grown)} were added in this recording.",
+                    "total += loss.item()",
+                    frees=grown,
+                ),
+            ),
+            view=self._view(top),
+            bytes=grown,
+        )
+
+    def _severity(self, sites: Sequence[SiteGrowth], per_step: int) -> Severity:
+        oom = self.device.ooms[-1] if self.device.ooms else None
+        if oom is not None and sum(site.grown for site in sites) >= _CAUSED * oom.allocated:
+            return "critical"
+        matters = max(_MATTERS * self.device.peak.allocated, _LEAST)
+        return "warning" if per_step * MANY >= matters else "note"
+
+    def _evidence(
+        self, sites: Sequence[SiteGrowth], per_step: int, grown: int
+    ) -> tuple[Figure, ...]:
+        top = max(sites, key=lambda site: site.per_step)
+        start = int(self.turns.starts[min(top.since, len(self.turns) - 1)])
+        return (
+            Figure(
+                "growth per iteration", per_step, meaning="bytes of blocks added in an iteration"
+            ),
+            Figure(
+                "requested per iteration",
+                sum(site.requested_per_step for site in sites),
+                meaning="bytes that the program asked for, before rounding up to blocks",
+            ),
+            Figure(
+                "allocations per iteration",
+                round(sum(site.count_per_step for site in sites), 2),
+                "count",
+            ),
+            Figure("grown in the recording", grown),
+            Figure("iterations watched", top.turns, "count"),
+            Figure("iterations that grew", top.growing, "count"),
+            Figure("grows since step", start, "step"),
+            Figure(f"after {format_count(MANY)} more iterations", per_step * MANY),
+            *self._steps(),
+        )
+
+    def _steps(self) -> tuple[Figure, ...]:
+        return (
+            Figure("iterations of the program", len(self.turns), "count", self.turns.how),
+            Figure(
+                "confidence in the iterations",
+                round(self.turns.confidence, 2),
+                "share",
+                "100% where the file names the iterations; less where they are inferred",
+            ),
+        )
+
+    def _table(self, sites: Sequence[SiteGrowth]) -> Table:
+        shown = sorted(sites, key=lambda site: -site.grown)[:TOP]
+        rows = [
+            (self.name(site), site.first, site.last, site.per_step, round(site.count_per_step, 2))
+            for site in shown
+        ]
+        columns = (
+            Column("call site", "text"),
+            Column("at first"),
+            Column("at last"),
+            Column("per iteration"),
+            Column("allocations per iteration", "count"),
+        )
+        return Table("What grew", columns, tuple(rows), left_out=len(sites) - len(shown))
+
+    def _view(self, site: SiteGrowth) -> View:
+        rows = self.device.history.allocations.stack[site.row]
+        name = ""
+        if rows >= 0:
+            name = self.name(site).split("  ")[0]
+        return View("stacks", step=self.turns.end - 1, curve="allocated", search=name)
+
+    def key_value_cache(self, site: SiteGrowth) -> Finding:
+        """Say that a cache of keys and values grows, as it does while a text is written."""
+        name = self.name(site)
+        return Finding(
+            "growing-buffer",
+            "note",
+            f"{format_bytes(site.per_step)} more with every iteration in what seems to be a"
+            " key-value cache",
+            f"A language model keeps the keys and values of all the text that it has written."
+            f" {format_bytes(site.grown)} more of them came from {short_site(name)} here. That is"
+            " no leak if they are freed with the text. This recording does not show that: it ends"
+            " before.",
+            subject=name,
+            evidence=self._evidence((site,), site.per_step, site.grown),
+            tables=(self._table((site,)),),
+            view=self._view(site),
+            bytes=site.grown,
+        )
+
+    def grown(self, kind: GrowthKind, sites: Sequence[SiteGrowth]) -> Finding:
+        """Say that something grew, and is no leak as far as the recording shows."""
+        grown = sum(site.grown for site in sites)
+        code, title, explanation = _NO_LEAK[kind]
+        top = max(sites, key=lambda site: site.grown)
+        return Finding(
+            code,
+            "note",
+            title.format(format_bytes(grown)),
+            explanation,
+            evidence=(
+                Figure("grown in the recording", grown),
+                Figure(
+                    "grows since step",
+                    int(self.turns.starts[min(top.since, len(self.turns) - 1)]),
+                    "step",
+                ),
+                *self._steps(),
+            ),
+            tables=(self._table(sites),),
+            view=self._view(top),
+            bytes=grown,
+        )
+
+    def held_over(self, held: HeldOver) -> Iterator[Finding]:
+        """Say that results of one step are still there in the next."""
+        peak = self.device.peak.allocated
+        if held.typical < max(_VISIBLE * peak, MIB):
+            return
+        # Without training it may be what the next iteration goes on from.
+        costs = held.peak_falls >= _COSTS * peak and self._trains()
+        effect = (
+            " Freed in time, the peak of these iterations would be"
+            f" {format_bytes(held.peak_falls)} lower."
+            if held.peak_falls
+            else " It does not raise the peak of these iterations."
+        )
+        suggestion = Suggestion(
+            "Delete the variables that hold results of the last iteration (outputs, loss, the"
+            " batch) before the next one begins, or make them in a function: a name in a loop keeps"
+            " its tensor until it is given another. The peak of these iterations would be"
+            f" {format_bytes(held.peak_falls)} lower, added up again without them.",
+            "del outputs, loss",
+            frees=held.peak_falls,
+        )
+        yield Finding(
+            "outlives-step",
+            "warning" if costs else "note",
+            f"{format_bytes(held.typical)} made in one iteration is still live in the next",
+            "This much is live between iterations that was made in the iteration before and is"
+            f" freed in a later one.{effect} The iterations are known"
+            f" {self.turns.how}.",
+            evidence=(
+                Figure("live between iterations", held.typical, meaning="the median over them"),
+                Figure("peak falls by", held.peak_falls),
+                Figure("allocations", len(held.rows), "count"),
+                *self._steps(),
+            ),
+            tables=(
+                site_table(
+                    self.tables,
+                    self.device.history,
+                    held.rows,
+                    "What outlived its iteration, over all of them",
+                ),
+            ),
+            suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
+            view=View("live", step=int(self.turns.bounds[len(self.turns) // 2]) - 1),
+            bytes=max(held.peak_falls, held.typical),
+        )
+
+
+_NO_LEAK = {
+    "buffer": (
+        "growing-buffer",
+        "{} more in buffers that are made anew with every iteration",
+        (
+            "There are no more of these than before, but each new one is larger than the one that"
+            " it replaces. It may be a tensor that is appended to (torch.cat), or input that gets"
+            " longer."
+        ),
+    ),
+    "freed-later": (
+        "freed-later",
+        "{} grew from iteration to iteration and was freed in the end: no leak",
+        (
+            "What was made there grew with nearly every iteration, and was freed after the last of"
+            " them. Results that are collected, and the keys and values of a language model,"
+            " grow like this: the more iterations, the more they need."
+        ),
+    ),
+    "settled": (
+        "settling-cache",
+        "{} grew in the first iterations and then stayed: no leak so far",
+        (
+            "What was made there grew after the first iteration, and no longer grew towards the end"
+            " of the recording. Caches and buffers that are made when first needed grow like this."
+        ),
+    ),
+}

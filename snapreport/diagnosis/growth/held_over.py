@@ -1,0 +1,95 @@
+"""What is made in one turn of the program's outer loop and freed only in one of the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.growth.growth_types import HeldOver
+from snapreport.figures.curves import sum_live
+from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import START
+from snapreport.sorting import is_among, median, unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SOON = 2
+"""Memory that is freed within so many turns after its own is held over, not kept,"""
+_AGAIN = 0.5
+"""... where its call site does so in at least this part of the turns."""
+_OWN = ("parameter", "optimizer state", "optimizer", "gradient")
+"""Categories that are meant to outlive a step."""
+_GRADIENTS = ("backward",)
+"""What else gradients may be taken for: those that the engine's own threads make."""
+
+
+def is_own(
+    device: DeviceFindings, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
+) -> NDArray[np.bool_]:
+    """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
+    own = [i for i, category in enumerate(device.categories) if category.name in names]
+    return is_among(device.category[rows], own)
+
+
+def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
+    """Count the bounds up to each step: there are few, so nothing need search for each row's.
+
+    Args:
+        bounds: int64, ascending, none before START or after ``events``.
+        events: how many steps there are.
+
+    Returns:
+        int64, shape (events + 2,): for START, each step, and the one behind the last.
+    """
+    lengths = np.diff(bounds, prepend=START, append=events + 1)
+    return np.repeat(np.arange(len(bounds) + 1), lengths)
+
+
+def find_held_over(
+    device: DeviceFindings,
+    bounds: NDArray[np.int64],
+    number: NDArray[np.int64],
+    growing: NDArray[np.int64],
+) -> HeldOver:
+    """Find what was made in a turn and is freed soon after it.
+
+    Args:
+        device: the device's figures.
+        bounds: of the turns.
+        number: each allocation's call site.
+        growing: the call sites that grow, which are told elsewhere.
+    """
+    history = device.history
+    rows = history.allocations
+    until = bounds_until(bounds, history.events)
+    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
+    soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
+    # An end at the last bound alone shows no free: there it is just not known yet.
+    soon &= rows.free_requested_step < history.events
+    soon &= device.missing == HAS_FRAMES  # else it may be a gradient
+    chosen = np.flatnonzero(soon)
+    chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
+    # Of sites that do so again and again; what was collected is also freed soon in the end.
+    chosen = chosen[~is_among(number[chosen], growing)]
+    sites = number[chosen]
+    pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)
+    often = np.bincount(pairs) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
+    chosen = chosen[often[sites]] if len(chosen) else chosen
+    if not len(chosen):
+        return HeldOver(chosen, 0, 0)
+    held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
+    allocated = device.curves["allocated"]
+    over = sum_live(
+        rows.block_size[chosen],
+        bounds[enter[chosen]] - 1,
+        rows.free_requested_step[chosen],
+        history.events,
+    )
+    # Of all turns but the first: nothing is held over into that.
+    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
+    falls = int(allocated[later].max()) - int((allocated - over)[later].max())
+    typical = int(median(held[2:])) if len(held) > 2 else 0
+    return HeldOver(chosen, typical, falls)

@@ -1,0 +1,385 @@
+"""Growth from turn to turn: what each call site has live between the turns of the outer loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.growth.growth_types import GrowthKind, SiteGrowth, StepGrowth
+from snapreport.diagnosis.growth.held_over import bounds_until, find_held_over, is_own
+from snapreport.figures.callsites import label_sites
+from snapreport.figures.curves import sum_live
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import START, History
+from snapreport.model.iterations import Iterations
+from snapreport.sorting import distinct, median, stable_order, unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WARM_UP = 2
+"""Turns that are not judged: in the first, optimizer state and caches are made, and by the second
+the last results of the first are still held."""
+FEWEST, FEWEST_EVEN = 4, 3
+"""So many turns must grow after those; fewer are enough where each adds the very same bytes."""
+_DENSE = 0.8
+"""A leak grows in at least this part of the turns, from its beginning to the last. Not in all: at
+equal times what one turn makes last may be counted to the next."""
+_SPARSE = 5
+"""Or, where it comes now and then (every tenth step, say), this often and at even distances."""
+_EVEN = 1.5
+"""... no longer than this times the usual one."""
+_UNDONE = 0.1
+"""What grows in turns and shrinks by more than this part of it is in use, not lost."""
+_LIKE = 2
+"""Growth in the first turns belongs to it unless it is larger than this times what follows: the
+site may have made other things then."""
+_SURVIVES = 0.9
+"""The part of what was added that has to be there at the end of the recording to be kept."""
+_REPLACES = 0.5
+"""It is no growth if in at least this part of the turns that grew something of the same size, from
+before the recording, was freed: a buffer of the last results, whose old ones have no stack."""
+_SETTLED = 0.25
+"""Growth has stopped when nothing came in this last part of the turns, at least ``FEWEST_EVEN``."""
+_MOST_BOUNDS = 512
+"""Of more turns than this, evenly spaced ones are looked at."""
+_SOON = 2
+"""What last grew so many turns before the end grows still."""
+
+
+def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations) -> StepGrowth:
+    """Sort what outlives the turns by whether it grows.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        turns: of its program.
+    """
+    bounds, stride = _thinned(turns.bounds)
+    rows = device.history.allocations
+    until = bounds_until(bounds, device.history.events)
+    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
+    crossing = np.flatnonzero(leave > enter)
+    number = label_sites(device.history, tables.stacks)[0]
+    key = number[crossing]
+    live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
+    sites = []
+    if len(bounds) > WARM_UP + FEWEST_EVEN:
+        gone = _freed_from_before(live)
+        # Each site's in one go: in a program that keeps its graphs every site of a model grows.
+        order = stable_order(key)
+        ordered = key[order]
+        for site in _that_grew(live, key):
+            low, high = np.searchsorted(ordered, [site, site + 1]).tolist()
+            found = _judge(live.part(order[low:high]), gone)
+            if found is not None:
+                sites.append(found)
+    sites.sort(key=lambda site: -site.per_step)
+    growing = np.array([site.row for site in sites], np.int64)
+    return StepGrowth(tuple(sites), find_held_over(device, turns.bounds, number, number[growing]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Live:
+    """The allocations that are live at some bound, from which to which."""
+
+    device: DeviceFindings
+    bounds: NDArray[np.int64]
+    stride: int
+    """Turns from bound to bound."""
+    rows: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    """The first bound at which each is live."""
+    leave: NDArray[np.int64]
+    """The first at which it no longer is; ``len(bounds)`` for none."""
+
+    def part(self, places: NDArray[np.int64]) -> _Live:
+        """Return some of them, by their places in ``rows``."""
+        return replace(
+            self, rows=self.rows[places], enter=self.enter[places], leave=self.leave[places]
+        )
+
+    def series(self, weight: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add up what is live at each bound; int64, shape (n_bounds,).
+
+        Args:
+            weight: int64, shape (n_rows,): of each of ``rows``.
+        """
+        return sum_live(weight, self.enter - 1, self.leave - 1, len(self.bounds) - 1)
+
+
+def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Take every so manieth bound, the last among them."""
+    stride = -(-len(bounds) // _MOST_BOUNDS)
+    kept: NDArray[np.int64] = bounds[(len(bounds) - 1) % stride :: stride]
+    return kept, stride
+
+
+def _that_grew(live: _Live, key: NDArray[np.int64]) -> list[int]:
+    """Return the sites that have more live at the last bound than after the first turn."""
+    sites, place = distinct(key)
+    size = live.device.history.allocations.block_size[live.rows]
+    last = len(live.bounds) - 1
+    growth = np.zeros(len(sites), np.int64)
+    for bound, sign in ((1, -1), (last, 1)):
+        there = (live.enter <= bound) & (bound < live.leave)
+        np.add.at(growth, place[there], sign * size[there])
+    grew: list[int] = sites[growth > 0].tolist()
+    return grew
+
+
+def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
+    """Say whether and how one site grows, from its allocations that cross a bound.
+
+    Args:
+        live: those of the site alone.
+        gone: what was freed of the memory from before the recording.
+    """
+    rows = live.device.history.allocations
+    held = live.series(rows.block_size[live.rows])
+    change = np.diff(held)
+    kept = live.rows[(live.enter > 1) & (live.leave == len(live.bounds))]
+    since = _grows_since(change)
+    if since is None:
+        made = _kept_by_turn(live, kept)
+        # Parted elsewhere, the last turn is cut short, and may have nothing yet.
+        last = bool(made[-1])
+        since = _grows_since(made if last else made[:-1], _SOON if last else _SOON - 1)
+        if since is not None and _is_window(live, made, since):
+            since = None
+    kind: GrowthKind = "leak"
+    if since is None:
+        since = None if is_own(live.device, live.rows[-1:])[0] else _settled_since(change)
+        kind = "settled"
+    if since is None:
+        return None
+    while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
+        since -= 1  # it grew so in the turns that are not judged, too
+    n = len(change) - since
+    added = live.rows[(live.enter > since) & (live.leave == len(live.bounds))]
+    count = live.series(np.ones(len(live.rows), np.int64))
+    requested = live.series(rows.size[live.rows])
+    more = int(count[-1] - count[since])
+    growing = int((change[since:] > 0).sum())
+    if kind == "leak":
+        if 2 * more < growing and _grew_larger(held, count, since):
+            kind = "buffer"
+        elif not _survives(live, added):
+            kind = "freed-later"
+        elif _is_replaced(live, added, gone, since, growing) or _grew_before(live, added, since):
+            return None
+    rates: tuple[float, float, float]
+    rates = (_rate(held[since:]), _rate(requested[since:]), more / n)
+    if kind == "leak":
+        turn = _turn_of(live, added)
+        ones = np.ones(len(added), np.int64)
+        rates = (
+            _typical(turn, rows.block_size[added], n),
+            _typical(turn, rows.size[added], n),
+            _typical(turn, ones, n),
+        )
+    return SiteGrowth(
+        kind=kind,
+        row=int(added[0]) if len(added) else int(live.rows[-1]),
+        rows=added,
+        since=since * live.stride,
+        turns=n * live.stride,
+        growing=growing * live.stride,
+        first=int(held[since]),
+        last=int(held[-1]),
+        per_step=int(rates[0] / live.stride),
+        requested_per_step=int(rates[1] / live.stride),
+        count_per_step=rates[2] / live.stride,
+    )
+
+
+def _kept_by_turn(live: _Live, kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add up, by the turn that made it, what is still live after the last one; int64, (n_turns,).
+
+    This sees growth through bounds that lie now before, now behind what is made between two turns.
+    """
+    made = np.zeros(len(live.bounds) - 1, np.int64)
+    if len(kept):
+        turn = np.clip(_turn_of(live, kept), 0, len(made) - 1)
+        np.add.at(made, turn, live.device.history.allocations.block_size[kept])
+    return made
+
+
+def _grew_larger(held: NDArray[np.int64], count: NDArray[np.int64], since: int) -> bool:
+    """Whether most of what was added is not in more allocations, but in larger ones.
+
+    Args:
+        held: int64, shape (n_bounds,), bytes that are live at each.
+        count: int64, shape (n_bounds,), likewise allocations.
+        since: the turn from which on it grows.
+    """
+    there = since + int((count[since:] > 0).argmax())
+    if there == len(count) - 1:
+        return False
+    as_before = int(held[there]) * int(count[-1]) // max(int(count[there]), 1)
+    return 2 * (int(held[-1]) - as_before) > int(held[-1] - held[since])
+
+
+def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
+    """Whether a site drops what it made before as it makes more: it keeps the last few.
+
+    All that a window holds in the end was made in the last turns, as if it had grown in them. What
+    only lives into the next turn or two is no part of one.
+
+    Args:
+        live: the allocations of a site.
+        made: int64, shape (n_turns,): bytes that are kept, by the turn that made them.
+        since: the turn from which on it seems to grow.
+    """
+    dropped = _lasted(live, since) & (live.leave > since)
+    size = live.device.history.allocations.block_size[live.rows[dropped]]
+    return int(size.sum()) > _UNDONE * int(made[since:].sum())
+
+
+def _grew_before(live: _Live, added: NDArray[np.int64], since: int) -> bool:
+    """Whether a site grew from turn to turn once before, and what it had made was dropped then.
+
+    So does what is collected over some turns and then used, such as an agent's experience.
+    """
+    size = live.device.history.allocations.block_size
+    dropped = _lasted(live, since)
+    if len(unique(live.enter[dropped])) < FEWEST_EVEN:
+        return False
+    return int(size[live.rows[dropped]].sum()) >= _REPLACES * int(size[added].sum())
+
+
+def _lasted(live: _Live, since: int) -> NDArray[np.bool_]:
+    """Say which were made after the first turn and before another, and kept for some but freed."""
+    freed = (live.enter > 1) & (live.enter <= since) & (live.leave < len(live.bounds))
+    return freed & (live.leave - live.enter > _SOON)
+
+
+def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
+    """Whether what was added is still there at the end of the recording."""
+    rows = live.device.history.allocations
+    size = rows.block_size[added]
+    kept = rows.free_requested_step[added] == live.device.history.events
+    return int(size[kept].sum()) >= _SURVIVES * int(size.sum())
+
+
+def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
+    """Return the turn from which on a site grows to the end, None if it does not.
+
+    Args:
+        change: int64, shape (n_turns,), bytes that each turn adds.
+        soon: the end is at most so many turns after the last that grew.
+    """
+    grows = np.flatnonzero(change[WARM_UP:] > 0) + WARM_UP
+    if len(grows) < FEWEST_EVEN:
+        return None
+    n = len(change)
+    # From each growing turn on: how many grow, and how many turns there are.
+    left = np.arange(len(grows), 0, -1)
+    span = n - grows
+    tail = n - int(grows[-1])
+    dense = np.flatnonzero(left >= _DENSE * span)
+    enough = False
+    if len(dense) and tail <= soon:
+        since = int(grows[dense[0]])
+        alike = bool((change[since:] == change[since]).all())
+        enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)
+    # One that ends with the recording is dense in its last turn alone: that says nothing.
+    if not enough:
+        distance = np.diff(grows)
+        since = int(grows[0])
+        enough = len(grows) >= _SPARSE and max(int(distance.max()), tail) <= _EVEN * float(
+            median(distance)
+        )
+    rest = change[since:]
+    undone = -int(rest[rest < 0].sum()) > _UNDONE * int(rest[rest > 0].sum())
+    return since if enough and not undone else None
+
+
+def _settled_since(change: NDArray[np.int64]) -> int | None:
+    """Return the first turn after the first in which a site grew that no longer does."""
+    quiet = max(int(_SETTLED * len(change)), FEWEST_EVEN)
+    if len(change) <= quiet + 1:
+        return None
+    before, after = change[1:-quiet], change[-quiet:]
+    grows = np.flatnonzero(before > 0)
+    if not len(grows) or after.any():
+        return None
+    grown = int(before[before > 0].sum())
+    return None if -int(before[before < 0].sum()) > _UNDONE * grown else int(grows[0]) + 1
+
+
+def _rate(held: NDArray[np.int64]) -> int:
+    """Return the growth from bound to bound.
+
+    It is the mean, but the median where a single jump makes most of the growth.
+    """
+    change = np.diff(held)
+    total = int(held[-1] - held[0])
+    middle = int(median(change))
+    return middle if middle > 0 and 2 * int(change.max()) > total else total // len(change)
+
+
+def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the turn in which each of some allocations was made; from -1 on.
+
+    What is made just where one turn ends and the next begins may lie now before the bound, now
+    behind it. So the turns are parted where the fewest of these allocations are: in the middle of
+    the widest gap between their places in the turn.
+    """
+    step = live.device.history.allocations.alloc_step[added]
+    bounds = live.bounds.astype(np.float64)
+    place = np.interp(step, bounds, np.arange(len(bounds)))
+    phase = np.sort(place % 1)
+    gaps = np.diff(np.append(phase, phase[0] + 1))
+    widest = int(gaps.argmax())
+    cut = (phase[widest] + gaps[widest] / 2) % 1
+    turn: NDArray[np.int64] = np.floor(place - cut).astype(np.int64)
+    return turn
+
+
+def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> float:
+    """Return the sum of weights in a turn: what half of the turns agree on, or the mean."""
+    sums = np.bincount(turn - turn.min(), weights=weight)
+    middle = median(sums)
+    if middle > 0 and 2 * int((sums == middle).sum()) >= len(sums):
+        return middle
+    some = np.flatnonzero(sums)
+    if len(some) > 1 and 2 * len(some) <= len(sums):
+        # Now and then: from the first to the last, or what comes first would count in full.
+        return float(sums[some[1:]].sum()) / int(some[-1] - some[0])
+    return float(sums.sum()) / max(turns, len(sums))
+
+
+@dataclass(frozen=True, eq=False)
+class _Freed:
+    """What was freed of the memory from before the recording, up to the last bound; (n,)."""
+
+    size: NDArray[np.int64]
+    """As requested, ascending."""
+    turn: NDArray[np.int64]
+    """How many bounds lie before its free."""
+
+
+def _freed_from_before(live: _Live) -> _Freed:
+    rows = live.device.history.allocations
+    freed = np.flatnonzero(
+        (rows.alloc_step == START) & (rows.free_requested_step < live.bounds[-1])
+    )
+    freed = freed[stable_order(rows.size[freed])]
+    turn = np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right")
+    return _Freed(rows.size[freed], turn)
+
+
+def _is_replaced(
+    live: _Live, added: NDArray[np.int64], gone: _Freed, since: int, growing: int
+) -> bool:
+    """Whether allocations of these sizes from before the recording go as fast as these come."""
+    sizes = unique(live.device.history.allocations.size[added])
+    low, high = (np.searchsorted(gone.size, sizes, side=side) for side in ("left", "right"))
+    turns = [gone.turn[first:last] for first, last in zip(low, high, strict=True) if first < last]
+    if not turns:
+        return False
+    found = unique(np.concatenate(turns))
+    return int((found > since).sum()) >= _REPLACES * growing

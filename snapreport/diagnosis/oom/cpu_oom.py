@@ -1,0 +1,54 @@
+"""The finding about a program that ended because the CPU's memory was not enough."""
+
+from __future__ import annotations
+
+from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.oom.peak_finding import peak_finding
+from snapreport.ground.units import format_bytes
+from snapreport.model.diagnoses import Figure, Finding, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.recorder_notes import Failure
+
+
+def cpu_oom_finding(tables: History, device: DeviceFindings, failed: Failure) -> Finding:
+    """Say what was asked for and what was live: the profiler has no event for a failed request.
+
+    Args:
+        tables: the file.
+        device: the CPU's figures; the failure came after its last event.
+        failed: what ended the program.
+    """
+    last, asked = device.history.events - 1, failed.cpu_request or 0
+    held = device.end.allocated
+    peak = peak_finding(tables, device) if device.peak.allocated else None
+    figures = [Figure("asked for", asked)] if asked else []
+    return Finding(
+        "oom",
+        "critical",
+        f"Out of memory: {cpu_request_words(failed)}",
+        f"That ended the program, when PyTorch held {format_bytes(held)} of the CPU's memory. What"
+        " else the machine's memory held then was not recorded: other programs, and this one's"
+        " memory that is not PyTorch's. What PyTorch held at its peak could have been less as"
+        " follows.",
+        evidence=(
+            *figures,
+            Figure("allocated", held, meaning="by PyTorch, when the request failed"),
+            Figure("most allocated", device.peak.allocated, meaning="at the peak"),
+        ),
+        tables=(
+            sites_table(tables, device, last, "Who held it, by call site"),
+            categories_table(device, last, "Who held it, by category"),
+            *(peak.tables if peak else ()),
+        ),
+        suggestions=peak.suggestions if peak else (),
+        view=View(step=last, curve="allocated"),
+        bytes=asked,
+    )
+
+
+def cpu_request_words(failed: Failure) -> str:
+    """Say in a few words which request failed."""
+    asked = failed.cpu_request
+    what = f"{format_bytes(asked)} of the CPU's memory" if asked else "the CPU's memory"
+    return f"a request for {what} failed"

@@ -1,0 +1,130 @@
+"""Whether the allocator could serve a request from a heap: from a hole, or by the driver.
+
+Source: CUDACachingAllocator.cpp, ``get_free_block``, ``get_allocation_size``,
+``try_allocate_expandable_block``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.heap import (
+    LARGE_GRANULE,
+    SMALL_GRANULE,
+    Heap,
+    Holes,
+    find_holes,
+    returnable_bytes,
+)
+from snapreport.history.block_sizes import SMALL_SIZE, SplitRules
+from snapreport.model.segment_lives import LARGE, SMALL
+from snapreport.model.snapshot import NO_ID
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MEDIUM = 10 << 20
+"""``kMinLargeAlloc``: from here on a segment is as large as the request."""
+_SEGMENT_UNIT = 2 << 20
+_OVERSIZE_ROOM = 20 << 20
+"""``kLargeBuffer``: how much larger a block for an oversize request may be."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for memory."""
+
+    size: int
+    """Rounded as the allocator does."""
+    stream: int
+    rules: SplitRules
+    pool: int = NO_ID
+    """Row of ``History.pools`` if it was for a private pool, NO_ID for the default one."""
+
+    @property
+    def kind(self) -> int:
+        """The kind of segments that serve it."""
+        return SMALL if self.size <= SMALL_SIZE else LARGE
+
+    def sources(self, heap: Heap) -> NDArray[np.bool_]:
+        """Say which segments could serve it; (n_segments,)."""
+        pool = ~heap.private if self.pool == NO_ID else heap.private & (heap.pool == self.pool)
+        same: NDArray[np.bool_] = (heap.stream == self.stream) & (heap.kind == self.kind)
+        return pool & same
+
+    def fitting(self, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which holes of its segments the allocator would take for it; (n,)."""
+        limit = self.rules.max_split_size
+        if self.size < limit:
+            return (sizes >= self.size) & (sizes < limit)
+        return (sizes >= self.size) & (sizes < self.size + _OVERSIZE_ROOM)
+
+    def from_driver(self, heap: Heap, holes: Holes) -> tuple[int, int]:
+        """Return the least and the most that the driver has to give: a segment, or pages.
+
+        An expandable segment grows behind its last block, so what is free there already, short of
+        a page, need not be got. Which of several segments grows depends on the addresses that
+        they have left, which the recording does not show. Whole pages are taken to have been given
+        back.
+        """
+        if not self.rules.expandable:
+            if self.kind == SMALL:
+                return SMALL_GRANULE, SMALL_GRANULE
+            large = LARGE_GRANULE if self.size < _MEDIUM else _up(self.size, _SEGMENT_UNIT)
+            return large, large
+        granule = SMALL_GRANULE if self.kind == SMALL else LARGE_GRANULE
+        at_end = (
+            self.sources(heap)[holes.segment]
+            & heap.expandable[holes.segment]
+            & (holes.start + holes.size == heap.size[holes.segment])
+        )
+        rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
+        least = _up(max(self.size - int(rest.max(initial=0)), 0), granule)
+        return least, _up(self.size, granule)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a heap has for a request."""
+
+    hole: int
+    """The largest hole in its segments."""
+    fits: bool
+    """Whether one of the holes is one that the allocator would take."""
+    needed: int
+    """What the driver would have to give instead, at least."""
+    needed_most: int
+    returnable: int
+    """What the allocator could give to the driver before."""
+
+    def serves(self, device_free: int) -> bool:
+        """Say whether the request would succeed for certain."""
+        return self.fits or self.needed_most <= device_free + self.returnable
+
+
+def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = None) -> Room:
+    """Return what there is for a request.
+
+    Args:
+        heap: the segments and blocks.
+        request: what is asked for.
+        kept: bool, shape (n_blocks,): the blocks that are there; None for all.
+    """
+    holes = find_holes(heap, kept)
+    needed, needed_most = request.from_driver(heap, holes)
+    own = holes.size[request.sources(heap)[holes.segment]]
+    return Room(
+        hole=int(own.max(initial=0)),
+        fits=bool(request.fitting(own).any()),
+        needed=needed,
+        needed_most=needed_most,
+        # While a graph is captured into a private pool the allocator gives nothing back.
+        returnable=int(returnable_bytes(heap, holes).sum()) if request.pool == NO_ID else 0,
+    )
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

@@ -1,0 +1,199 @@
+"""The finding about requests for memory that failed: verdict, evidence, advice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from snapreport.diagnosis.advice import advise_on_oom
+from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.oom.oom_words import (
+    make_room,
+    oom_title,
+    out_of_memory,
+    outside,
+    remedies,
+    why,
+)
+from snapreport.diagnosis.oom.savings import find_oom_savings
+from snapreport.diagnosis.oom.verdict import judge
+from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
+from snapreport.figures.callsites import find_site_frames, short_site, site_text
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.recording_facts import OomEvent
+from snapreport.model.stacks import NO_STACK, FrameTable, short_name
+
+_MOST = 5
+"""So many functions in which requests failed are judged, the latest."""
+_ROWS = 12
+
+
+def oom_findings(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+    """Yield a verdict for each function in which requests failed: of the last of them.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    sites = find_site_frames(tables.stacks)
+    places: dict[str, list[OomEvent]] = {}
+    frames: dict[str, int] = {}
+    for oom in device.ooms:
+        frame = int(sites[oom.stack]) if oom.stack != NO_STACK else -1
+        place = _subject(tables.stacks.frames, frame) if frame >= 0 else ""
+        places.setdefault(place, []).append(oom)
+        frames[place] = frame
+    latest = sorted(places.items(), key=lambda item: -item[1][-1].step)[:_MOST]
+    for place, ooms in latest:
+        where = site_text(tables.stacks, frames[place]) if frames[place] >= 0 else ""
+        yield _finding(tables, device, ooms, place, where)
+
+
+def _subject(frames: FrameTable, frame: int) -> str:
+    """Name the function without its line and folder, which move."""
+    file = re.split(r"[/\\]", frames.filenames[frame])[-1]
+    return f"{short_name(frames.names[frame])} {file}"
+
+
+def _finding(
+    tables: History, device: DeviceFindings, ooms: list[OomEvent], subject: str, where: str
+) -> Finding:
+    oom = ooms[-1]
+    verdict = judge(tables, device, oom)
+    asked = f" The request came from {short_site(where)}." if where else ""
+    if len(ooms) > 1:
+        asked += (
+            f" {format_count(len(ooms))} requests failed there; the figures are those of the last."
+        )
+    view = View(step=oom.step, curve="allocated", event=True)
+    held = (
+        sites_table(tables, device, oom.step, "Who held it, by call site"),
+        categories_table(device, oom.step, "Who held it, by category"),
+    )
+    if verdict is None:
+        return Finding(
+            "oom",
+            "critical",
+            out_of_memory(oom.size, oom.device_free),
+            f"A request for memory failed at step {format_count(oom.step)}.{asked} Why is not"
+            " known: the recording does not show what PyTorch had reserved.",
+            subject=subject,
+            tables=held,
+            view=view,
+            bytes=oom.size,
+        )
+    if verdict.recovered:
+        asked += " The program went on: it allocated at least as much again afterwards."
+    return Finding(
+        "oom",
+        "warning" if verdict.recovered else "critical",
+        oom_title(verdict),
+        f"{why(verdict)}{asked} {outside(verdict)}",
+        subject=subject,
+        evidence=tuple(_figures(verdict, _capacity(tables, device))),
+        tables=(*_removals(verdict), *held, _pools(verdict)),
+        suggestions=(
+            *remedies(verdict),
+            *make_room(verdict),
+            *advise_on_oom(find_oom_savings(tables, device, verdict, oom.stack)),
+        ),
+        view=view,
+        bytes=verdict.size,
+    )
+
+
+def _capacity(tables: History, device: DeviceFindings) -> int | None:
+    """All memory of the device, as the driver counts it; None where it was not noted."""
+    noted = tables.recorder.device(str(device.device)) if tables.recorder else None
+    return None if noted is None else noted.total_after or noted.capacity
+
+
+def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
+    yield Figure("cause", of.cause, "text", CAUSES[of.cause])
+    yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
+    yield Figure("free on the device", of.device_free, meaning="as the driver said at that moment")
+    if of.missing > 0:
+        yield Figure(
+            "missing",
+            of.missing,
+            most=of.missing + of.needed_most - of.needed,
+            meaning=f"of the {format_bytes(of.needed)} that the device had to give for it",
+        )
+    yield Figure("allocated", of.allocated, meaning="in use by the program")
+    yield Figure("slack", of.slack, meaning="what blocks hold beyond what was asked for")
+    yield Figure("awaiting free", of.pending, meaning="freed, but another stream may still use it")
+    yield Figure("inactive", of.inactive, meaning="reserved, and free for later requests")
+    yield Figure(
+        "largest hole",
+        of.hole,
+        meaning="in segments that could have served the request",
+    )
+    yield Figure(
+        "could go back",
+        of.returnable,
+        meaning="to the driver: what lies in no segment that is in use",
+    )
+    yield Figure("reserved", of.reserved, meaning="got from the driver by PyTorch")
+    yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
+    if of.foreign:
+        yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
+    if capacity is not None:
+        yield Figure("memory of the device", capacity, meaning="noted while recording")
+        others = max(capacity - of.ceiling, 0)
+        yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
+    elif not of.foreign:
+        yield Figure("held by others", None, meaning="not recorded")
+
+
+def _removals(verdict: OomVerdict) -> Iterator[Table]:
+    if not verdict.removals:
+        return
+    size = len(verdict.removals[0].sites)
+    checked = format_count(verdict.checked)
+    if size == 1:
+        title = "Without any one of these, all else unchanged, there would have been room"
+    else:
+        title = (
+            f"No call site alone would have made room ({checked} tried). Without these together,"
+            " all else unchanged, there would have been room"
+        )
+    yield Table(
+        title,
+        (Column("bytes"), Column("call sites", "text")),
+        tuple((each.bytes, " + ".join(each.sites)) for each in verdict.removals),
+    )
+
+
+def _pools(verdict: OomVerdict) -> Table:
+    return Table(
+        "Reserved memory by pool, stream and kind of segment",
+        (
+            Column("reserved"),
+            Column("allocated"),
+            Column("awaiting free"),
+            Column("inactive"),
+            Column("largest hole"),
+            Column("could serve it", "text"),
+            Column("pool", "text"),
+        ),
+        tuple(
+            (
+                each.reserved,
+                each.allocated,
+                each.pending,
+                each.inactive,
+                each.largest_hole,
+                "yes" if each.serves else "no",
+                f"{each.pool}, {_stream(each.stream)}, {each.kind}",
+            )
+            for each in verdict.pools[:_ROWS]
+        ),
+        max(len(verdict.pools) - _ROWS, 0),
+    )
+
+
+def _stream(stream: int) -> str:
+    return "default stream" if stream == 0 else f"stream {stream:#x}"

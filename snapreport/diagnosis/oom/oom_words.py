@@ -1,0 +1,211 @@
+"""Verdicts in words: why a request for memory failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.figures.callsites import short_site
+from snapreport.ground.units import format_bytes as size_text
+from snapreport.model.diagnoses import Suggestion
+
+_CARDS = (6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
+"""Memory of common cards in GiB: only to say what would follow from one of these sizes."""
+_THERE = ("fragmented", "locked", "waiting", "other-stream")
+"""Causes by which memory was there, only not for this request."""
+_TIGHT = 0.9
+"""With more than this part in use, a request that is served is soon followed by one that is not."""
+_NEAR = 0.9
+"""A card of which PyTorch could have had less is not guessed at."""
+
+
+def oom_title(verdict: OomVerdict) -> str:
+    """Say in one line what was asked for, and what there was."""
+    return f"{out_of_memory(verdict.size, verdict.device_free)}{_TITLES[verdict.cause]}"
+
+
+def out_of_memory(size: int, device_free: int) -> str:
+    """Say in a few words what was asked for, and what the device had."""
+    return (
+        f"Out of memory: {size_text(size)} asked for, {size_text(device_free)} free on the device"
+    )
+
+
+_TITLES = {
+    "full": "",
+    "fragmented": "; free memory was in pieces",
+    "locked": "; free memory was locked in another pool",
+    "waiting": "; freed memory waited for another stream",
+    "other-stream": "; free memory belonged to another stream",
+    "giant": "; the request was too large for this device",
+    "foreign": "; something outside PyTorch had taken memory",
+    "limit": "; refused although it would have fit",
+    "unclear": "",
+}
+
+
+def why(verdict: OomVerdict) -> str:
+    """Say the cause, in a sentence or two."""
+    text = _CAUSES[verdict.cause](verdict)
+    if not verdict.alone and verdict.cause != "unclear":
+        text += (
+            " That alone would not have been enough; more was free that could not be used either."
+        )
+    if verdict.cause in _THERE and verdict.allocated >= _TIGHT * verdict.ceiling:
+        share = verdict.allocated / verdict.ceiling
+        text += f" Even so {share:.0%} of all that PyTorch could have had was in use."
+    return text
+
+
+def _full(of: OomVerdict) -> str:
+    used, reserved = size_text(of.allocated), size_text(of.reserved)
+    part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
+    return (
+        f"The memory was truly full: {part} that PyTorch had reserved were in use."
+        f" {size_text(of.missing)} were missing: more than all free memory of PyTorch put together."
+    )
+
+
+def _fragmented(of: OomVerdict) -> str:
+    text = (
+        f"The memory was there, but in pieces: {size_text(of.pieces)} of what PyTorch had reserved"
+        f" were free, and the largest hole was {size_text(of.hole)}. The pieces lie in segments"
+        " that are partly in use, so they could not go back to the driver."
+        f" {size_text(of.missing)} were missing."
+    )
+    if of.hole >= of.size:
+        text += " That hole is large enough, but max_split_size_mb forbids splitting it."
+    return text
+
+
+def _locked(of: OomVerdict) -> str:
+    if of.pool != "default":
+        return (
+            "As far as the recording shows, the request was for a private pool"
+            f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured. The"
+            f" {size_text(of.locked)} that were free in other pools could not serve it, nor go back"
+            f" to the driver meanwhile. {size_text(of.missing)} were missing."
+        )
+    return (
+        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool)."
+        " These serve nothing else and keep their memory."
+        f" {size_text(of.missing)} were missing."
+    )
+
+
+def _waiting(of: OomVerdict) -> str:
+    return (
+        f"{size_text(of.pending)} were freed already, but could not be used again yet: another"
+        f" stream might still be using them. {size_text(of.missing)} were missing."
+    )
+
+
+def _other_stream(of: OomVerdict) -> str:
+    return (
+        f"{size_text(of.other_streams)} were free, but for other streams: a block is only used"
+        " again on the stream that it was made on. They lie in segments that are partly in use, so"
+        " they could not go back to the driver either."
+        f" {size_text(of.missing)} were missing."
+    )
+
+
+def _giant(of: OomVerdict) -> str:
+    if of.size > of.ceiling:
+        return (
+            f"The request is larger than the {size_text(of.ceiling)} that PyTorch could have had"
+            " here with everything of its own freed. No setting helps: the program has to ask for"
+            " less."
+        )
+    return (
+        f"One giant request: it asked for more than half of the {size_text(of.ceiling)} that"
+        f" PyTorch could have had at that moment, and {size_text(of.allocated)} were in use."
+    )
+
+
+def _foreign(of: OomVerdict) -> str:
+    return (
+        f"At least {size_text(of.foreign)} had been taken by something outside PyTorch's"
+        " allocator (another process, NCCL, another library): earlier in this recording PyTorch"
+        f" could have had that much more. {size_text(of.missing)} were missing."
+    )
+
+
+def _limit(of: OomVerdict) -> str:
+    low, high = size_text(of.most_reserved), size_text(of.reserved + of.needed)
+    return (
+        f"The device had room: only {size_text(of.needed)} were needed. So the process is probably"
+        f" limited to between {low} and {high}, as by set_per_process_memory_fraction(); or the"
+        " device's memory became free just after the request."
+    )
+
+
+def _unclear(of: OomVerdict) -> str:
+    return (
+        f"The recording does not show why. The largest hole was {size_text(of.hole)}, and"
+        f" {size_text(of.returnable)} could go back to the driver: enough for an ordinary request."
+        " This one may have been for a private pool, as while a CUDA graph is captured."
+    )
+
+
+_CAUSES = {
+    "full": _full,
+    "fragmented": _fragmented,
+    "locked": _locked,
+    "waiting": _waiting,
+    "other-stream": _other_stream,
+    "giant": _giant,
+    "foreign": _foreign,
+    "limit": _limit,
+    "unclear": _unclear,
+}
+
+
+def outside(verdict: OomVerdict) -> str:
+    """Say what lies outside of PyTorch's allocator, as far as it can be known."""
+    text = (
+        f"PyTorch could have had {size_text(verdict.ceiling)} in all: what it had reserved, and"
+        " what was free. The file does not say how large the device is"
+    )
+    for card in _CARDS:
+        if _NEAR * (card << 30) <= verdict.ceiling <= card << 30:
+            rest = size_text((card << 30) - verdict.ceiling)
+            return (
+                f"{text}; on a card of {card} GiB, {rest} would be held by others and the driver."
+            )
+    return f"{text}."
+
+
+def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
+    """Yield the least that the program could have done without."""
+    for least in verdict.removals[:1]:
+        *others, last = map(short_site, least.sites)
+        which = f"{', '.join(others)} and {last}" if others else last
+        yield Suggestion(
+            f"Hold less from {which}: {size_text(least.bytes)} made there were live. Without that"
+            " memory, all else unchanged, the request would have been served.",
+            frees=least.bytes,
+        )
+
+
+def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
+    """Yield what the cause itself asks for."""
+    if verdict.cause == "giant":
+        served = max(verdict.hole, verdict.device_free + verdict.returnable)
+        yield Suggestion(
+            "Ask for less at a time, in several requests or with smaller tensors: a request of up"
+            f" to {size_text(served)} could have been served at that moment."
+        )
+    if verdict.cause == "limit":
+        yield Suggestion(
+            "Raise the limit of the process, if it has one: the device had"
+            f" {size_text(verdict.device_free)} free.",
+            "torch.cuda.set_per_process_memory_fraction(1.0)",
+            verdict.device_free,
+        )
+    if verdict.foreign:
+        yield Suggestion(
+            "Find out what else uses the device: nvidia-smi lists its processes. PyTorch had that"
+            " much more reserved or free earlier in the recording.",
+            "nvidia-smi",
+            verdict.foreign,
+        )

@@ -1,0 +1,124 @@
+"""The finding about the peak, where no request for memory failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from snapreport.diagnosis.advice import advise_on_peak
+from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.oom.savings import find_peak_savings
+from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
+from snapreport.model.findings import Amounts, DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.what_if import WhatIf
+
+_ROWS = 12
+
+
+def peak_finding(tables: History, device: DeviceFindings) -> Finding:
+    """Say what held the memory at the allocated peak, and what would lower it.
+
+    Without a history it is about the state when the snapshot was written.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    peak = device.peak
+    size = format_bytes(peak.allocated)
+    live = f"{format_count(peak.live)} {'allocation was' if peak.live == 1 else 'allocations were'}"
+    view = View(step=peak.step, curve="allocated")
+    if not device.recorded:
+        return Finding(
+            "peak",
+            "note",
+            f"{size} allocated when the snapshot was written",
+            f"{live} live. No history was recorded, so it is not known how high the peak was, nor"
+            " whether a request for memory failed.",
+            evidence=_figures(peak, peak.allocated_width),
+            tables=(
+                sites_table(tables, device, peak.step, "Held by call site"),
+                categories_table(device, peak.step, "Held by category"),
+            ),
+            view=view,
+            bytes=peak.allocated,
+        )
+    curve = device.curves["allocated"]
+    by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
+    where = "at the start" if peak.step < 0 else f"at step {format_count(peak.step)}"
+    return Finding(
+        "peak",
+        "note",
+        f"{size} allocated at the peak, {where}",
+        f"{live} live then. {_no_failure(tables, device)}The tables show how far the peak would"
+        " fall without each part. That is less than the part held where another moment would then"
+        " be the peak.",
+        evidence=_figures(peak, device.peaks["allocated"].width),
+        tables=(
+            _what_if(by_site, "call site"),
+            _what_if(find_what_if(device.history, _categories(device), curve), "category"),
+        ),
+        suggestions=advise_on_peak(find_peak_savings(tables, device, by_site)),
+        view=view,
+        bytes=peak.allocated,
+    )
+
+
+def _no_failure(tables: History, device: DeviceFindings) -> str:
+    """Say that no request failed, as far as that is known: profilers do not tell of any."""
+    noted = tables.recorder
+    if noted is not None and noted.cpu_failure is not None:
+        return (
+            "No request for this device's memory ended the program, but one for the CPU's, which"
+            " is not in this recording. "
+        )
+    if device.history.device.kind == "cpu":
+        return ""
+    lost = any(each.code == "ring-overflowed" for each in device.warnings)
+    where = "the part that was recorded" if lost else "this recording"
+    return f"No request for memory failed on this device in {where}. "
+
+
+def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
+    most = peak.allocated + width
+    figures = [
+        Figure("allocated", peak.allocated, meaning="in use by the program", most=most),
+        Figure("requested", peak.requested, meaning="what the program asked for"),
+        Figure("slack", peak.slack, meaning="what blocks hold beyond what was asked for"),
+    ]
+    if peak.reserved is not None:
+        figures.append(Figure("reserved", peak.reserved, meaning="got from the driver by PyTorch"))
+    if peak.inactive is not None:
+        figures.append(
+            Figure("inactive", peak.inactive, meaning="reserved, and free for later requests")
+        )
+    return tuple(figures)
+
+
+def _what_if(found: Sequence[WhatIf], what: str) -> Table:
+    rows = [each for each in found if each.falls]
+    return Table(
+        f"The peak without a {what}",
+        (
+            Column("held"),
+            Column("lower by"),
+            Column("peak then"),
+            Column("at step", "step"),
+            Column(what, "text"),
+        ),
+        tuple(
+            (each.held, each.falls, each.peak_bytes, each.peak_step, each.name)
+            for each in rows[:_ROWS]
+        ),
+        max(len(rows) - _ROWS, 0),
+    )
+
+
+def _categories(device: DeviceFindings) -> Members:
+    """Put allocations into the device's own categories, which a user's rules may have made."""
+    number = device.category.astype(np.int64)
+    return np.arange(len(number)), number, [category.name for category in device.categories]

@@ -1,0 +1,251 @@
+"""Judge why a request for memory failed, from the state in which it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
+from snapreport.diagnosis.oom.removals import find_removals
+from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, Removal
+from snapreport.figures.callsites import label_sites
+from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
+from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.history.block_sizes import split_rules
+from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
+from snapreport.model.recording_facts import OomEvent
+from snapreport.model.segment_lives import LARGE, SMALL
+from snapreport.model.snapshot import NO_ID
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_GIANT = 0.5
+"""A request for more than this part of all there is is called giant: little else fits beside it."""
+_KINDS = {SMALL: "small", LARGE: "large"}
+
+
+def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict | None:
+    """Say why a request failed; None where what the allocator had is not known.
+
+    That is so without an allocator (profiler files), and where segment events are missing: then
+    less is reserved than in use, or some of what is in use lies in no segment.
+
+    The recording does not say for which pool a request was. It is taken to have been for the
+    default one, unless that could have served it and the allocation before was in a private one.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        oom: one of its failed requests.
+    """
+    if oom.reserved is None or oom.reserved < int(device.curves["active"][oom.step + 1]):
+        return None
+    history = device.history
+    at = int(np.flatnonzero(history.other.step == oom.step)[0])
+    heap = heap_at(history, device.allocator.segments, tables.pools, oom.step)
+    if int(heap.bytes.sum()) != int(device.curves["active"][oom.step + 1]):
+        return None
+    rules = split_rules(tables.settings)
+    request = Request(oom.size, int(history.other.stream[at]), rules)
+    room = find_room(heap, request)
+    if room.serves(oom.device_free):
+        for pool in _pools_nearby(tables, device, request.stream, oom.step):
+            private = replace(request, pool=pool)
+            instead = find_room(heap, private)
+            if not instead.serves(oom.device_free):
+                request, room = private, instead
+                break
+    # It failed, so no less than this was needed.
+    needed = room.needed if room.needed > oom.device_free else room.needed_most
+    own_pool = _pool_name(tables.pools, request.pool)
+    pools = find_pools(heap, tables.pools, request)
+    step = oom.step + 1
+    active, requested = (int(device.curves[name][step]) for name in ("active", "requested"))
+    reserved_before = device.reserved_bytes[device.reserved_steps <= oom.step]
+    ceiling = oom.reserved + oom.device_free
+    foreign = max(_best_ceiling(device, oom) - ceiling, 0)
+    # What can be returned is no obstacle, but in a private pool's request, which waits for nothing.
+    kept = {
+        each: each.inactive - (each.returnable if request.pool == NO_ID else 0) for each in pools
+    }
+    own = [each for each in pools if each.pool == own_pool]
+    pieces = sum(kept[each] for each in own if each.stream == request.stream)
+    other_streams = sum(kept[each] for each in own if each.stream != request.stream)
+    locked = sum(kept[each] for each in pools if each.pool != own_pool)
+    pending = int(heap.bytes[heap.pending].sum())
+    cause, alone = _find_cause(
+        request,
+        room,
+        needed,
+        oom.device_free,
+        ceiling,
+        {
+            "fragmented": pieces,
+            "locked": locked,
+            "waiting": pending,
+            "other-stream": other_streams,
+            "foreign": foreign,
+        },
+    )
+    removals, checked = _removals(tables, device, heap, request, oom.device_free)
+    later = history.allocations.alloc_step > oom.step
+    return OomVerdict(
+        step=oom.step,
+        cause=cause,
+        alone=alone,
+        size=oom.size,
+        stream=request.stream,
+        pool=own_pool,
+        device_free=oom.device_free,
+        needed=needed,
+        needed_most=room.needed_most,
+        missing=needed - oom.device_free,
+        allocated=oom.allocated,
+        requested=requested,
+        slack=active - requested,
+        pending=active - oom.allocated,
+        inactive=oom.reserved - active,
+        reserved=oom.reserved,
+        pools=pools,
+        hole=room.hole,
+        pieces=pieces,
+        locked=locked,
+        other_streams=other_streams,
+        returnable=room.returnable,
+        foreign=foreign,
+        ceiling=ceiling,
+        most_reserved=int(reserved_before.max(initial=0)),
+        expandable=rules.expandable,
+        removals=removals if cause not in ("limit", "unclear") else (),
+        checked=checked,
+        recovered=int(history.allocations.size[later].sum()) >= oom.size,
+    )
+
+
+def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tuple[PoolUse, ...]:
+    """Add up what each pool holds on each stream, by kind of segments; most reserved first."""
+    holes = find_holes(heap)
+    returnable = returnable_bytes(heap, holes)
+    serves = request.sources(heap)
+    keys = np.stack([np.where(heap.private, heap.pool, NO_ID), heap.stream, heap.kind])
+    used, group = np.unique(keys, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+
+    def total(of: NDArray[np.int64], values: NDArray[np.int64]) -> list[int]:
+        sums = np.zeros(used.shape[1], np.int64)
+        np.add.at(sums, group[of], values)
+        return [int(each) for each in sums]
+
+    largest = np.zeros(used.shape[1], np.int64)
+    np.maximum.at(largest, group[holes.segment], holes.size)
+    columns = zip(
+        used.T.tolist(),
+        total(np.arange(len(heap.size)), heap.size),
+        total(heap.segment[~heap.pending], heap.bytes[~heap.pending]),
+        total(heap.segment[heap.pending], heap.bytes[heap.pending]),
+        total(holes.segment, holes.size),
+        largest.tolist(),
+        total(holes.segment, returnable),
+        strict=True,
+    )
+    found = [
+        PoolUse(
+            pool=_pool_name(pools, pool),
+            stream=stream,
+            kind=_KINDS.get(kind, "unknown"),
+            reserved=reserved,
+            allocated=allocated,
+            pending=pending,
+            inactive=inactive,
+            largest_hole=hole,
+            returnable=back,
+            serves=bool(serves[group == k].any()),
+        )
+        for k, ((pool, stream, kind), reserved, allocated, pending, inactive, hole, back) in (
+            enumerate(columns)
+        )
+    ]
+    return tuple(sorted(found, key=lambda each: -each.reserved))
+
+
+def _find_cause(
+    request: Request,
+    room: Room,
+    needed: int,
+    device_free: int,
+    ceiling: int,
+    shares: dict[Cause, int],
+) -> tuple[Cause, bool]:
+    """Name the cause, and say whether that alone was enough.
+
+    Args:
+        request: what was asked for.
+        room: what there was for it.
+        needed: bytes that the driver would have had to give.
+        device_free: bytes free on the device.
+        ceiling: those, and all that PyTorch had reserved.
+        shares: bytes that each cause kept from the request.
+    """
+    if room.fits:
+        return "unclear", False
+    if needed <= device_free:
+        return "limit", True
+    if room.serves(device_free):
+        return "unclear", False
+    if request.size > ceiling + shares["foreign"]:
+        return "giant", True
+    missing = needed - device_free
+    most = max(shares, key=lambda cause: shares[cause])
+    if shares[most] >= missing:
+        return most, True
+    if sum(shares.values()) >= missing:
+        return most, False
+    return ("giant" if request.size >= _GIANT * ceiling else "full"), True
+
+
+def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
+    return "default" if pool == NO_ID else f"private {pools[pool][0]},{pools[pool][1]}"
+
+
+def _pools_nearby(tables: History, device: DeviceFindings, stream: int, step: int) -> Iterator[int]:
+    """Yield the private pools that are in use around a step, the likeliest first.
+
+    Those of the allocation before on the stream, of that before on any, and of the next.
+    """
+    rows = device.history.allocations
+    born = rows.alloc_step
+    found = []
+    for before in ((born < step) & (rows.stream == stream), born < step):
+        places = np.flatnonzero(before)
+        found += [int(rows.pool[places[born[places].argmax()]])] if len(places) else []
+    after = np.flatnonzero(born > step)
+    found += [int(rows.pool[after[born[after].argmin()]])] if len(after) else []
+    for pool in dict.fromkeys(found):
+        if pool != NO_ID and tables.pools[pool] != (0, 0):
+            yield pool
+
+
+def _best_ceiling(device: DeviceFindings, oom: OomEvent) -> int:
+    """Return the most that PyTorch is known to have been able to have, up to a failed request."""
+    known = device.reserved_bytes[device.reserved_steps <= oom.step].tolist()
+    known += [
+        other.reserved + other.device_free
+        for other in device.ooms
+        if other.step <= oom.step and other.reserved is not None
+    ]
+    return max(known, default=0)
+
+
+def _removals(
+    tables: History, device: DeviceFindings, heap: Heap, request: Request, device_free: int
+) -> tuple[tuple[Removal, ...], int]:
+    """Try what could be done without; memory of which no call site is known is not tried."""
+    number, names = label_sites(device.history, tables.stacks)
+    known = np.zeros(len(names), np.bool_)
+    known[number[device.missing == HAS_FRAMES]] = True
+    return find_removals(heap, request, device_free, number[heap.row], names, known)

@@ -1,0 +1,48 @@
+"""Tables of call sites for findings: who made some allocations, and how much of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.callsites import label_sites
+from snapreport.model.diagnoses import Column, Table
+from snapreport.model.history import DeviceHistory, History
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TOP = 8
+"""Rows of a table: the first few call sites mostly hold nearly all of it."""
+
+
+def site_table(
+    tables: History,
+    history: DeviceHistory,
+    rows: NDArray[np.int64],
+    title: str,
+    weight: NDArray[np.int64] | None = None,
+    heading: str = "allocated",
+) -> Table:
+    """Return the call sites of some allocations, most bytes first.
+
+    Args:
+        tables: the file.
+        history: the device.
+        rows: int64, shape (n,), rows of its allocations.
+        title: of the table.
+        weight: int64, shape (n,), bytes to add up for each; its block if None.
+        heading: of the column of bytes.
+    """
+    number, names = label_sites(history, tables.stacks)
+    sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
+    held = np.zeros(len(sites), np.int64)
+    np.add.at(held, place, history.allocations.block_size[rows] if weight is None else weight)
+    order = np.argsort(-held, kind="stable")[:TOP]
+    return Table(
+        title,
+        (Column("call site", "text"), Column(heading), Column("allocations", "count")),
+        tuple((names[int(sites[i])], int(held[i]), int(counts[i])) for i in order),
+        left_out=max(len(sites) - TOP, 0),
+    )

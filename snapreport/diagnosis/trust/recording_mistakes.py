@@ -1,0 +1,421 @@
+"""Mistakes in recording, in plain words, with the lines that make it right the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.curves import Curves, live_at, step_times
+from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.recording_facts import CurvePeak, OomEvent
+from snapreport.model.snapshot import NO_TIME
+from snapreport.model.trust import Loss, StackKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RECORD = Suggestion(
+    "Start recording before the model is built. Write the file after the work, or in the except"
+    " block of an out-of-memory error.",
+    "torch.cuda.memory._record_memory_history()  # before the model is built\n"
+    'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work',
+)
+RECORD_WITH_US = Suggestion(
+    "Start recording before the model is built.",
+    'with snapreport.record("out/"):  # before the model is built\n    ...',
+)
+"""The same for who recorded with snapreport, also where there is no CUDA."""
+_ALL_STACKS = (
+    'torch.cuda.memory._record_memory_history(context="all", stacks="all")  # the defaults\n'
+    'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work'
+)
+_AT_FAILURE = Suggestion(
+    "Let PyTorch write the file at the moment of the failure, before anything is freed.",
+    'save = lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle")\n'
+    "torch._C._cuda_attach_out_of_memory_observer(save)  # beside _record_memory_history()",
+)
+_RECORDING = View(tab="recording")
+GONE = MappingProxyType(
+    {
+        "lost": "Older events are lost",
+        "missing": "Older events are missing",
+        "suspected": "Older events may be lost",
+    }
+)
+"""What is said of events that are gone, by ``Loss.state``."""
+# From here on, what was there before recording is a visible part of the answer. The parameters of
+# a model are a quarter to a fifth of the peak where AdamW trains them, and less with activations.
+LATE = 0.1
+_MISSING = 0.05
+# The peak is the last thing that happened: within this part of the events from the end.
+_LAST = 0.02
+# Memory still grew: a quarter of the events ago it was below this part of the peak.
+_GROWN = 0.95
+# The final state is another one than that of the failure.
+_FREED = 0.5
+# Steps that a ring should hold, so that the second and later ones can be compared.
+_STEPS = 10
+
+
+def recorded(history: DeviceHistory, tables: History) -> bool:
+    """Say whether there is a history: ``enabled="state"`` leaves a ring of one event.
+
+    What snapreport recorded from its begin on is one, however short: it keeps two events or more.
+    """
+    if history.events > 1:
+        return True
+    note = tables.recorder
+    # A recording on CUDA that it joined may be of any kind.
+    return note is not None and not (note.joined and note.recorder == "cuda")
+
+
+def history_faults(
+    history: DeviceHistory, tables: History, reason: NDArray[np.int8]
+) -> Iterator[Finding]:
+    """Yield what there is to say where no history was recorded."""
+    if not len(history.segments) and not history.events:
+        if tables.recorder is not None and tables.recorder.children_s:
+            yield _in_children(tables.recorder.children_s)
+            return
+        yield Finding(
+            "nothing-allocated",
+            "note",
+            "Nothing was allocated: 0 segments and 0 events",
+            "The file holds no memory of this device.",
+        )
+        return
+    if recorded(history, tables):
+        return
+    live = live_at(history, history.events - 1, "allocated")  # the one event may be a free
+    held, count = int(history.allocations.block_size[live].sum()), int(live.sum())
+    stacks = int((reason[live] == HAS_FRAMES).sum())
+    others = any(recorded(other, tables) for other in tables.devices)
+    if others:
+        title = f"{'1 event' if history.events else '0 events'} here while other devices have many"
+        text = (
+            "History was recorded, as other devices show. On this one next to nothing was allocated"
+            " or freed meanwhile."
+        )
+    else:
+        title = (
+            f"No history was recorded: {'1 event' if history.events else '0 events'} beside"
+            f" {format_count(count)} live allocations"
+        )
+        text = (
+            f"{_why_no_history(history, tables, stacks)} The file shows what was live when it was"
+            " written, to the byte, but not what came before: the peak is not known."
+        )
+    yield Finding(
+        "no-history",
+        "note" if others else "warning",
+        title,
+        text,
+        evidence=(
+            Figure("allocated when it was written", held),
+            Figure("live allocations", count, "count"),
+            Figure("of those with a call stack", stacks, "count"),
+            Figure("events", history.events, "count"),
+        ),
+        suggestions=() if others else (RECORD,),
+        view=_RECORDING,
+        bytes=held,
+    )
+
+
+def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str:
+    if tables.layout == "segments":
+        return "The file is what torch.cuda.memory_snapshot() returns: segments, without events."
+    if not history.events:
+        return (
+            "Recording was on at some time, as call stacks show, but its events are not there."
+            if stacks
+            else "Recording was off."
+        )
+    if stacks:
+        return "Only the last event was kept, as with enabled='state'."
+    return "There is a single event, as when recording is switched on at the very end."
+
+
+def how_to_record(tables: History) -> Suggestion:
+    """Return how to record again, in the way that was taken."""
+    return RECORD if tables.recorder is None else RECORD_WITH_US
+
+
+def baseline_faults(
+    history: DeviceHistory,
+    tables: History,
+    curves: Curves,
+    peak: CurvePeak,
+    reason: NDArray[np.int8],
+    loss: Loss,
+) -> Iterator[Finding]:
+    """Yield what there is to say of memory from before the first event."""
+    if history.events < 2:
+        return
+    rows = history.allocations
+    start, most = int(curves.allocated[0]), peak.bytes
+    live = live_at(history, peak.step, "allocated") & (rows.alloc_step == START)
+    unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
+    if most and start > LATE * most:
+        figures = [
+            Figure("allocated before the first event", start),
+            Figure("part of the peak", start / most, "share"),
+            Figure("live at the peak without a call stack, from before", unknown),
+        ]
+        if curves.reserved is not None:
+            figures.append(Figure("reserved before the first event", int(curves.reserved[0])))
+        # With lost events the recording may have begun in time: then that is the thing to mend.
+        lost = loss.state == "lost"
+        amount = f"{format_bytes(start)}, {start / most:.0%} of the peak,"
+        yield Finding(
+            "started-late",
+            "warning" if unknown > LATE * most and not lost else "note",
+            f"{amount} was allocated before the oldest event that is left"
+            if lost
+            else f"Recording started late: {amount} was already allocated",
+            "That memory is counted, but the events that made it are not in the file."
+            + (
+                f" At the peak {format_bytes(unknown)} of it was live without a call stack: who"
+                " made that is not known."
+                if unknown
+                else " None of it was live without a call stack at the peak."
+            ),
+            evidence=tuple(figures),
+            suggestions=() if lost else (how_to_record(tables),),
+            view=View(tab="live", step=START),
+            bytes=start,
+        )
+    freed = (rows.alloc_step == START) & (rows.free_step < history.events)
+    if freed.any():
+        count, size = int(freed.sum()), int(rows.size[freed].sum())
+        yield Finding(
+            "unmatched-frees",
+            "note",
+            f"{format_count(count)} {'free' if count == 1 else 'frees'} of memory from before the"
+            f" recording: {format_bytes(size)}",
+            "The recording does not hold the allocations of this memory: they came before it began,"
+            " or are lost. The memory is counted as live from the start; its call stacks are not"
+            " known.",
+            evidence=(Figure("frees", count, "count"), Figure("requested bytes freed", size)),
+            view=View(tab="live", step=START),
+            bytes=size,
+        )
+
+
+def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
+    """Yield what there is to say of events that were lost, or may have been."""
+    if history.events < 2 or loss.state not in GONE:
+        return
+    explained = (
+        "Recording was stopped and started again, or newer events took their place in the ring. "
+        if loss.state == "missing"
+        else "PyTorch keeps only the newest events, as many as max_entries says. "
+    )
+    also = f" More signs of that: {_joined(loss.signs[1:])}." if len(loss.signs) > 1 else ""
+    yield Finding(
+        "ring-overflowed",
+        "warning" if loss.full else "note",
+        f"{GONE[loss.state]}: {loss.signs[0]}",
+        f"{explained}The figures hold from the first event that is left; the peak of the whole"
+        f" program may have been earlier.{also}",
+        evidence=tuple(
+            Figure(label, value, "count")
+            for label, value in (
+                ("events", history.events),
+                ("size of the ring (max_entries)", loss.max_entries),
+                ("events per iteration", loss.events_per_step),
+            )
+            if value is not None
+        ),
+        suggestions=(_larger_ring(loss),),
+        view=_RECORDING,
+    )
+
+
+def stack_faults(
+    history: DeviceHistory, kind: StackKind, reason: NDArray[np.int8]
+) -> Iterator[Finding]:
+    """Yield what there is to say of call stacks that are missing, or lack a language."""
+    weight = history.allocations.block_size
+    total = int(weight.sum())
+    missing, empty = (int(weight[reason == which].sum()) for which in (NOT_RECORDED, EMPTY))
+    if total and missing > _MISSING * total:
+        count = int((reason == NOT_RECORDED).sum())
+        yield Finding(
+            "missing-stacks",
+            "warning",
+            f"Call stacks are missing for {missing / total:.0%} of all bytes ever allocated",
+            "Who made that memory is not known:"
+            f" {format_count(count)} {'allocation has' if count == 1 else 'allocations have'}"
+            " no call stack. Recording was set up to keep none, or not for all events.",
+            evidence=(
+                Figure("allocations without a call stack", count, "count"),
+                Figure("their bytes", missing),
+            ),
+            suggestions=(Suggestion("Record call stacks for all events.", _ALL_STACKS),),
+            view=_RECORDING,
+            bytes=missing,
+        )
+    if kind == "native" and total and (reason == HAS_FRAMES).any():
+        yield Finding(
+            "native-stacks-only",
+            "warning",
+            "Call stacks hold 0 Python frames, only C++",
+            "No call stack names a line of Python, only C++ functions. That is as it should be for"
+            " a C++ program. For a Python program the Python frames were not recorded.",
+            suggestions=(
+                Suggestion("Record from the Python program, with stacks='all'.", _ALL_STACKS),
+            ),
+            view=_RECORDING,
+        )
+    if kind == "python" and total and empty > _MISSING * total:
+        count = int((reason == EMPTY).sum())
+        yield Finding(
+            "python-stacks-only",
+            "note",
+            f"Call stacks hold only Python frames: {empty / total:.0%} of all bytes have none",
+            "Threads that run no Python, such as that of the backward pass, leave an empty call"
+            f" stack when C++ frames are not recorded: {format_count(count)} allocations have one.",
+            evidence=(
+                Figure("allocations with an empty call stack", count, "count"),
+                Figure("their bytes", empty, meaning=MISSING_REASONS[EMPTY]),
+            ),
+            suggestions=(Suggestion("Record C++ frames, too: stacks='all'.", _ALL_STACKS),),
+            view=_RECORDING,
+            bytes=empty,
+        )
+
+
+def end_faults(
+    history: DeviceHistory, tables: History, curves: Curves, ooms: tuple[OomEvent, ...]
+) -> Iterator[Finding]:
+    """Yield what there is to say of the moment at which the file was written."""
+    if is_early(history, tables, curves):
+        peak, end = int(curves.allocated.max()), int(curves.allocated[-1])
+        earlier = int(curves.allocated[_three_quarters(history.events)])
+        open_stages = int((history.stages.end_time_us == NO_TIME).sum())
+        yield Finding(
+            "dumped-early",
+            "note",
+            f"Memory was still growing when the file was written: {format_bytes(end)} at the end",
+            "The peak is at the very end of the recording, and memory was growing towards it. If"
+            " the program went on, its peak may be higher than the one shown.",
+            evidence=(
+                Figure("peak", peak),
+                Figure("allocated at the end", end),
+                Figure("a quarter of the events earlier", earlier),
+                Figure("stages that were still open", open_stages, "count"),
+            ),
+            suggestions=(
+                Suggestion(
+                    "Write the file after the work, such as two whole iterations.",
+                    RECORD.change,
+                ),
+            ),
+            view=View(step=history.events - 1),
+            bytes=end,
+        )
+    if ooms and history.events > 1:
+        yield from _late(history, curves, ooms[-1])
+
+
+def _in_children(seconds: int) -> Finding:
+    return Finding(
+        "nothing-allocated",
+        "warning",
+        "Nothing was allocated in this process; child processes did the work",
+        f"They took {format_count(seconds)} s of processor time, and a recording sees its own"
+        " process alone.",
+        suggestions=(
+            Suggestion(
+                "Record in the processes that train: let what starts them start this.",
+                "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
+                "python -m snapreport record train.py        # in place of python train.py",
+            ),
+        ),
+    )
+
+
+def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
+    """Say whether memory still grew towards its peak when the file was written.
+
+    A failed request ends a program, on any of its devices: what comes before it may well grow.
+    """
+    if tables.recorder is not None and tables.recorder.failure is not None:
+        return False
+    if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
+        return False
+    step, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())
+    if step < history.events * (1 - _LAST) - 1 or curves.allocated[-1] < _GROWN * peak:
+        return False
+    return bool(curves.allocated[_three_quarters(history.events)] < _GROWN * peak)
+
+
+def _three_quarters(events: int) -> int:
+    return events - events // 4
+
+
+def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Finding]:
+    end = int(curves.allocated[-1])
+    freed, after = oom.allocated - end, history.events - 1 - oom.step
+    if freed < _FREED * oom.allocated or not freed:
+        return
+    times = step_times(history)
+    known = oom.time_us is not None and int(times[-1]) != NO_TIME
+    yield Finding(
+        "dumped-late",
+        "note",
+        f"The file was written {format_count(after)} events after the failure, when"
+        f" {format_bytes(freed)} had been freed",
+        "The final state in the file is not that of the failure. What was live at the failure is"
+        f" in the recording all the same, at step {format_count(oom.step)}.",
+        evidence=(
+            Figure("allocated at the failure", oom.allocated),
+            Figure("allocated at the end", end),
+            Figure("events after the failure", after, "count"),
+            Figure(
+                "time after the failure",
+                int(times[-1]) - (oom.time_us or 0) if known else None,
+                "time_us",
+            ),
+        ),
+        suggestions=(_AT_FAILURE,),
+        view=View(step=oom.step),
+        bytes=freed,
+    )
+
+
+def _larger_ring(loss: Loss) -> Suggestion:
+    text = "Leave max_entries out: PyTorch then keeps every event."
+    if not loss.full:
+        text = (
+            "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
+            " event."
+        )
+    if loss.events_per_step is None:
+        return Suggestion(text, RECORD.change)
+    entries = _round_up(loss.events_per_step * _STEPS)
+    text += (
+        f" Or make the ring larger: an iteration ({loss.step_name}) has about"
+        f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
+        f" max_entries={entries:_}."
+    )
+    code = RECORD.change.replace("history()", f"history(max_entries={entries:_})")
+    return Suggestion(text, code)
+
+
+def _round_up(count: int) -> int:
+    """To one or two figures that are not 0: a number that one would type."""
+    unit = int(10 ** max(len(str(count)) - 2, 0))
+    return -(-count // unit) * unit
+
+
+def _joined(signs: tuple[str, ...]) -> str:
+    return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])}, and {signs[-1]}"

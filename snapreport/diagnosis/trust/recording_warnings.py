@@ -1,0 +1,261 @@
+"""What the reader of a recording's figures has to know, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapreport.diagnosis.trust.recording_mistakes import (
+    baseline_faults,
+    end_faults,
+    history_faults,
+    how_to_record,
+    ring_faults,
+    stack_faults,
+)
+from snapreport.diagnosis.trust.ring_loss import find_loss
+from snapreport.figures.curves import Curves
+from snapreport.frames.missing_stacks import missing_reason
+from snapreport.frames.stack_kinds import find_stack_kind
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
+from snapreport.model.snapshot import NO_TIME
+
+_KNOWN_EVENTS = frozenset(
+    [
+        "segment_alloc",
+        "segment_free",
+        "segment_map",
+        "segment_unmap",
+        "oom",
+        "snapshot",
+        "annotate",
+        "user_defined",
+        "alloc",
+        "free_requested",
+        "free_completed",
+    ]
+)
+_RECORDING = View(tab="recording")
+
+
+def device_warnings(
+    history: DeviceHistory,
+    tables: History,
+    curves: Curves,
+    ooms: tuple[OomEvent, ...],
+    closing: Closing | None,
+    peak: CurvePeak,
+) -> tuple[Finding, ...]:
+    """Return the warnings about one device.
+
+    Args:
+        history: the device.
+        tables: the file that it is from.
+        curves: its curves.
+        ooms: its failed requests.
+        closing: the closing law's outcome.
+        peak: the allocated one.
+    """
+    reason = missing_reason(history, tables.stacks)
+    reserved = 0 if curves.reserved is None else int(curves.reserved[0])
+    loss = find_loss(history, tables, reason, reserved)
+    found = [
+        *history_faults(history, tables, reason),
+        *_of_oom(ooms),
+        *baseline_faults(history, tables, curves, peak, reason, loss),
+        *ring_faults(history, loss),
+        *stack_faults(history, find_stack_kind(tables), reason),
+        *end_faults(history, tables, curves, ooms),
+        *_of_sizes(history, peak),
+        *_of_events(history),
+        *_of_closing(closing),
+        *_of_reserved(history, curves),
+    ]
+    return tuple(found)
+
+
+def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
+    for oom in ooms[:3]:
+        yield Finding(
+            "oom",
+            "critical",
+            f"Out of memory at step {format_count(oom.step)}: {format_bytes(oom.size)} asked for",
+            f"The device had {format_bytes(oom.device_free)} free, and"
+            f" {format_bytes(oom.allocated)} were allocated.",
+        )
+    if len(ooms) > 3:
+        yield Finding(
+            "oom",
+            "critical",
+            f"{format_count(len(ooms) - 3)} more requests failed",
+            "The first three are told one by one.",
+        )
+
+
+def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
+    rows = history.allocations
+    ranged = rows.block_size_max > rows.block_size
+    if not ranged.any():
+        return
+    count, doubt = int(ranged.sum()), int((rows.block_size_max - rows.block_size).sum())
+    effect = (
+        f"the allocated peak may be up to {format_bytes(peak.width)} higher than shown"
+        if peak.width
+        else "the allocated peak is exact all the same"
+    )
+    yield Finding(
+        "inferred-sizes",
+        "note",
+        f"{format_bytes(doubt)} in doubt: the exact size of {format_count(count)}"
+        f" {'block' if count == 1 else 'blocks'} is not recorded",
+        "Blocks from before the recording that were freed in it: the file has only the bytes"
+        f" requested. Their smallest possible size is used; {effect}.",
+        evidence=(
+            Figure("blocks", count, "count"),
+            Figure("allocated peak", peak.bytes, most=peak.bytes + peak.width),
+        ),
+        view=_RECORDING,
+        bytes=peak.width,
+    )
+
+
+def unknown_actions(history: DeviceHistory) -> dict[str, int]:
+    """Count the events of kinds that are not known, by name."""
+    unknown: dict[str, int] = {}
+    if set(history.other.action) <= _KNOWN_EVENTS:
+        return unknown
+    for action in history.other.action:
+        if action not in _KNOWN_EVENTS:
+            unknown[action] = unknown.get(action, 0) + 1
+    return unknown
+
+
+def _of_events(history: DeviceHistory) -> Iterator[Finding]:
+    unknown = unknown_actions(history)
+    if unknown:
+        names = ", ".join(
+            f"{_quoted(name)} ({format_count(n)})" for name, n in sorted(unknown.items())[:5]
+        )
+        count = sum(unknown.values())
+        yield Finding(
+            "unknown-actions",
+            "note",
+            f"{format_count(count)} {'event' if count == 1 else 'events'} of unknown kinds",
+            f"They are listed, but counted as no bytes: {names}. This snapshot may be from a newer"
+            " PyTorch.",
+            evidence=(Figure("events", count, "count"),),
+            view=View(tab="events"),
+        )
+    if history.anomalies:
+        what = "; ".join(
+            f"{name}: {format_count(n)}" for name, n in sorted(history.anomalies.items())
+        )
+        count = sum(history.anomalies.values())
+        yield Finding(
+            "odd-events",
+            "warning",
+            f"{format_count(count)} {'event does' if count == 1 else 'events do'} not fit the"
+            " others",
+            f"Some events do not fit together ({what}). Part of the recording may be missing, for"
+            " instance through skip_actions; figures near those events may be off.",
+            evidence=tuple(
+                Figure(name, n, "count") for name, n in sorted(history.anomalies.items())
+            ),
+            suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
+            view=_RECORDING,
+        )
+    times = (history.allocations.alloc_time_us, history.other.time_us)
+    untimed = all((each == NO_TIME).all() for each in times)
+    if history.events > 1 and history.device.kind == "cuda" and untimed:
+        yield Finding(
+            "no-times",
+            "note",
+            f"None of the {format_count(history.events)} events has a time",
+            "PyTorch 2.1 and older write none, so the page counts in steps, and stages cannot be"
+            " placed.",
+            view=_RECORDING,
+        )
+
+
+def _of_closing(closing: Closing | None) -> Iterator[Finding]:
+    if closing is None or closing.closes:
+        return
+    differences = (
+        ("requested", closing.requested),
+        ("allocated", closing.allocated),
+        ("active", closing.active),
+    )
+    parts = [f"{name} by {format_signed_bytes(by)}" for name, by in differences if by]
+    worst = max((by for _, by in differences), key=abs)
+    yield Finding(
+        "does-not-close",
+        "warning",
+        f"The events miss the final state by {format_bytes(abs(worst))}",
+        f"The events do not add up to the final state: {', '.join(parts)}. Events are missing from"
+        " the recording, or the state changed while it was written.",
+        evidence=tuple(Figure(f"{name}: events minus final state", by) for name, by in differences),
+        view=_RECORDING,
+        bytes=abs(worst),
+    )
+
+
+def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
+    if curves.reserved is None:
+        if history.events:
+            yield Finding(
+                "no-allocator",
+                "note",
+                "Made from a profile: 0 blocks, only tensor sizes",
+                "This snapshot was made from a profile. It has tensor sizes, but no blocks, so"
+                " reserved memory, slack and fragmentation are not known.",
+            )
+        return
+    missing = int((curves.active - curves.reserved).max())
+    missing = max(missing, -int(curves.reserved.min()))
+    if missing > 0:
+        yield Finding(
+            "reserved-too-low",
+            "warning",
+            f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
+            "At some steps more is active than reserved, which cannot be: segment events are"
+            " missing from the recording, so the reserved curve is too low there.",
+            evidence=(Figure("more active than reserved, at the most", missing),),
+            suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
+            view=View(tab="allocator", curve="reserved"),
+            bytes=missing,
+        )
+
+
+def file_warnings(history: History) -> tuple[Finding, ...]:
+    """Return the warnings about the file as a whole."""
+    found = []
+    if not any(device.events or len(device.segments) for device in history.devices):
+        found.append(
+            Finding(
+                "nothing-allocated",
+                "note",
+                "Nothing was allocated: 0 segments and 0 events in the file",
+                "The snapshot is empty: nothing was allocated when it was written, and no history"
+                " was recorded.",
+                suggestions=(how_to_record(history),),
+            )
+        )
+    if history.oddities:
+        names = ", ".join(
+            f"{name} ({format_count(n)})" for name, n in sorted(history.oddities.items())[:8]
+        )
+        found.append(
+            Finding(
+                "unknown-keys",
+                "note",
+                f"{format_count(sum(history.oddities.values()))} parts of the file were left out",
+                f"Parts of the file that this version does not know were left out: {names}.",
+            )
+        )
+    return tuple(found)
+
+
+def _quoted(name: str) -> str:
+    return f"'{name[:40]}'"

@@ -1,0 +1,164 @@
+"""Whether the oldest events were lost: a recording is a ring that keeps the newest ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.ground.units import format_count
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.snapshot import NO_TIME
+from snapreport.model.trust import Loss
+from snapreport.sorting import median
+
+# Below this a round number of events is too likely by chance, and nobody asks for such a ring.
+_SMALLEST_RING = 500
+# People type 100000 or 1 << 16; of the numbers that a recording may stop at few are like that.
+_ROUND_TO = 50_000
+# What tells one step of the program from the next, the best first.
+_STEP_NAMES = ("ProfilerStep", "Optimizer.step")
+_NUMBER = re.compile(r"#\d+$")
+
+
+def find_loss(
+    history: DeviceHistory, tables: History, reason: np.ndarray[Any, Any], start_reserved: int
+) -> Loss:
+    """Judge whether events from before the first one are missing.
+
+    What is called lost is proven: the file says so, or the ring looks full and there are blocks
+    that were allocated while recording was on, but not the events that made them. Without a full
+    ring those may have been dropped when recording was stopped.
+
+    Args:
+        history: the device.
+        tables: the file that it is from.
+        reason: int8, shape (n_allocations,), as from ``missing_reason``.
+        start_reserved: bytes reserved before the first event.
+    """
+    rows, events = history.allocations, history.events
+    baseline = rows.alloc_step == START
+    made = int((baseline & (rows.free_step == events) & (reason == HAS_FRAMES)).sum())
+    unmatched = int((baseline & (rows.free_step < events)).sum())
+    entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
+    most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
+    said = _said(history, tables)
+    if said is False:
+        # Stacks of blocks from before are then of an earlier recording, dropped when it stopped.
+        return Loss("none", ("the file says that the ring did not overflow",), most, False)
+    if said is None and start_reserved == 0 and not baseline.any():
+        # However round its length is: all that could be missing was freed and given back again.
+        nothing = "nothing was allocated or reserved before the first event"
+        return Loss("none", (nothing,), most, False)
+    proofs, signs = [], []
+    if said:
+        proofs.append("the file says that the ring overflowed")
+    if made:
+        proofs.append(f"{_blocks(made)} from an event that is not in the file")
+    if most is not None and events >= most:
+        signs.append(f"there are {format_count(events)} events, as many as the ring holds")
+    elif _is_round(events):
+        signs.append(
+            f"there are {format_count(events)} events, a round number, as when the ring is full"
+        )
+    full = bool(said or signs)
+    if unmatched and _is_shared(history, tables) and (made or events >= _SMALLEST_RING):
+        signs.append(f"another device has exactly {format_count(events)} events too")
+        full = full or bool(made)
+    if not proofs and not signs:
+        return Loss("not known", (), most, False)
+    return Loss(
+        ("lost" if full else "missing") if proofs else "suspected",
+        (*proofs, *signs, *_supporting(history, unmatched)),
+        most,
+        full,
+        *events_per_step(history),
+    )
+
+
+def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
+    """Return the events from one step of the program to the next, and the stage that tells.
+
+    It is the median over whole steps in the recording, and None without annotations that tell.
+    """
+    starts: dict[str, list[int]] = {}
+    for name, step in zip(history.stages.name, history.stages.start_step.tolist(), strict=True):
+        if step >= 0 and name.startswith(_STEP_NAMES):
+            starts.setdefault(_NUMBER.sub("", name), []).append(step)
+    for wanted in _STEP_NAMES:
+        for name, found in starts.items():
+            lengths = np.diff(found)
+            lengths = lengths[lengths > 0]
+            if name.startswith(wanted) and len(lengths):
+                return int(median(lengths)), name
+    return None, ""
+
+
+def _said(history: DeviceHistory, tables: History) -> bool | None:
+    """What the file says of the device's ring; None where it says nothing."""
+    value = tables.settings.get("trace_alloc_overflowed")
+    if value is None or history.device.kind != "cuda":
+        return None
+    if isinstance(value, list):
+        found = _of_device(history, value)
+        return None if found is None else bool(found)
+    # One flag for all: the rings are of one size, so one that has fewer events is not full.
+    return bool(value) and history.events == max(each.events for each in tables.devices)
+
+
+def _of_device(history: DeviceHistory, value: Any) -> Any:
+    """One value for all devices, or the device's out of a list."""
+    if not isinstance(value, list):
+        return value
+    ordinal = history.device.ordinal
+    return value[ordinal] if history.device.kind == "cuda" and ordinal < len(value) else None
+
+
+def _is_round(events: int) -> bool:
+    """Whether a program might say this number: 5000, 100000, 65536."""
+    if events < _SMALLEST_RING:
+        return False
+    digits = str(events).rstrip("0")
+    power_of_two = events >= 1024 and events & (events - 1) == 0
+    return len(digits) == 1 or power_of_two or events % _ROUND_TO == 0
+
+
+def _is_shared(history: DeviceHistory, tables: History) -> bool:
+    return sum(each.events == history.events for each in tables.devices) > 1
+
+
+def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
+    """What goes with lost events, and with a late start as well."""
+    stages = history.stages
+    ended = int(((stages.end_step == START) & (stages.start_time_us != NO_TIME)).sum())
+    headless = int((stages.start_time_us == NO_TIME).sum())
+    signs = []
+    if unmatched:
+        signs.append(f"{_frees(unmatched)} memory that was not allocated in the recording")
+    if headless:
+        signs.append(f"{_stages(headless)} {_has(headless)} an end but no start")
+    if ended:
+        signs.append(f"{_stages(ended)} ended before the first event")
+    return signs
+
+
+def _blocks(count: int) -> str:
+    return (
+        "1 block has a call stack"
+        if count == 1
+        else f"{format_count(count)} blocks have a call stack"
+    )
+
+
+def _frees(count: int) -> str:
+    return "1 free is of" if count == 1 else f"{format_count(count)} frees are of"
+
+
+def _stages(count: int) -> str:
+    return "1 stage" if count == 1 else f"{format_count(count)} stages"
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"

@@ -1,0 +1,80 @@
+"""What a recording shows of itself: failed requests, the closing law, and every warning.
+
+A bundle's manifest has these warnings. They cost a few milliseconds, all findings several times
+that, so they can be had alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapreport.diagnosis.trust.recording_warnings import device_warnings, file_warnings
+from snapreport.figures.curves import Curves, find_curves, find_peaks, step_times, time_at
+from snapreport.model.diagnoses import Finding
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.recording_facts import Closing, OomEvent
+from snapreport.model.snapshot import ACTIVE, INACTIVE
+
+
+def find_warnings(history: History) -> list[Finding]:
+    """Return every warning of ``find()``, those about a device after those about the file.
+
+    Where several devices have events, a warning about one begins with its name.
+    """
+    found = list(file_warnings(history))
+    several = sum(1 for device in history.devices if device.events) > 1
+    for device in history.devices:
+        curves = find_curves(device, history.layout != "profiler")
+        peaks = find_peaks(device, curves, step_times(device))
+        closing = find_closing(device, curves, history.layout != "no-segments")
+        ooms = find_ooms(device, curves)
+        for warning in device_warnings(device, history, curves, ooms, closing, peaks["allocated"]):
+            if warning.code == "nothing-allocated" and len(history.devices) > 1:
+                continue
+            title = f"{device.device}: {warning.title}" if several else warning.title
+            found.append(replace(warning, title=title))
+    return found
+
+
+def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
+    """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
+
+    Args:
+        history: the device.
+        curves: its curves.
+        stated: whether the file has a final state; there is nothing to compare with if not,
+            nor on a device that did nothing.
+    """
+    segments = history.segments
+    if not stated or not (len(segments) or history.events):
+        return None
+    in_use = segments.block_state != INACTIVE
+    held = segments.block_state == ACTIVE
+    return Closing(
+        requested=int(curves.requested[-1]) - int(segments.block_requested[in_use].sum()),
+        allocated=int(curves.allocated[-1]) - int(segments.block_size[held].sum()),
+        active=int(curves.active[-1]) - int(segments.block_size[in_use].sum()),
+    )
+
+
+def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
+    """Return the requests that failed, in order."""
+    other = history.other
+    found = []
+    for i, action in enumerate(other.action):
+        if action != "oom":
+            continue
+        step = int(other.step[i])
+        reserved = None if curves.reserved is None else int(curves.reserved[step + 1])
+        found.append(
+            OomEvent(
+                step=step,
+                time_us=time_at(other.time_us, i),
+                size=int(other.size[i]),
+                device_free=int(other.addr[i]),
+                allocated=int(curves.allocated[step + 1]),
+                reserved=reserved,
+                stack=int(other.stack[i]),
+            )
+        )
+    return tuple(found)

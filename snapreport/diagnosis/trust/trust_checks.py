@@ -1,0 +1,140 @@
+"""How far the figures of a recording can be trusted: what it covers, lost, and knows exactly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.trust.recording_mistakes import LATE
+from snapreport.diagnosis.trust.recording_warnings import file_warnings, unknown_actions
+from snapreport.diagnosis.trust.ring_loss import find_loss
+from snapreport.diagnosis.trust.trust_sentences import verdict_sentence, write_checks
+from snapreport.figures.reserved_parts import find_reserved_parts
+from snapreport.frames.stack_kinds import find_stack_kind
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.diagnoses import Suggestion
+from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFindings
+from snapreport.model.history import START, History
+from snapreport.model.trust import MissingStacks, ReservedParts, Trust, TrustFacts, Verdict, Window
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# More than this was reserved before the first event than was ever in use after it: some of it was
+# in use once. What fragmentation alone explains is less.
+_MORE_RESERVED = 1.1
+
+
+def judge_recording(tables: History, device: DeviceFindings) -> Trust:
+    """Return everything that tells whether a device's figures can be trusted.
+
+    Args:
+        tables: the file that it is from.
+        device: its figures.
+    """
+    facts = _facts(tables, device)
+    verdict = _verdict(device, facts)
+    return Trust(
+        verdict=verdict,
+        sentence=verdict_sentence(verdict, device, facts),
+        facts=facts,
+        checks=write_checks(tables, device, facts),
+        fixes=_fixes(tables, device),
+    )
+
+
+def _facts(tables: History, device: DeviceFindings) -> TrustFacts:
+    history = device.history
+    return TrustFacts(
+        window=_window(device),
+        loss=find_loss(history, tables, device.missing, device.start.reserved or 0),
+        missing=_missing(device),
+        stack_kind=find_stack_kind(tables),
+        inferred_blocks=device.inferred_blocks,
+        peaks=device.peaks,
+        closing=device.closing,
+        at_peak=_parts(device, device.peak) if device.recorded else None,
+        at_end=_parts(device, device.end),
+        unknown_actions=unknown_actions(history),
+        anomalies=history.anomalies,
+        oddities=tables.oddities,
+    )
+
+
+def _window(device: DeviceFindings) -> Window:
+    rows, events = device.history.allocations, device.history.events
+    freed = (rows.alloc_step == START) & (rows.free_step < events)
+    return Window(
+        events=events,
+        first_time_us=device.first_time_us,
+        last_time_us=device.last_time_us,
+        stages=len(device.stages),
+        cut_at_start=sum(stage.cut in ("start", "both") for stage in device.stages),
+        cut_at_end=sum(stage.cut in ("end", "both") for stage in device.stages),
+        start_allocated=device.start.allocated,
+        start_reserved=device.start.reserved,
+        unmatched=int(freed.sum()),
+        unmatched_bytes=int(rows.size[freed].sum()),
+    )
+
+
+def _missing(device: DeviceFindings) -> tuple[MissingStacks, ...]:
+    rows, step = device.history.allocations, device.peak.step
+    live = (rows.alloc_step <= step) & (step < rows.free_requested_step)
+
+    def count(chosen: NDArray[np.bool_]) -> tuple[int, int]:
+        return int(chosen.sum()), int(rows.block_size[chosen].sum())
+
+    found = [
+        MissingStacks(
+            text, *count(device.missing == place), *count(live & (device.missing == place))
+        )
+        for place, text in enumerate(MISSING_REASONS)
+        if text and (device.missing == place).any()
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.peak_bytes, -each.bytes)))
+
+
+def _parts(device: DeviceFindings, amounts: Amounts) -> ReservedParts | None:
+    if amounts.reserved is None or amounts.inactive is None:
+        return None
+    lives = lives_of(device.history)
+    return find_reserved_parts(device.history, lives, amounts.reserved, amounts.step)
+
+
+def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
+    codes = {each.code for each in device.warnings}
+    loss, peak = facts.loss, device.peaks["allocated"]
+    if not device.history.events and not len(device.history.segments):
+        return "nothing"
+    differs = any(each is not None and each.difference for each in (facts.at_peak, facts.at_end))
+    if codes & {"does-not-close", "odd-events", "reserved-too-low"} or differs:
+        return "doubtful"
+    if not device.recorded:
+        return "no history"
+    if loss.state in ("lost", "missing") or (loss.state == "suspected" and loss.full):
+        return "earlier"
+    if used_more_before(device) or (peak.step == START and peak.bytes):
+        return "earlier"
+    if "dumped-early" in codes:
+        return "later"
+    if device.start.allocated > LATE * peak.bytes:
+        return "window"
+    return "trusted"
+
+
+def used_more_before(device: DeviceFindings) -> bool:
+    """Say whether more was reserved before the first event than was ever in use after it."""
+    reserved = device.start.reserved
+    return reserved is not None and reserved > _MORE_RESERVED * device.peaks["active"].bytes
+
+
+def _fixes(tables: History, device: DeviceFindings) -> tuple[Suggestion, ...]:
+    """Each way to record better once, the most pressing finding's first."""
+    found: dict[str, Suggestion] = {}
+    for finding in (*device.warnings, *file_warnings(tables)):
+        if finding.code != "oom":
+            for each in finding.suggestions:
+                found.setdefault(each.text, each)
+    return tuple(found.values())

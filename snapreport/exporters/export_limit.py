@@ -1,0 +1,49 @@
+"""A file that ends with an error where an export is out of all proportion to its source."""
+
+from __future__ import annotations
+
+import io
+from typing import BinaryIO, cast
+
+from snapreport.ground.errors import ExportError
+from snapreport.ground.units import format_bytes
+from snapreport.model.bounds import MOST_EXPORTED, most_characters
+
+
+def most_exported(length: int) -> int:
+    """Return how many bytes an export of so many bytes, unpacked, may have."""
+    return most_characters(length, MOST_EXPORTED)
+
+
+def too_large(name: str, length: int) -> ExportError:
+    """Return the error that says so, of a source with this name and length in bytes."""
+    return ExportError(
+        f"{name} would have over {format_bytes(most_exported(length))} in this form, which repeats"
+        f" its texts for each event, and it has {format_bytes(length)} itself; export a pickle."
+    )
+
+
+def limited(out: BinaryIO, name: str, length: int) -> BinaryIO:
+    """Return a file that passes on what is written, as long as an export may be.
+
+    Args:
+        out: what it passes it on to.
+        name: the source's, for the message.
+        length: bytes of the source, unpacked.
+    """
+    return cast("BinaryIO", _Limited(out, name, length))
+
+
+class _Limited(io.RawIOBase):
+    def __init__(self, out: BinaryIO, name: str, length: int) -> None:
+        self._out, self._name, self._length = out, name, length
+        self._left = most_exported(length)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._left -= len(data)
+        if self._left < 0:
+            raise too_large(self._name, self._length)
+        return self._out.write(data)

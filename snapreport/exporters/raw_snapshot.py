@@ -1,0 +1,126 @@
+"""A raw snapshot, plain dicts and lists, as JSON (Mosaic's, MemoryViz's) or a pickle."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import orjson
+
+from snapreport.exporters.export_limit import limited, most_exported, too_large
+from snapreport.ground.errors import ExportError
+from snapreport.ground.safe_text import plain_json
+
+PROTOCOL = 4
+"""What PyTorch wrote until 2026, and the last that older viewers take."""
+
+_DEEPEST = 50
+_AT_ONCE = 1 << 20
+"""Characters that are made into JSON in one go."""
+
+_OPTIONS = orjson.OPT_NON_STR_KEYS
+
+
+def write_pickle(top: Any, out: BinaryIO) -> None:
+    """Write a snapshot as a pickle of protocol 4; what is shared in it stays so."""
+    pickle.Pickler(out, PROTOCOL).dump(top)
+
+
+def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
+    """Write a snapshot as JSON: tuples become arrays, and every frame is written out.
+
+    Args:
+        top: the snapshot.
+        out: where to write.
+        name: of its source, for messages.
+        length: bytes of its source, unpacked.
+
+    Raises:
+        ExportError: it cannot be: written out it would have no end, or is nested too deeply.
+    """
+    weights: dict[int, int] = {}
+    if _weigh(top, weights, 0) > most_exported(length):
+        raise too_large(name, length)
+    within = limited(out, name, length)
+    for part in _json(top, weights):
+        within.write(part)
+
+
+def _json(value: Any, weights: dict[int, int]) -> Iterator[bytes]:
+    """Yield JSON piece by piece, so that a large trace is never there twice."""
+    if weights.get(id(value), 0) <= _AT_ONCE:
+        yield _dump(value)
+    elif isinstance(value, dict):
+        for i, (key, item) in enumerate(value.items()):
+            yield (b"," if i else b"{") + _dump(str(key)) + b":"
+            yield from _json(item, weights)
+        yield b"}"
+    else:
+        yield b"["
+        for i, some in enumerate(_parts(value, weights)):
+            yield b"," if i else b""
+            if len(some) == 1:
+                yield from _json(some[0], weights)
+            else:
+                yield _dump(some)[1:-1]
+        yield b"]"
+
+
+def _parts(values: Sequence[Any], weights: dict[int, int]) -> Iterator[list[Any]]:
+    """Cut a list into parts that are small, or one value."""
+    part: list[Any] = []
+    weight = 0
+    for value in values:
+        own = weights.get(id(value), 1)
+        if part and weight + own > _AT_ONCE:
+            yield part
+            part, weight = [], 0
+        part.append(value)
+        weight += own
+    yield part
+
+
+def _dump(value: Any) -> bytes:
+    try:
+        return plain_json(orjson.dumps(value, option=_OPTIONS))
+    except TypeError as error:
+        try:
+            return plain_json(orjson.dumps(_cleaned(value), option=_OPTIONS))
+        except TypeError:
+            raise ExportError(f"JSON cannot hold what is in the snapshot: {error}.") from error
+
+
+def _cleaned(value: Any) -> Any:
+    """Return a value whose texts are all valid Unicode: a pickle can hold half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+def _weigh(value: Any, known: dict[int, int], depth: int) -> int:
+    """Count the characters that a value's JSON has at least, and note those of lists and dicts.
+
+    A small pickle may have many, or refer to itself without end.
+    """
+    if isinstance(value, str):
+        return len(value) + 2
+    if isinstance(value, dict):
+        children: Any = value.values()
+    elif isinstance(value, (list, tuple)):
+        children = value
+    else:
+        return 1
+    weight = known.get(id(value))
+    if weight is None:
+        if depth > _DEEPEST:
+            raise ExportError("JSON cannot hold the snapshot: it is nested too deeply.")
+        weight = 1 + sum(_weigh(child, known, depth + 1) for child in children)
+        if isinstance(value, dict):
+            weight += sum(len(key) + 3 for key in value if isinstance(key, str))
+        known[id(value)] = weight
+    return weight

@@ -1,0 +1,160 @@
+"""The call site of a stack: the one frame that a reader would look up.
+
+It is the innermost Python frame that is not library-internal (``frame_kinds``): in user code or
+a model library. Where there is none (C++ threads of the autograd engine, say), it is the
+innermost Python frame, else the autograd node at work, else the innermost C++ frame that is not
+machinery.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.curves import live_at
+from snapreport.frames.frame_kinds import most_telling_nodes
+from snapreport.frames.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
+from snapreport.frames.site_names import site_names
+from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.model.findings import MISSING_REASONS, CallSite
+from snapreport.model.history import DeviceHistory
+from snapreport.model.stacks import UNKNOWN_LINE, StackTable
+from snapreport.sorting import distinct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@once_for_each
+def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
+    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,)."""
+    best = stacks.node_frame[most_telling_nodes(stacks)]
+    sites = np.full(len(stacks), -1, np.int32)
+    framed = stacks.stack_node >= 0
+    sites[framed] = best[stacks.stack_node[framed]]
+    return shared(sites)
+
+
+@once_for_both
+def _number_sites(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct keys of call sites, ascending, and each allocation's place in them.
+
+    A key is a frame id; behind those come the sites without frames, one for each reason.
+    """
+    reason = missing_reason(history, stacks)
+    # Behind the sites one for no stack, which -1 finds.
+    of_stack = np.append(find_site_frames(stacks), -1).astype(np.int64)
+    key = np.where(
+        reason == HAS_FRAMES,
+        of_stack[history.allocations.stack],
+        len(stacks.frames) + reason.astype(np.int64),
+    )
+    keys, number = distinct(key)
+    return shared(keys), shared(number)
+
+
+def find_sites(
+    history: DeviceHistory,
+    stacks: StackTable,
+    step: int,
+    among: NDArray[np.bool_] | None = None,
+) -> tuple[CallSite, ...]:
+    """Return every call site with memory in the allocated curve after a step, largest first.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        step: -1 for the start.
+        among: shape (n_allocations,), which allocations count; None for all.
+    """
+    rows = history.allocations
+    live = live_at(history, step, "allocated")
+    if among is not None:
+        live = live & among
+    known, number = _number_sites(history, stacks)
+    numbers, group, counts = np.unique(number[live], return_inverse=True, return_counts=True)
+    keys = known[numbers]
+    block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    np.add.at(block_bytes, group, rows.block_size[live])
+    np.add.at(requested, group, rows.size[live])
+    order = np.lexsort((keys, -block_bytes))
+    return tuple(
+        _site(stacks, int(keys[i]), int(block_bytes[i]), int(requested[i]), int(counts[i]))
+        for i in order
+    )
+
+
+def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count: int) -> CallSite:
+    frames = stacks.frames
+    if key >= len(frames):
+        return CallSite(
+            None, MISSING_REASONS[key - len(frames)], "", None, block_bytes, requested, count
+        )
+    line = int(frames.lines[key])
+    return CallSite(
+        frame=key,
+        name=site_names(stacks)[key],
+        filename=frames.filenames[key],
+        line=None if line in (UNKNOWN_LINE, 0) else line,  # C++ frames mostly have line 0
+        bytes=block_bytes,
+        requested=requested,
+        count=count,
+    )
+
+
+def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.int64], list[str]]:
+    """Give every allocation of a device the number of its call site.
+
+    Returns:
+        int64, shape (n_allocations,), and the sites' names: ``function  file:line``, or the reason
+        why there are no frames. Sites of one name but of two frames (C++ overloads) are two.
+    """
+    keys, number = _number_sites(history, stacks)
+    return number, [site_text(stacks, each) for each in keys.tolist()]
+
+
+def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:
+    """Return ``function  file:line`` of the call site of some allocations, or the reason for none.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        rows: int64, shape (n,), rows of its allocations.
+    """
+    number, names = label_sites(history, stacks)
+    return [names[each] for each in number[rows].tolist()]
+
+
+def short_site(text: str) -> str:
+    """Return a call site's name for a sentence: ``function (file:line)``, without the folder."""
+    name, _, place = text.partition("  ")
+    file = re.split(r"[/\\]", place)[-1]
+    return f"{name} ({file})" if file else name
+
+
+def site_text(stacks: StackTable, key: int) -> str:
+    """Return a call site's name: of a frame id, or behind these of a reason for having none."""
+    frames = stacks.frames
+    if key >= len(frames):
+        return MISSING_REASONS[key - len(frames)]
+    name, filename, line = site_names(stacks)[key], frames.filenames[key], frames.lines[key]
+    known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
+    return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"
+
+
+def name_stacks(stacks: StackTable, chosen: Sequence[int]) -> list[str]:
+    """Return ``function  file:line`` of the call site of some stacks.
+
+    Args:
+        stacks: the tables of the file.
+        chosen: stack ids; NO_STACK for none.
+    """
+    sites = find_site_frames(stacks)
+    frames = [int(sites[stack]) if stack >= 0 else -1 for stack in chosen]
+    none = MISSING_REASONS[NOT_RECORDED]
+    return [site_text(stacks, frame) if frame >= 0 else none for frame in frames]

@@ -1,0 +1,71 @@
+"""The call tree: live allocations merged by call stack, from the outermost frame."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapreport.figures.curves import live_at
+from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.model.findings import MISSING_REASONS, CallTree
+from snapreport.model.history import DeviceHistory
+from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import add_up_paths, with_ancestors
+
+
+def find_call_tree(
+    history: DeviceHistory, stacks: StackTable, step: int, curve: str = "allocated"
+) -> CallTree:
+    """Merge what is live after a step by call stack.
+
+    The root's bytes are the curve at that step, to the byte: allocations without frames are
+    children of the root, one for each reason.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        step: -1 for the start.
+        curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
+    """
+    rows = history.allocations
+    live = live_at(history, step, curve)
+    weight = (rows.size if curve == "requested" else rows.block_size)[live]
+    reason = missing_reason(history, stacks)[live]
+    node = np.zeros(len(weight), np.int64)
+    framed = reason == HAS_FRAMES
+    # Node 0 is the root, then one for each reason, then the nodes of the prefix tree.
+    first_node = len(MISSING_REASONS)
+    node[framed] = stacks.stack_node[rows.stack[live][framed]] + first_node
+    node[~framed] = reason[~framed]
+    parent = np.zeros(first_node + len(stacks.node_parent), np.int64)
+    parent[0] = -1
+    of_tree = stacks.node_parent.astype(np.int64)
+    parent[first_node:] = np.where(of_tree < 0, 0, of_tree + first_node)
+    used = with_ancestors(parent, np.append(node, 0))
+    parent = np.searchsorted(used, parent[used])  # places in ``used`` from here on
+    parent[0] = -1
+    node = np.searchsorted(used, node)
+    own_bytes, own_count = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
+    np.add.at(own_bytes, node, weight)
+    np.add.at(own_count, node, 1)
+    total_bytes = add_up_paths(parent, own_bytes)
+    frame, depth = np.full(len(used), -1, np.int32), np.ones(len(used), np.int64)
+    depth[0] = 0
+    of_tree = used[used >= first_node] - first_node
+    first_framed = len(used) - len(of_tree)
+    frame[first_framed:] = stacks.node_frame[of_tree]
+    depth[first_framed:] = stacks.node_depth[of_tree]
+    order = np.lexsort((-total_bytes, parent, depth))  # level by level, siblings largest first
+    place = np.empty(len(used), np.int64)
+    place[order] = np.arange(len(used))
+    labels = {int(place[k]): MISSING_REASONS[used[k]] for k in range(1, first_framed)}
+    return CallTree(
+        step=step,
+        curve=curve,
+        parent=np.where(parent[order] < 0, -1, place[parent[order]]).astype(np.int32),
+        frame=frame[order],
+        label={0: f"{curve} at step {step}", **labels},
+        bytes=total_bytes[order],
+        own_bytes=own_bytes[order],
+        count=add_up_paths(parent, own_count)[order],
+        own_count=own_count[order],
+    )

@@ -1,0 +1,155 @@
+"""The four curves of one device: bytes after every step, the start included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse import sweeps
+from snapreport.history.segment_replay import reserved_changes
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.recording_facts import CurvePeak
+from snapreport.model.snapshot import NO_TIME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Bytes after each step; int64, shape (n_events + 1,), where index 0 is the start (step -1)."""
+
+    requested: NDArray[np.int64]
+    allocated: NDArray[np.int64]
+    active: NDArray[np.int64]
+    reserved: NDArray[np.int64] | None
+    """None where no allocator reserves (profiler files)."""
+
+    def named(self) -> dict[str, NDArray[np.int64]]:
+        """Return the curves that are known, by name."""
+        curves = {
+            "requested": self.requested,
+            "allocated": self.allocated,
+            "active": self.active,
+        }
+        if self.reserved is not None:
+            curves["reserved"] = self.reserved
+        return curves
+
+
+def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
+    """Add up one device's curves.
+
+    Args:
+        history: the device.
+        reserves: whether its segments are memory that an allocator holds.
+    """
+    rows = history.allocations
+    reserved = None
+    if reserves:
+        steps, values = reserved_changes(history.other, history.segments)
+        reserved = np.repeat(values, np.diff(np.append(steps, history.events)))
+    return Curves(
+        requested=sum_live(rows.size, rows.alloc_step, rows.free_step, history.events),
+        allocated=sum_live(
+            rows.block_size, rows.alloc_step, rows.free_requested_step, history.events
+        ),
+        active=sum_live(rows.block_size, rows.alloc_step, rows.free_step, history.events),
+        reserved=reserved,
+    )
+
+
+def sum_live(
+    weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
+) -> NDArray[np.int64]:
+    """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
+    found = sweeps.sum_live(weight, begin, end, events)
+    if found is not None:
+        return found
+    deltas = np.zeros(events + 2, np.int64)
+    np.add.at(deltas, begin + 1, weight)
+    np.subtract.at(deltas, end + 1, weight)
+    np.cumsum(deltas, out=deltas)
+    return deltas[: events + 1]
+
+
+def peak_without(
+    curve: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Return the most of a curve less some weights, and the first step that has it.
+
+    Args:
+        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        weight, begin, end: int64, shape (n,): what is taken away over ``begin <= step < end``.
+    """
+    found = sweeps.peak_without(curve, weight, begin, end)
+    if found is None:
+        rest = curve - sum_live(weight, begin, end, len(curve) - 1)
+        found = int(rest.max()), int(rest.argmax())
+    return found[0], found[1] - 1
+
+
+def find_peaks(
+    history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
+) -> dict[str, CurvePeak]:
+    """Return the peak of every curve that is known, by name.
+
+    Where block sizes are ranges, the most that a curve can have been is added up from the upper
+    bounds, at every step: its peak need not be where that of the lower bounds is.
+    """
+    rows = history.allocations
+    most = {}
+    wide = np.flatnonzero(rows.block_size_max > rows.block_size)
+    if len(wide):
+        less = rows.block_size[wide] - rows.block_size_max[wide]
+        ends = {"allocated": rows.free_requested_step, "active": rows.free_step}
+        for name, end in ends.items():
+            curve = curves.named()[name]
+            most[name] = peak_without(curve, less, rows.alloc_step[wide], end[wide])[0]
+    return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
+
+
+def find_peak(
+    curve: NDArray[np.int64], times: NDArray[np.int64], most: int | None = None
+) -> CurvePeak:
+    """Return the most of a curve, at the first step that attains it.
+
+    Args:
+        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        times: int64, shape (n_events,), as from ``step_times``.
+        most: the upper bound of the peak, where the curve is a lower one.
+    """
+    step = int(curve.argmax()) - 1
+    peak = int(curve[step + 1])
+    return CurvePeak(peak, step, time_at(times, step), 0 if most is None else most - peak)
+
+
+def step_times(history: DeviceHistory) -> NDArray[np.int64]:
+    """Return each step's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
+    # Behind the steps one for never, which is their number, and one for START, which is -1.
+    times = np.full(history.events + 2, NO_TIME, np.int64)
+    rows = history.allocations
+    times[rows.alloc_step] = rows.alloc_time_us
+    times[rows.free_requested_step] = rows.free_requested_time_us
+    times[rows.free_step] = rows.free_time_us
+    times[history.other.step] = history.other.time_us
+    return times[: history.events]
+
+
+def time_at(times: NDArray[np.int64], step: int) -> int | None:
+    """Return the time of a step, None for the start and where the file has no times."""
+    if step == START or not len(times) or times[step] == NO_TIME:
+        return None
+    return int(times[step])
+
+
+def live_at(history: DeviceHistory, step: int, curve: str) -> NDArray[np.bool_]:
+    """Say for each allocation whether it counts in a curve after a step; shape (n,)."""
+    rows = history.allocations
+    end = rows.free_requested_step if curve == "allocated" else rows.free_step
+    return (rows.alloc_step <= step) & (step < end)

@@ -1,0 +1,232 @@
+"""What the allocator did with its segments: fragmentation after every step, pools and kinds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse import sweeps
+from snapreport.figures.curves import Curves
+from snapreport.history.block_sizes import SMALL_SIZE
+from snapreport.model.history import START, Allocations, DeviceHistory
+from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLives
+from snapreport.model.snapshot import NO_ID
+from snapreport.sorting import distinct, stable_order, unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SMALL_SEGMENT = 2**21
+"""Segments of the small pool have this size; only expandable ones differ."""
+_UNKNOWN = -1
+_FEW = 24
+"""Up to this many addresses are looked up one by one: an array of all segments costs more."""
+
+
+def find_allocator_use(history: DeviceHistory, lives: SegmentLives, curves: Curves) -> AllocatorUse:
+    """Follow every allocation through the segments.
+
+    Args:
+        history: the device.
+        lives: its segments, as from ``segment_lives``.
+        curves: its curves.
+    """
+    if curves.reserved is None:  # a profiler's segments only frame the addresses that it saw
+        none = np.zeros(len(lives), np.bool_)
+        unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
+        return AllocatorUse(lives.where(none), unknown, START)
+    born, freed = _segments_around(history, lives)
+    fragmentation = fragmentation_of(history, lives, born, freed)
+    fragmentation[curves.reserved < curves.active] = _UNKNOWN
+    named = _infer_pools(lives, history.allocations, born)
+    return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
+
+
+def _segments_around(
+    history: DeviceHistory, lives: SegmentLives
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
+    rows = history.allocations
+    born = locate(lives, rows.alloc_step, rows.addr)  # they come in birth order
+    # Those that live on are looked up at the end, in the last step's segments.
+    step = np.minimum(rows.free_step, history.events - 1)
+    freed = born.copy()
+    # A segment that is still there is still the one that holds the address.
+    until = np.append(lives.end_step, START)  # behind the segments one for none, which -1 finds
+    changed = np.flatnonzero(until[born] <= step)
+    changed = changed[stable_order(step[changed])]
+    freed[changed] = locate(lives, step[changed], rows.addr[changed])
+    return born, freed
+
+
+def locate(
+    lives: SegmentLives, steps: NDArray[np.int64], addresses: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Return the segment that holds each address after its step; steps ascend.
+
+    Returns:
+        int32, shape (len(steps),): rows of ``lives``, NO_ID where none does.
+    """
+    compiled = sweeps.locate(lives, steps, addresses)
+    if compiled is not None:
+        return compiled
+    found = np.full(len(steps), NO_ID, np.int32)
+    ends_first = stable_order(lives.end_step)
+    changes = unique(np.concatenate([lives.start_step, lives.end_step]))
+    bounds = [
+        np.searchsorted(column, changes, side="right").tolist()
+        for column in (lives.start_step, lives.end_step[ends_first])
+    ]
+    points = np.append(np.searchsorted(steps, changes), len(steps)).tolist()
+    address = lives.address.tolist()
+    high = lives.address + lives.size
+    there: list[int] = []
+    starts: list[int] = []
+    begun = ended = 0
+    for k, (begin, end) in enumerate(zip(*bounds, strict=True)):
+        for row in ends_first[ended:end].tolist():
+            place = bisect_left(starts, address[row])
+            del starts[place], there[place]
+        for row in range(begun, begin):
+            place = bisect_left(starts, address[row])
+            starts.insert(place, address[row])
+            there.insert(place, row)
+        begun, ended = begin, end
+        first, last = points[k], points[k + 1]
+        if first == last or not there:
+            continue
+        if last - first <= _FEW:
+            for i, wanted in enumerate(addresses[first:last].tolist(), first):
+                place = bisect_right(starts, wanted) - 1
+                if place >= 0 and wanted < high[there[place]]:
+                    found[i] = there[place]
+            continue
+        wanted_here = addresses[first:last]
+        places = np.searchsorted(np.array(starts), wanted_here, side="right") - 1
+        at = np.array(there, np.int32)[places]
+        found[first:last] = np.where((places >= 0) & (wanted_here < high[at]), at, NO_ID)
+    return found
+
+
+def fragmentation_of(
+    history: DeviceHistory,
+    lives: SegmentLives,
+    born: NDArray[np.int32],
+    freed: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Add up what each segment wastes, ``size - used`` while anything in it is in use."""
+    rows = history.allocations
+    live = rows.free_step > rows.alloc_step
+    # Blocks that the segment had when it began, in another shape: a run of mapped memory changes.
+    moved = np.flatnonzero(live & ((born != freed) | (born == NO_ID)))
+    before = _used_before(lives, rows, moved)
+    columns = (rows.alloc_step, rows.free_step, rows.block_size)
+    compiled = sweeps.fragmentation(columns, (born, freed), lives, before, history.events)
+    if compiled is not None:
+        return compiled
+
+    gone = live & (rows.free_step < history.events)
+    first, last = np.flatnonzero(live & (born != NO_ID)), np.flatnonzero(gone & (freed != NO_ID))
+    row = np.concatenate([born[first], freed[last]])
+    step = np.concatenate([rows.alloc_step[first], rows.free_step[last]])
+    change = np.concatenate([rows.block_size[first], -rows.block_size[last]])
+    order = stable_order(row.astype(np.int64) * (history.events + 2) + step)
+    step, change = step[order], change[order]
+
+    # What is used in the segment after each of its changes: its own running sum.
+    counts = np.bincount(row, minlength=len(lives))
+    ends = np.cumsum(counts)
+    begins = ends - counts
+    total = np.concatenate([[0], np.cumsum(change)])
+    used = total[1:] + np.repeat(before - total[begins], counts)
+    waste = np.where(used > 0, np.repeat(lives.size, counts) - used, 0)
+    at_start = np.where(before > 0, lives.size - before, 0)
+    some = counts > 0
+    added = np.diff(waste, prepend=0)
+    added[begins[some]] = waste[begins[some]] - at_start[some]
+    at_end = at_start.copy()
+    at_end[some] = waste[ends[some] - 1]
+
+    deltas = np.zeros(history.events + 2, np.int64)
+    np.add.at(deltas, step + 1, added)
+    np.add.at(deltas, lives.start_step + 1, at_start)
+    np.add.at(deltas, lives.end_step + 1, -at_end)
+    np.cumsum(deltas, out=deltas)
+    return deltas[: history.events + 1]
+
+
+def _used_before(
+    lives: SegmentLives, rows: Allocations, moved: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Add up, for each segment, the blocks in its range that were live just before it began."""
+    step = np.concatenate([rows.alloc_step[moved], rows.free_step[moved]])
+    order = stable_order(step)
+    change = np.concatenate([rows.block_size[moved], -rows.block_size[moved]])[order]
+    earlier = np.searchsorted(step[order], lives.start_step, side="left")
+    below = sum_of_first_below(
+        np.tile(rows.addr[moved], 2)[order],
+        change,
+        np.tile(earlier, 2),
+        np.concatenate([lives.address, lives.address + lives.size]),
+    )
+    return below[len(lives) :] - below[: len(lives)]
+
+
+def sum_of_first_below(
+    values: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    first: NDArray[np.int64],
+    bound: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Add up, for each query, the weights of the first so many values that are below a bound.
+
+    Args:
+        values, weights: int64, shape (n,).
+        first, bound: int64, shape (m,): the queries.
+
+    Returns:
+        int64, shape (m,).
+
+    Source: wavelet matrix (Claude, Navarro, Ordonez 2015): n + m steps for each bit of a rank.
+    """
+    bounds, place = distinct(bound)
+    rank = np.searchsorted(bounds, values, side="right")
+    wanted = place + 1  # values of a smaller rank are below the bound
+    left, right = np.zeros_like(first), first.copy()
+    total = np.zeros(len(first), np.int64)
+    for bit in reversed(range(len(bounds).bit_length())):
+        low = (rank >> bit) & 1 == 0
+        lows = np.concatenate([[0], np.cumsum(low)])
+        sums = np.concatenate([[0], np.cumsum(np.where(low, weights, 0))])
+        beyond = (wanted >> bit) & 1 == 1
+        total += np.where(beyond, sums[right] - sums[left], 0)
+        left, right = (
+            np.where(beyond, lows[-1] + end - lows[end], lows[end]) for end in (left, right)
+        )
+        order = np.concatenate([np.flatnonzero(low), np.flatnonzero(~low)])
+        rank, weights = rank[order], weights[order]
+    return total
+
+
+def _infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]) -> SegmentLives:
+    """Fill in pool and kind of segments that were gone at the end from what was in them."""
+    pool, kind = lives.pool.copy(), lives.kind.copy()
+    inside = np.flatnonzero(born != NO_ID)
+    family = lives.family[born[inside]]
+    size = rows.block_size[inside]
+    guesses = (
+        (pool, rows.pool[inside]),
+        (kind, np.where(size <= SMALL_SIZE, SMALL, LARGE)),
+    )
+    for column, told in guesses:
+        of_family = np.full(int(lives.family.max(initial=-1)) + 1, NO_ID, column.dtype)
+        known = told != NO_ID
+        of_family[family[known]] = told[known]
+        unknown = column == NO_ID
+        column[unknown] = of_family[lives.family[unknown]]
+    by_size = (kind == NO_ID) & ~lives.expandable
+    kind[by_size] = np.where(lives.size[by_size] <= _SMALL_SEGMENT, SMALL, LARGE)
+    return replace(lives, pool=pool, kind=kind)

@@ -1,0 +1,180 @@
+"""Live allocations grouped by what they have in common: a stack, a file, a stage, a size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.curves import live_at
+from snapreport.figures.line_memory import source_lines
+from snapreport.frames.categories import classify
+from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.ground.units import format_bytes
+from snapreport.model.answer_tables import GROUPINGS, Group
+from snapreport.model.category_rules import Rule
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import StackTable, short_name
+from snapreport.names.short_paths import short_names
+from snapreport.sorting import distinct, unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BEFORE_RECORDING = MISSING_REASONS[1]
+OUTSIDE_STAGES = "outside stages"
+
+Labels = tuple["NDArray[np.int64]", list[str]]
+"""A number for each allocation, and a text for each number."""
+
+
+def find_groups(
+    file: History,
+    history: DeviceHistory,
+    step: int,
+    by: str,
+    curve: str = "allocated",
+    rules: Sequence[Rule] | None = None,
+) -> tuple[Group, ...]:
+    """Return what is live after a step, grouped, most bytes first; the sum is the curve there.
+
+    Args:
+        file: the tables of the file.
+        history: the device.
+        step: -1 for the start.
+        by: one of ``GROUPINGS``.
+        curve: ``requested``, ``allocated`` or ``active``.
+        rules: for ``category``, instead of our own.
+    """
+    rows = history.allocations
+    live = np.flatnonzero(live_at(history, step, curve))
+    number, names = label_allocations(file, history, by, rules)
+    weight = rows.size if curve == "requested" else rows.block_size
+    held, requested = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    np.add.at(held, number[live], weight[live])
+    np.add.at(requested, number[live], rows.size[live])
+    count = np.bincount(number[live], minlength=len(names))
+    stack = np.full(len(names), NO_ID, np.int64)
+    if by == "stack":
+        stack[number[live]] = rows.stack[live]
+    columns = (held, requested, count, stack)
+    order = np.lexsort((np.arange(len(names)), -held))
+    return tuple(
+        Group(names[i], *(int(column[i]) for column in columns)) for i in order if count[i]
+    )
+
+
+def label_allocations(
+    file: History, history: DeviceHistory, by: str, rules: Sequence[Rule] | None = None
+) -> Labels:
+    """Give every allocation of a device its group.
+
+    Returns:
+        int64, shape (n_allocations,), and the texts that these numbers stand for.
+
+    Raises:
+        ValueError: ``by`` is none of ``GROUPINGS``.
+    """
+    rows = history.allocations
+    if by not in GROUPINGS:
+        raise ValueError(f"by is {by!r}, none of {', '.join(GROUPINGS)}")
+    if by in ("stack", "line", "file", "function", "module"):
+        return _by_frames(file.stacks, history, by)
+    if by == "category":
+        number, categories = classify(file, history, rules)
+        return number.astype(np.int64), [category.name for category in categories]
+    if by == "stage":
+        return _by_stage(history)
+    if by == "size":
+        power = np.frexp(np.maximum(rows.size, 1).astype(np.float64))[1] - 1
+        return _compact(power.astype(np.int64), _size_class)
+    if by == "stream":
+        return _compact(rows.stream, lambda stream: "default" if stream == 0 else hex(stream))
+    if by == "pool":
+        pools = [f"{a},{b}" for a, b in file.pools]
+        return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
+    texts = file.strings
+    return _compact(rows.compile_context, lambda row: texts[row] if row != NO_ID else "none")
+
+
+def _compact(values: NDArray[Any], name: Callable[[int], str]) -> Labels:
+    used, number = distinct(values)
+    return number.astype(np.int64), [name(value) for value in used.tolist()]
+
+
+def _size_class(power: int) -> str:
+    return f"{format_bytes(2**power)} to {format_bytes(2 ** (power + 1))}"
+
+
+def _by_stage(history: DeviceHistory) -> Labels:
+    """The innermost stage that each allocation was made in."""
+    stages = history.stages
+    inside = np.full(history.events + 1, -1, np.int64)
+    for i in np.argsort(stages.depth, kind="stable").tolist():  # inner ones overwrite outer ones
+        inside[max(int(stages.start_step[i]), 0) : max(int(stages.end_step[i]), 0)] = i
+    born = history.allocations.alloc_step
+    stage = np.where(born == START, -2, inside[np.maximum(born, 0)])
+    names: dict[str, int] = {}
+    used, place = distinct(stage)
+    fixed = {-2: BEFORE_RECORDING, -1: OUTSIDE_STAGES}
+    numbers = [names.setdefault(fixed.get(i) or stages.name[i], len(names)) for i in used.tolist()]
+    return np.array(numbers, np.int64)[place], list(names)
+
+
+def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
+    """By the stack, or by what its call site is in; the reason where there are no frames."""
+    rows, frames = history.allocations, stacks.frames
+    reason = missing_reason(history, stacks)
+    framed = reason == HAS_FRAMES
+    names: dict[str, int] = {}
+    stack_label = np.zeros(max(len(stacks), 1), np.int64)
+    sites = find_site_frames(stacks)
+    lines = source_lines(frames) if by == "line" else None
+    # Whether paths are kept makes no difference to modules.
+    short = short_names(set(frames.filenames)).names if by == "module" else {}
+    for stack in unique(rows.stack[framed]).tolist():
+        site = int(sites[stack])
+        if by == "stack":
+            text = " < ".join(_from_site(stacks, stack, site))
+            text = f"{text} #{stack}" if text in names else text
+        elif lines is not None:
+            text = lines[site]
+        elif by == "function":
+            text = short_name(frames.names[site])
+        else:
+            text = (
+                frames.filenames[site] if by == "file" else module_of(short[frames.filenames[site]])
+            )
+        stack_label[stack] = names.setdefault(text or "unknown file", len(names))
+    number = np.zeros(len(rows), np.int64)
+    number[framed] = stack_label[rows.stack[framed]]
+    for k in unique(reason[~framed]).tolist():
+        number[reason == k] = names.setdefault(MISSING_REASONS[k], len(names))
+    return number, list(names)
+
+
+def _from_site(stacks: StackTable, stack: int, site: int) -> list[str]:
+    """The functions of a stack from its call site outward: what is inside it tells nothing more."""
+    path = list(stacks.path(stack))
+    return [short_name(stacks.frames.names[f]) for f in path[path.index(site) :]]
+
+
+_ROOTS = re.compile(r"^(~\(?\d*\)?|(site|dist)-packages|python3[^/]*|ipykernel_\d+)/")
+
+
+def module_of(filename: str) -> str:
+    """Name the module that a file is, as an import would; else the file's own name.
+
+    Args:
+        filename: a short one, as from ``short_names()``.
+    """
+    text = _ROOTS.sub("", filename)
+    if not text.endswith(".py") or re.match(r"[/\\]|[A-Za-z]:|\.", text):
+        text = re.split(r"[/\\]", text)[-1]
+    text = re.sub(r"\.py$", "", text)
+    return re.sub(r"[/\\]", ".", re.sub(r"[/\\]__init__$", "", text))

@@ -1,0 +1,151 @@
+"""The segments of a device at one step, the blocks in them, and the holes between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.history.segment_replay import segments_at
+from snapreport.model.history import DeviceHistory
+from snapreport.model.segment_lives import SMALL, SegmentLives
+from snapreport.model.snapshot import NO_ID
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SMALL_GRANULE, LARGE_GRANULE = 2 << 20, 20 << 20
+"""Bytes that expandable segments of each kind get and give back at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heap:
+    """Segments in address order, with their active blocks in address order."""
+
+    address: NDArray[np.int64]
+    """int64, shape (n_segments,); likewise the next six."""
+    size: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    private: NDArray[np.bool_]
+    pool: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    expandable: NDArray[np.bool_]
+
+    row: NDArray[np.int64]
+    """int64, shape (n_blocks,): rows of ``Allocations``; likewise the rest."""
+    segment: NDArray[np.int64]
+    """Places in the segment arrays."""
+    start: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    pending: NDArray[np.bool_]
+    """Whether its free was requested, but is not complete."""
+
+    @property
+    def granule(self) -> NDArray[np.int64]:
+        """The unit in which each segment's memory goes back to the driver; (n_segments,)."""
+        # Where nothing tells the kind, the larger: what is said to go back does so for certain.
+        page = np.where(self.kind == SMALL, SMALL_GRANULE, LARGE_GRANULE)
+        return np.where(self.expandable, page, self.size)
+
+    @cached_property
+    def edges(self) -> tuple[NDArray[np.int64], ...]:
+        """What holes lie between, in address order: blocks, and marks at segments' ends.
+
+        Returns:
+            int64, shape (n_blocks + 2 * n_segments,): the block or -1, its segment, its first
+            address and the one behind it. A mark has no size, so an empty segment is a hole
+            between its own two.
+        """
+        n = len(self.address)
+        marks, none = np.arange(n, dtype=np.int64), np.full(n, -1, np.int64)
+        last = self.address + self.size
+        block = np.concatenate([none, np.arange(len(self.row), dtype=np.int64), none])
+        of = np.concatenate([marks, self.segment, marks])
+        begin = np.concatenate([self.address, self.start, last])
+        end = np.concatenate([self.address, self.start + self.bytes, last])
+        rank = np.repeat([0, 1, 2], [n, len(self.row), n])
+        order = np.lexsort((rank, begin, of))
+        return block[order], of[order], begin[order], end[order]
+
+
+@dataclass(frozen=True, eq=False)
+class Holes:
+    """The free ranges of a heap; arrays of shape (n,)."""
+
+    segment: NDArray[np.int64]
+    start: NDArray[np.int64]
+    """Bytes from the beginning of the segment."""
+    size: NDArray[np.int64]
+
+
+def heap_at(
+    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]], step: int
+) -> Heap:
+    """Return the heap after a step; blocks outside of every segment are left out.
+
+    Args:
+        history: the device.
+        lives: its segments, with pools and kinds, as in ``AllocatorUse``.
+        pools: the file's pool ids.
+        step: -1 for the start.
+    """
+    there = segments_at(lives, step)
+    rows = history.allocations
+    live = np.flatnonzero((rows.alloc_step <= step) & (step < rows.free_step))
+    live = live[np.argsort(rows.addr[live], kind="stable")]
+    address, size = lives.address[there], lives.size[there]
+    segment = np.searchsorted(address, rows.addr[live], side="right") - 1
+    inside = segment >= 0
+    inside[inside] = (
+        rows.addr[live][inside] < (address + size)[segment[inside]] if len(there) else False
+    )
+    live, segment = live[inside], segment[inside]
+    is_private = np.array([pool != (0, 0) for pool in pools], np.bool_)
+    pool = lives.pool[there]
+    private = np.zeros(len(there), np.bool_)
+    private[pool != NO_ID] = is_private[pool[pool != NO_ID]]
+    return Heap(
+        address=address,
+        size=size,
+        stream=lives.stream[there],
+        private=private,
+        pool=pool,
+        kind=lives.kind[there],
+        expandable=lives.expandable[there],
+        row=live,
+        segment=segment.astype(np.int64),
+        start=rows.addr[live],
+        bytes=rows.block_size[live],
+        pending=rows.free_requested_step[live] <= step,
+    )
+
+
+def find_holes(heap: Heap, kept: NDArray[np.bool_] | None = None) -> Holes:
+    """Return the free ranges of a heap, whole free segments among them.
+
+    Args:
+        heap: the segments and blocks.
+        kept: bool, shape (n_blocks,): the blocks that count; None for all.
+    """
+    block, of, begin, end = heap.edges
+    if kept is not None:
+        # Marks are no blocks: -1 is the last place, which is always kept.
+        there = np.append(kept, True)[block]
+        of, begin, end = of[there], begin[there], end[there]
+    gap = begin[1:] - end[:-1]
+    free = np.flatnonzero((of[1:] == of[:-1]) & (gap > 0))
+    return Holes(of[free], end[free] - heap.address[of[free]], gap[free])
+
+
+def returnable_bytes(heap: Heap, holes: Holes) -> NDArray[np.int64]:
+    """Return how much of each hole could go back to the driver: whole segments or pages; (n,).
+
+    A private pool keeps what it has as long as anything uses the pool.
+    """
+    granule = heap.granule[holes.segment]
+    first = -(-holes.start // granule) * granule
+    last = (holes.start + holes.size) // granule * granule
+    whole = np.maximum(last - first, 0)
+    return np.where(heap.private[holes.segment], 0, whole)

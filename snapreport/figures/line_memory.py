@@ -1,0 +1,159 @@
+"""Memory by source line, as a line-by-line memory tracer prints it, at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.curves import live_at
+from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.ground.patterns import compile_filter
+from snapreport.model.answer_tables import LineUse
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.history import DeviceHistory
+from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.tree_paths import lowest_on_path
+from snapreport.sorting import distinct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_MATCH = "no matching frame"
+"""The location of allocations that have frames of which none matches."""
+
+_NONE = -1
+
+
+def find_lines(
+    history: DeviceHistory,
+    stacks: StackTable,
+    step: int,
+    curve: str = "allocated",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> tuple[LineUse, ...]:
+    """Return every source line that holds memory after a step, most bytes first.
+
+    The bytes sum to the curve at that step: what has no frames, or none that matches, has a line
+    of its own, named after the reason.
+
+    Args:
+        history: the device.
+        stacks: the tables of the file.
+        step: -1 for the start.
+        curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
+        include: patterns for files (``compile_pattern``); the innermost frame of a matching file
+            is the allocation's line. Without any pattern it is the call site.
+        exclude: patterns for files that are no matching ones.
+
+    Raises:
+        PatternError: a pattern is none.
+    """
+    rows = history.allocations
+    weight = rows.size if curve == "requested" else rows.block_size
+    key = _keys(history, stacks, _line_frames(stacks, include, exclude))
+    keys, group = distinct(key)
+    live = live_at(history, step, curve)
+    count = np.bincount(group[live], minlength=len(keys))
+    held, total = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    np.add.at(held, group[live], weight[live])
+    np.add.at(total, group, weight)
+    middle = _medians(group[live], weight[live], count)
+    shown = np.flatnonzero(count)
+    shown = shown[np.lexsort((keys[shown], -held[shown]))]
+    below = np.cumsum(held[shown])
+    return tuple(
+        _line(
+            stacks.frames,
+            int(keys[i]),
+            int(held[i]),
+            int(running),
+            int(middle[i]),
+            int(count[i]),
+            int(total[i]),
+        )
+        for i, running in zip(shown, below, strict=True)
+    )
+
+
+def _keys(
+    history: DeviceHistory, stacks: StackTable, line_frame: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """The source line of each allocation as a number: a frame's, else behind them the reason."""
+    rows, n_frames = history.allocations, len(stacks.frames)
+    reason = missing_reason(history, stacks)
+    key = n_frames + reason.astype(np.int64)
+    framed = reason == HAS_FRAMES  # whose key so far, n_frames, stands for "no matching frame"
+    found = line_frame[rows.stack[framed]].astype(np.int64)
+    key[framed] = np.where(found == _NONE, n_frames, _first_of_line(stacks.frames)[found])
+    return key
+
+
+def _first_of_line(frames: FrameTable) -> NDArray[np.int64]:
+    """For each frame the first one of the same file and line; int64, (n_frames,).
+
+    Where no line is known, that of the same file and function.
+    """
+    first: dict[tuple[str, int, str], int] = {}
+    found = []
+    for i, (filename, line) in enumerate(zip(frames.filenames, frames.lines.tolist(), strict=True)):
+        name = frames.names[i] if line in (UNKNOWN_LINE, 0) else ""
+        found.append(first.setdefault((filename, line, name), i))
+    return np.array(found, np.int64)
+
+
+def _line_frames(
+    stacks: StackTable, include: Sequence[str], exclude: Sequence[str]
+) -> NDArray[np.int32]:
+    """The frame of each stack's source line, -1 where none matches; int32, (n_stacks,)."""
+    if not include and not exclude:
+        return find_site_frames(stacks)
+    matches = compile_filter(include, exclude)
+    by_file = {name: matches(name) for name in set(stacks.frames.filenames)}
+    fits = np.array([by_file[name] for name in stacks.frames.filenames], np.bool_)
+    rank = np.where(fits, 0, 1)[stacks.node_frame]
+    best = lowest_on_path(stacks.node_parent, rank)  # the innermost that fits
+    line = np.where(rank[best] == 0, stacks.node_frame[best], _NONE)
+    found = np.full(len(stacks), _NONE, np.int32)
+    framed = stacks.stack_node >= 0
+    found[framed] = line[stacks.stack_node[framed]]
+    return found
+
+
+def _medians(
+    group: NDArray[np.intp], weight: NDArray[np.int64], count: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """The lower median of each group's weights, 0 for a group of none; int64, (n_groups,)."""
+    ordered = weight[np.lexsort((weight, group))]
+    begin = np.cumsum(count) - count
+    middle = np.zeros(len(count), np.int64)
+    some = count > 0
+    middle[some] = ordered[(begin + (count - 1) // 2)[some]]
+    return middle
+
+
+def source_lines(frames: FrameTable) -> list[str]:
+    """Return ``file:line`` of every frame; its file or function where no line is known."""
+    return [_location(frames, i) for i in range(len(frames))]
+
+
+def _location(frames: FrameTable, frame: int) -> str:
+    line, filename = int(frames.lines[frame]), frames.filenames[frame]
+    if line not in (UNKNOWN_LINE, 0):
+        return f"{filename}:{line}"
+    return filename if filename.endswith(".py") else short_name(frames.names[frame])
+
+
+def _line(
+    frames: FrameTable, key: int, held: int, running: int, middle: int, count: int, total: int
+) -> LineUse:
+    if key >= len(frames):
+        reason = MISSING_REASONS[key - len(frames)] or NO_MATCH
+        return LineUse(reason, "", "", None, held, running, middle, count, total)
+    known = int(frames.lines[key]) not in (UNKNOWN_LINE, 0)
+    line = int(frames.lines[key]) if known else None
+    name, location = short_name(frames.names[key]), _location(frames, key)
+    return LineUse(location, name, frames.filenames[key], line, held, running, middle, count, total)

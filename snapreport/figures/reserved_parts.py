@@ -1,0 +1,58 @@
+"""What reserved memory consists of at one step, every part counted by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.curves import live_at
+from snapreport.history.segment_replay import segments_at
+from snapreport.model.history import DeviceHistory
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.trust import ReservedParts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def find_reserved_parts(
+    history: DeviceHistory, lives: SegmentLives, reserved: int, step: int
+) -> ReservedParts:
+    """Return the parts after a step; where all is well they add up to ``reserved``.
+
+    Args:
+        history: the device.
+        lives: its segments.
+        reserved: bytes reserved after that step, as the curve has it.
+        step: -1 for the start.
+    """
+    rows = history.allocations
+    held, active = live_at(history, step, "allocated"), live_at(history, step, "active")
+    requested = int(rows.size[held].sum())
+    size, used = fill_segments(history, lives, step)
+    return ReservedParts(
+        step=step,
+        requested=requested,
+        slack=int(rows.block_size[held].sum()) - requested,
+        awaiting_free=int(rows.block_size[active & ~held].sum()),
+        fragmented=int((size - used)[used > 0].sum()),
+        returnable=int(size[used == 0].sum()),
+        reserved=reserved,
+    )
+
+
+def fill_segments(
+    history: DeviceHistory, lives: SegmentLives, step: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bytes of every segment after a step, and of the live blocks in it; shape (n,)."""
+    rows = segments_at(lives, step)
+    address, size = lives.address[rows], lives.size[rows]
+    used = np.zeros(len(rows), np.int64)
+    if len(rows):
+        live = live_at(history, step, "active")
+        blocks = history.allocations.addr[live]
+        row = np.searchsorted(address, blocks, side="right") - 1
+        inside = (row >= 0) & (blocks < address[row] + size[row])
+        np.add.at(used, row[inside], history.allocations.block_size[live][inside])
+    return size, used

@@ -1,0 +1,94 @@
+"""One curve over the whole recording: its least, its average over time, its most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.analyse import sweeps
+from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.snapshot import NO_TIME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def curve_statistics(curve: NDArray[np.int64], times: NDArray[np.int64]) -> CurveStatistics:
+    """Sum one curve up, as ``curves_statistics`` does several."""
+    return curves_statistics({"": curve}, times)[""]
+
+
+def curves_statistics(
+    curves: Mapping[str, NDArray[np.int64]], times: NDArray[np.int64]
+) -> dict[str, CurveStatistics]:
+    """Sum curves up, by their names.
+
+    The value after a step lasts until the next one, so the last value has no length and the
+    start none either. Without times, or when no time passes, every step counts alike.
+
+    Args:
+        curves: int64, shape (n_events + 1,) each; index 0 is the start.
+        times: int64 microseconds, shape (n_events,), NO_TIME where unknown.
+    """
+    known = len(times) > 1 and bool((times != NO_TIME).all())
+    whole = int(times.max()) - int(times[0]) if known else 0
+    return {name: _sum_up(curve, times, whole) for name, curve in curves.items()}
+
+
+def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> CurveStatistics:
+    """Sum one curve up; ``whole``: microseconds that passed, 0 where not known."""
+    by_time = whole > 0
+    if by_time:
+        least, most, weighted = weigh(curve, times)
+        average = weighted // whole
+    else:
+        least, most = int(curve.min()), int(curve.max())
+        fits = max(most, -least) * len(curve) <= np.iinfo(np.int64).max
+        average = int(curve.sum(dtype=np.int64 if fits else object)) // len(curve)
+    return CurveStatistics(
+        minimum=least,
+        average=average,
+        peak=most,
+        start=int(curve[0]),
+        end=int(curve[-1]),
+        by_time=by_time,
+    )
+
+
+def weigh(curve: NDArray[np.int64], times: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Return the least and the most of a curve, and the sum of its values times how long they last.
+
+    A time before the latest so far counts as that: no step lasts less than nothing.
+
+    Args:
+        curve: int64, shape (n_events + 1,).
+        times: int64 microseconds, shape (n_events,), at least one.
+    """
+    found = sweeps.weigh(curve, times)
+    if found is None:
+        lasting = np.diff(np.maximum.accumulate(times))
+        # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
+        low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
+        halves = int(np.dot(low, lasting)), int(np.dot(high, lasting))
+        found = int(curve.min()), int(curve.max()), halves
+    least, most, (below, above) = found
+    return least, most, (above << 20) + below
+
+
+def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
+    """Count the allocations of a device and sum up their requested sizes."""
+    rows = history.allocations
+    made = rows.alloc_step != START
+    sizes = np.sort(rows.size[made])
+    return AllocationStatistics(
+        baseline=int((~made).sum()),
+        made=int(made.sum()),
+        freed=int((rows.free_requested_step[made] < history.events).sum()),
+        requested=int(sizes.sum()),
+        smallest=int(sizes[0]) if len(sizes) else None,
+        median=int(sizes[(len(sizes) - 1) // 2]) if len(sizes) else None,
+        largest=int(sizes[-1]) if len(sizes) else None,
+    )

@@ -1,0 +1,240 @@
+"""Choose what is drawn one by one; what is not is summed up, so that no total changes.
+
+To make a page fit, it is thinned in this order, each level only where those before do not do:
+
+1. times: recorded ones at TIME_COLUMNS steps and wherever something is exact, even between;
+2. allocations, least bytes times steps first, but none that is live at a peak of the device, at a
+   failed request or at the peak of a stage; their sum is kept at every step;
+3. that sum: the least of it in each of some thousand, then fewer, columns of steps. At the start,
+   the end, every peak, failed request and edge of a stage it stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.curves import sum_live
+from snapreport.ground.errors import CutError
+from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
+from snapreport.model.history import START, Allocations
+from snapreport.model.snapshot import NO_TIME
+from snapreport.sorting import unique
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from snapreport.model.findings import DeviceFindings
+
+TIME_COLUMNS = 4096
+REST_COLUMNS = (8192, 1024, 128)
+"""Columns of steps that the sum is kept in, one after the other."""
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """How much is left out beyond the cut."""
+
+    times: bool = False
+    allocations: int = 0
+    """How many more allocations are not drawn one by one."""
+    columns: int | None = None
+    """Columns of steps in which the sum is kept; None for every step."""
+
+
+class Cutter:
+    """Says what of some devices is drawn, for one cut and any thinning."""
+
+    def __init__(self, devices: Sequence[DeviceFindings], cut: Cut | None) -> None:
+        """Apply the cut; a time is after the first event of each device.
+
+        Raises:
+            CutError: it begins behind the end of every device, ends before it begins, or names
+                a time where none is recorded.
+        """
+        self.cut = cut or NO_CUT
+        times = any((device.times != NO_TIME).any() for device in devices)
+        if not times and any(each and each.time_us is not None for each in self._bounds):
+            raise CutError("this recording has no times; name a step instead.")
+        self._devices = [_Device(device, self.cut) for device in devices]
+        first = self.cut.first
+        if first is not None and devices and all(each.empty for each in self._devices):
+            events = max(device.history.events for device in devices)
+            raise CutError(
+                f"--from is behind the end of the recording, which has {events:,} steps."
+            )
+        # One order over all devices, so that each gives what matters least.
+        score = np.concatenate([each.score for each in self._devices] or [np.empty(0, np.float64)])
+        owner = np.repeat(
+            np.arange(len(self._devices)), [len(each.score) for each in self._devices]
+        )
+        self._owner = owner[np.argsort(score, kind="stable")]
+
+    @property
+    def _bounds(self) -> tuple[Bound | None, Bound | None]:
+        return self.cut.first, self.cut.last
+
+    @property
+    def spare(self) -> int:
+        """How many allocations thinning may leave out."""
+        return len(self._owner)
+
+    def levels(self) -> list[tuple[Thinning, Thinning]]:
+        """The least and the most thinning of each level, in order."""
+        steps: list[tuple[Thinning, Thinning]] = [
+            (Thinning(), Thinning()),
+            (Thinning(times=True), Thinning(times=True)),
+        ]
+        few, all_ = min(1, self.spare), self.spare
+        for columns in (None, *REST_COLUMNS):
+            steps += [(Thinning(True, few, columns), Thinning(True, all_, columns))]
+        return steps
+
+    def drawn(self, thinning: Thinning = Thinning()) -> tuple[Drawn, ...]:
+        """What is drawn of each device."""
+        given = np.bincount(self._owner[: thinning.allocations], minlength=len(self._devices))
+        return tuple(
+            each.drawn(int(n), thinning) for each, n in zip(self._devices, given, strict=True)
+        )
+
+
+class _Device:
+    """One device's allocations in the order in which they are left out."""
+
+    def __init__(self, device: DeviceFindings, cut: Cut) -> None:
+        self._device, self._history = device, device.history
+        rows, events = self._history.allocations, self._history.events
+        self._window = _window(device, cut)
+        self._kept = rows.size >= cut.min_size
+        self.empty = False
+        if self._window is not None:
+            first, last = self._window
+            self.empty = first >= max(events, 1)
+            self._kept &= (rows.alloc_step <= last) & (rows.free_step >= first)
+        peaks = {device.peak.step, *(peak.step for peak in device.peaks.values())}
+        peaks |= {oom.step for oom in device.ooms}
+        peaks |= {stage.peak_step for stage in device.stages if stage.peak_step is not None}
+        held = np.array(sorted(peaks), np.int64)
+        # Live at one of these steps: there is one from its birth on and before its end.
+        needed = np.searchsorted(held, rows.alloc_step) < np.searchsorted(held, rows.free_step)
+        spare = np.flatnonzero(self._kept & ~needed)
+        lived = rows.free_step[spare] - rows.alloc_step[spare]
+        area = rows.block_size[spare].astype(np.float64) * lived
+        order = np.argsort(area, kind="stable")
+        self._spare, self.score = spare[order], area[order]
+        edges = {START, events - 1, *peaks}
+        for stage in device.stages:
+            edges |= {stage.start_step - 1, stage.start_step, stage.end_step - 1}
+        self._exact = np.array([step for step in sorted(edges) if START <= step < events], np.int64)
+
+    def drawn(self, spared: int, thinning: Thinning) -> Drawn:
+        rows = self._history.allocations
+        kept = self._kept.copy()
+        kept[self._spare[:spared]] = False
+        out = ~kept
+        curves = _rest_curves(rows, out, self._history.events)
+        error = 0
+        if thinning.columns is None:
+            changes = np.flatnonzero((np.diff(curves, axis=1) != 0).any(axis=0)) + 1
+            places = np.concatenate(([0], changes))
+            values = curves[:, places]
+        else:
+            places = self._columns(thinning.columns, self._history.events + 1)
+            # The least of each column: never above the truth, so that no new peak can arise.
+            values = np.minimum.reduceat(curves, places, axis=1)
+            spread = np.repeat(values, np.diff(np.append(places, curves.shape[1])), axis=1)
+            error = int((curves[:3] - spread[:3]).max())
+            news = np.concatenate(([True], (np.diff(values, axis=1) != 0).any(axis=0)))
+            places, values = places[news], values[:, news]
+        times, late = self._times() if thinning.times else (None, 0)
+        peak = self._device.peak.step
+        at_peak = out & (rows.alloc_step <= peak) & (peak < rows.free_requested_step)
+        return Drawn(
+            rows=np.flatnonzero(kept),
+            rest=Rest(places - 1, *values),
+            window=self._window,
+            left_out=int(out.sum()),
+            left_out_bytes=int(rows.block_size[out].sum()),
+            left_out_requested=int(rows.size[out].sum()),
+            all_bytes=int(rows.block_size.sum()),
+            left_out_at_peak=int(rows.block_size[at_peak].sum()),
+            error=error,
+            times=times,
+            time_error_us=late,
+        )
+
+    def _columns(self, count: int, length: int) -> NDArray[np.int64]:
+        """Where columns begin, as places in curves; each exact step is a column of its own."""
+        even = np.arange(count, dtype=np.int64) * length // count
+        exact = self._exact + 1
+        places = unique(np.concatenate([even, exact, exact + 1]))
+        return places[places < length]
+
+    def _times(self) -> tuple[NDArray[np.int64] | None, int]:
+        """Times recorded at some steps and even between them, and the most that they are off."""
+        times = self._device.times
+        known = np.flatnonzero(times != NO_TIME)
+        if len(known) <= TIME_COLUMNS:
+            return None, 0
+        ends = known[[0, -1]]
+        even = known[np.arange(TIME_COLUMNS, dtype=np.int64) * len(known) // TIME_COLUMNS]
+        exact = self._exact[self._exact >= 0]
+        at = unique(np.concatenate([ends, even, exact[times[exact] != NO_TIME]]))
+        # Whole microseconds a step, so that each column is one number to gzip.
+        pace = np.append(np.diff(times[at]) // np.diff(at), 0)
+        steps = np.arange(len(times), dtype=np.int64)
+        column = np.maximum(np.searchsorted(at, steps, side="right") - 1, 0)
+        even_times = times[at][column] + pace[column] * (steps - at[column])
+        even_times[: at[0]] = NO_TIME
+        off = np.abs(even_times[known] - times[known])
+        return even_times, int(off.max())
+
+
+def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
+    """The columns of ``Rest`` but for the step, after every step; shape (5, events + 1)."""
+    begin, requested, free = (
+        rows.alloc_step[out],
+        rows.free_requested_step[out],
+        rows.free_step[out],
+    )
+    size, block = rows.size[out], rows.block_size[out]
+    return np.stack(
+        [
+            sum_live(size, begin, free, events),
+            sum_live(block, begin, requested, events),
+            sum_live(block, begin, free, events),
+            sum_live(np.ones_like(size), begin, requested, events),
+            sum_live(np.ones_like(size), begin, free, events),
+        ]
+    )
+
+
+def _window(device: DeviceFindings, cut: Cut) -> tuple[int, int] | None:
+    """The first and the last step that are drawn; None for all."""
+    if cut.first is None and cut.last is None:
+        return None
+    events = device.history.events
+    first = START if cut.first is None else _step(device, cut.first, first=True)
+    last = events - 1 if cut.last is None else min(_step(device, cut.last), events - 1)
+    if cut.first is not None and cut.last is not None and last < first < events:
+        raise CutError("--to is before --from; nothing would be drawn.")
+    return first, last
+
+
+def _step(device: DeviceFindings, bound: Bound, *, first: bool = False) -> int:
+    """The step of a bound: the first at or after a time, or the last at or before it."""
+    if bound.step is not None:
+        return bound.step
+    known = np.flatnonzero(device.times != NO_TIME)
+    assert bound.time_us is not None
+    if not len(known):  # another device has times, and all of this one is drawn
+        return START if first else device.history.events
+    wanted = int(device.times[known[0]]) + bound.time_us
+    # Clocks may step back; a step counts as no earlier than those before it.
+    latest = np.maximum.accumulate(device.times[known])
+    place = int(np.searchsorted(latest, wanted, side="left" if first else "right"))
+    following = int(known[place]) if place < len(known) else device.history.events
+    return following if first else following - 1

@@ -1,0 +1,155 @@
+"""What kind of memory an allocation is, told from its call stack by rules; the first rule wins.
+
+That is a guess and said to be one: each category names the rule that matched, and what no rule
+matches is unknown. A file that states categories itself is believed before any rule of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.model.category_rules import Category, Rule
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import lowest_on_path
+from snapreport.sorting import distinct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STATED = "stated by the file"
+NO_RULE = "no rule matches its call stack"
+
+
+def _rule(category: str, function: str = "", file: str = "") -> Rule:
+    return Rule(
+        category,
+        re.compile(function) if function else None,
+        re.compile(file) if file else None,
+    )
+
+
+# In order: collectives run inside backward and optimizer code, recomputed activations inside
+# backward, an optimizer's state is made in its first step, and a module's forward may be called
+# from almost anywhere, so it comes late.
+DEFAULT_RULES = (
+    _rule("communication", r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast)"),
+    _rule("communication", file=r"torch[/\\]distributed[/\\](distributed_c10d|nn)"),
+    _rule("communication", r"c10d::|ProcessGroup"),
+    _rule("optimizer state", r"^(_init_group|init_group|_init_state|init_state)$"),
+    _rule("optimizer", file=r"torch[/\\]optim[/\\]|bitsandbytes[/\\]optim"),
+    _rule("activation", file=r"torch[/\\]utils[/\\]checkpoint\.py"),
+    _rule("gradient", r"AccumulateGrad|accumulate_grad|accumulateGrad"),
+    _rule("backward", r"Backward\w*::|torch::autograd::Engine"),
+    _rule("backward", r"^\w+Backward\d+$"),  # as the profiler names autograd's nodes
+    _rule("backward", file=r"torch[/\\]autograd[/\\](__init__|graph|function)\.py"),
+    _rule("backward", r"^backward$", r"torch[/\\]_tensor\.py"),
+    _rule("input", file=r"torch[/\\]utils[/\\]data[/\\]"),
+    _rule("parameter", file=r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors"),
+    _rule("parameter", r"^(__init__|reset_parameters)$", r"torch[/\\]nn[/\\]modules[/\\]"),
+    _rule("parameter", r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
+    _rule("activation", r"^(_call_impl|_wrapped_call_impl|forward)$"),
+    _rule("activation", file=r"torch[/\\]nn[/\\](modules|functional)"),
+    _rule("activation", file=r"torch[/\\]_(inductor|dynamo)[/\\]|torchinductor_"),
+)
+
+_AUTOGRAD_FUNCTION = re.compile(r"torch[/\\]autograd[/\\]function\.py$")
+_TRAINING = ("backward", "gradient", "optimizer", "optimizer state")
+
+
+def classify(
+    file: History, history: DeviceHistory, rules: Sequence[Rule] | None = None
+) -> tuple[NDArray[np.int32], tuple[Category, ...]]:
+    """Sort every allocation of a device into a category.
+
+    Args:
+        file: the tables of the file.
+        history: the device.
+        rules: in order, the first that matches wins; None for what the file states and, where it
+            states nothing, ours.
+
+    Returns:
+        int32, shape (n_allocations,): places in the categories, which come in the order of the
+        rules, the unknown ones last. Those without an allocation are left out.
+    """
+    rows = history.allocations
+    chosen = DEFAULT_RULES if rules is None else tuple(rules)
+    by_stack = _match_stacks(file.stacks, chosen)
+    reason = missing_reason(history, file.stacks)
+    framed = reason == HAS_FRAMES
+    # Keys in order: what the file states, the rules, no rule, then each reason for no frames.
+    n_texts, n_rules = len(file.strings), len(chosen)
+    of_stack = np.append(n_texts + by_stack, -1)  # behind the stacks one for none, which -1 finds
+    key = np.where(framed, of_stack[rows.stack], n_texts + n_rules + reason.astype(np.int64))
+    if rules is None:
+        key = np.where(rows.category >= 0, rows.category, key)
+    categories: list[Category] = []
+    used, place = distinct(key)
+    # Rules of one category are one category: the first of them that matched is named.
+    names: dict[str, int] = {}
+    number = np.zeros(len(used), np.int32)
+    for k, value in enumerate(used.tolist()):
+        category = _category(value, file.strings, chosen)
+        if category.name not in names:
+            names[category.name] = len(categories)
+            categories.append(category)
+        number[k] = names[category.name]
+        first = categories[number[k]]
+        if first.rule == STATED and category.rule != STATED:
+            categories[number[k]] = Category(first.name, f"{STATED}, or {category.rule}")
+    return number[place], tuple(categories)
+
+
+def category_of_stack(stacks: StackTable, stack: int) -> str:
+    """Return the category that our rules give a call stack, ``""`` where none fits."""
+    names, filenames = stacks.frames.names, stacks.frames.filenames
+    path = [(names[frame], filenames[frame]) for frame in stacks.path(stack)]
+    for rule in DEFAULT_RULES:
+        if any(rule.fits(*frame) for frame in path):
+            return rule.category
+    return ""
+
+
+def shows_training(stacks: StackTable) -> bool:
+    """Say whether anything was recorded of a backward pass or an optimizer's step."""
+    rules = [rule for rule in DEFAULT_RULES if rule.category in _TRAINING]
+    frames = zip(stacks.frames.names, stacks.frames.filenames, strict=True)
+    # What autograd functions do in forward is in this file, too.
+    return any(
+        rule.fits(name, filename) and not _AUTOGRAD_FUNCTION.search(filename)
+        for name, filename in frames
+        for rule in rules
+    )
+
+
+def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
+    if key < len(texts):
+        return Category(texts[key], STATED)
+    if key < len(texts) + len(rules):
+        rule = rules[key - len(texts)]
+        return Category(rule.category, rule.text)
+    reason = MISSING_REASONS[key - len(texts) - len(rules)]
+    return Category(f"unknown ({reason})" if reason else "unknown", reason or NO_RULE)
+
+
+def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64]:
+    """The first rule that fits a frame of each stack, ``len(rules)`` for none; (n_stacks,)."""
+    frames = stacks.frames
+    of_frame = np.full(len(frames), len(rules), np.int64)
+    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        for k, rule in enumerate(rules):
+            if rule.fits(name, filename):
+                of_frame[i] = k
+                break
+    of_node = of_frame[stacks.node_frame]
+    of_node = of_node[lowest_on_path(stacks.node_parent, of_node)]
+    found = np.full(len(stacks), len(rules), np.int64)
+    framed = stacks.stack_node >= 0
+    found[framed] = of_node[stacks.stack_node[framed]]
+    return found

@@ -1,0 +1,165 @@
+"""How little a frame tells a reader, by its file and name: whose code it is.
+
+Library-internal is what stands around a program or below it, whoever wrote the program: PyTorch
+and the compilers, the standard library, notebooks and shells, launchers, debuggers, servers,
+trainers, and what only writes an operation in another way. A library of models or layers is not:
+its line is one that a reader would look up.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.known_packages import words
+from snapreport.ground.memoize import once_for_each, shared
+from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OUTSIDE
+from snapreport.model.stacks import FrameTable, StackTable
+from snapreport.model.tree_paths import lowest_on_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FOLDERS = words(
+    """
+    torch torchvision torchaudio functorch triton .triton
+    debugpy pydevd pydev _pydev_bundle _pydevd_bundle
+    """
+)
+"""Internal wherever they lie: checkouts of PyTorch, caches, and the debuggers of editors."""
+_PACKAGES = words(
+    """
+    IPython ipykernel ipykernel_launcher.py colab_kernel_launcher.py google/colab tornado
+    traitlets zmq jupyter_client jupyter_core nbclient nbconvert papermill prompt_toolkit marimo
+    nest_asyncio.py uvloop anyio uvicorn starlette fastapi gunicorn gradio streamlit
+    torchx submitit ray/_private ray/util ray/train ray/tune ray/actor.py ray/remote_function.py
+    pytest _pytest pluggy click typer fire absl hydra snapreport
+    ipdb pudb line_profiler kernprof.py memory_profiler.py viztracer
+    accelerate deepspeed lightning pytorch_lightning lightning_fabric composer/core
+    fastai/learner.py ignite/engine mmengine/runner torchtnt/framework
+    einops opt_einsum jaxtyping beartype typeguard wrapt decorator.py
+    """
+)
+"""Internal as installed packages, or these parts of them."""
+_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
+_SCRIPTS = words(
+    """
+    accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
+    jupyter-console jupyter-lab jupyter-notebook jupyter-run kernprof lightning papermill pytest
+    py.test ray snapreport streamlit torchrun torchx uvicorn
+    """
+)
+_STANDARD = words("contextlib.py threading.py runpy.py functools.py")
+_INSTALLED = ("site-packages", "dist-packages")
+_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
+# The name is a hash, and the folder its two letters: a cache may lie anywhere.
+_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
+
+_NATIVE_FILE = re.compile(r"^(\?\?|none)?$|\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)|^<")
+_MACHINERY_NAME = re.compile(
+    r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
+    r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
+    r"|_?Py(Eval|Object|Run|_)|_PyEval|_PyFunction|_PyObject|clone3?$|start_thread"
+    r"|__libc_start|_start$|main$|pthread"
+    r"|aten::(empty(_strided|_like|_permuted)?|resize_)$)"  # operators, as the profiler has them
+)
+_NODE_NAME = re.compile(
+    r"(?<!\w)(?=\w+::(apply|operator\(\)))\w+Backward"
+    r"|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
+)
+
+
+@once_for_each
+def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
+    """Sort frames into OUTSIDE of PyTorch to MACHINERY, by how little they tell; (n_frames,)."""
+    files: dict[str, int] = {}
+    kinds = np.empty(len(frames), np.int8)
+    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        kind = files.get(filename)
+        if kind is None:
+            kind = files[filename] = classify_file(filename)
+        if kind == NATIVE and _NODE_NAME.search(name):
+            kind = NODE
+        elif kind == NATIVE and _MACHINERY_NAME.match(name):
+            kind = MACHINERY
+        kinds[i] = kind
+    # Generated, but they say which line they were generated from.
+    kinds[[i for i, extra in frames.extra.items() if "fx_original_trace" in extra]] = OUTSIDE
+    return shared(kinds)
+
+
+@once_for_each
+def most_telling_nodes(stacks: StackTable) -> NDArray[np.intp]:
+    """Return for each node of a prefix tree the one on its path that tells most; (n_nodes,).
+
+    Of several of the same kind it is the innermost.
+    """
+    rank = classify_frames(stacks.frames)[stacks.node_frame]
+    return shared(lowest_on_path(stacks.node_parent, rank))
+
+
+def is_native_file(filename: str) -> bool:
+    """Say whether frames of a file are C++; generated code such as ``<string>`` is Python."""
+    return _NATIVE_FILE.search(filename) is not None and not filename.startswith("<")
+
+
+def classify_file(filename: str) -> int:
+    """Return OUTSIDE, LIBRARY or NATIVE, by a file's name alone."""
+    if is_native_file(filename):
+        return NATIVE
+    # Generated code (<eval_with_key>.3) is Python, but no line that anyone can open; cells of
+    # IPython in a terminal are, where it was typed.
+    generated = filename.startswith("<") and not filename.startswith("<ipython-input-")
+    return LIBRARY if generated or _is_internal(_parts(filename)) else OUTSIDE
+
+
+def is_compiled_file(filename: str) -> bool:
+    """Say whether a file is what Inductor made of a program."""
+    return _is_compiled(_parts(filename))
+
+
+def _parts(filename: str) -> list[str]:
+    return filename.replace("\\", "/").split("/")
+
+
+def _is_internal(parts: list[str]) -> bool:
+    *folders, name = parts
+    if not _FOLDERS.isdisjoint(folders) or name in _STANDARD or "concurrent" in folders:
+        return True
+    if name.startswith("fx_generated_") or _is_compiled(parts) or _is_standard(parts):
+        return True
+    starts = [i + 1 for i, part in enumerate(folders) if part in _INSTALLED]
+    # Shortened, the name of a package's file begins with the package.
+    top = parts[starts[-1] if starts else 0 :]
+    if top[0] in _PACKAGES or "/".join(top[:2]) in _PACKAGES or _TRAINER.match("/".join(top)):
+        return True
+    return any(
+        folder in ("bin", "Scripts") and re.sub(r"(-script\.py|\.exe)$", "", script) in _SCRIPTS
+        for folder, script in pairwise(parts)
+    )
+
+
+def _is_compiled(parts: list[str]) -> bool:
+    if any(part.startswith("torchinductor_") for part in parts[:-1]):
+        return True
+    found = _HASHED.fullmatch(parts[-1])
+    return found is not None and parts[-2:-1] == [found[1]]
+
+
+def _is_standard(parts: list[str]) -> bool:
+    """Say whether a file is Python's own, installed in one of its usual places."""
+    windows = parts[0][1:] == ":"
+    for i, (folder, below) in enumerate(pairwise(parts)):
+        above = parts[i - 1] if i else "lib"
+        if folder.startswith("python3") and above in ("lib", "lib64"):
+            if not below.startswith(_INSTALLED):
+                return True
+        elif folder.lower() == "lib" and i and not below.startswith("site-packages"):
+            if windows and above.lower().removeprefix("c").startswith("python"):
+                return True
+            if folder == "Lib" and _LOWER_NAME.match("/".join(parts[i + 1 :])):
+                return True
+    return False

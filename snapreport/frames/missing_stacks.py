@@ -1,0 +1,40 @@
+"""Why an allocation has no frames: each reason is a child of its own in the call tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.memoize import once_for_both, shared
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.stacks import NO_STACK, StackTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Places in MISSING_REASONS.
+HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)
+
+
+@once_for_both
+def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int8]:
+    """Say for each allocation why it has no frames, or HAS_FRAMES; int8, shape (n,)."""
+    rows = history.allocations
+    none = rows.stack == NO_STACK
+    # Behind the stacks one for none, which -1 finds.
+    empty = np.append(stacks.stack_node < 0, False)[rows.stack]
+    baseline = rows.alloc_step == START
+    to_the_end = rows.free_step == history.events
+    reason = np.full(len(rows), HAS_FRAMES, np.int8)
+    reason[none] = NOT_RECORDED
+    reason[empty] = EMPTY
+    # A block that is there at the end keeps its stack even when the ring lost its alloc event;
+    # one freed before has lost both, so which of the two it was cannot be told.
+    unknown = (none | empty) & baseline
+    reason[unknown] = LOST
+    reason[unknown & to_the_end] = BEFORE
+    lost_alloc = baseline & to_the_end & ~none & ~empty
+    if not lost_alloc.any():  # nothing shows that the ring ever overflowed
+        reason[reason == LOST] = BEFORE
+    return shared(reason)

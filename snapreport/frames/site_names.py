@@ -1,0 +1,74 @@
+"""What a frame is called where it is a call site: compiled code has no names of its own.
+
+Inductor puts the lines that it compiled around its own frame, and these are call sites like any
+others. Where it knew none, the line that called the compiled code is the call site, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, most_telling_nodes
+from snapreport.ground.memoize import once_for_each
+from snapreport.model.findings import LIBRARY, OUTSIDE
+from snapreport.model.stacks import FrameTable, StackTable, short_name
+from snapreport.model.tree_paths import lowest_on_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COMPILED = "compiled code"
+_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
+_TRACE = "fx_original_trace"
+_TRACED = re.compile(r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})')
+_LONGEST_TRACE = 20_000
+
+
+@once_for_each
+def site_names(stacks: StackTable) -> list[str]:
+    """Return what each frame is called as a call site, by its id."""
+    frames = stacks.frames
+    compiled = _compiled_frames(frames)
+    names = [short_name(name) for name in frames.names]
+    for frame in np.flatnonzero(compiled).tolist():
+        kernel = _KERNEL.match(names[frame][-500:])
+        names[frame] = f"{COMPILED} for {kernel[1]}" if kernel else COMPILED
+    if compiled.any():
+        for frame in _callers(stacks, compiled).tolist():
+            names[frame] = f"{COMPILED} called from {names[frame]}"
+    for frame, extra in frames.extra.items():
+        if traced := _TRACED.findall(extra.get(_TRACE, "")[-_LONGEST_TRACE:]):
+            file, line, function = traced[-1]
+            names[frame] = f"{function} ({file}:{line}), {COMPILED}"
+    return names
+
+
+def _compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
+    files = {name: is_compiled_file(name) for name in set(frames.filenames)}
+    return np.array([files[name] for name in frames.filenames], np.bool_)
+
+
+def _callers(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the frames outside of PyTorch that are call sites of nothing but compiled code.
+
+    A frame right around the compiled one is a line that was compiled, not one that called it.
+    """
+    kind = classify_frames(stacks.frames)[stacks.node_frame]
+    parent = stacks.node_parent
+    rank = np.where(compiled[stacks.node_frame], 0, 1)
+    inner = lowest_on_path(parent, rank)  # the innermost compiled node of each path
+    # Each node's nearest Python frame: that above a compiled one tells whether its line is known.
+    python = lowest_on_path(parent, np.where(kind <= LIBRARY, 0, 1))
+    above = python[parent]
+    known = (parent >= 0) & (kind[above] == OUTSIDE)
+    ends = stacks.stack_node[stacks.stack_node >= 0]
+    site, code = most_telling_nodes(stacks)[ends], inner[ends]
+    called = (rank[code] == 0) & ~known[code] & (kind[site] == OUTSIDE)
+    called &= stacks.node_depth[site] < stacks.node_depth[code]
+    n = len(stacks.frames)
+    of = stacks.node_frame[site]
+    calls = np.bincount(of[called], minlength=n)
+    return np.flatnonzero((calls > 0) & (calls == np.bincount(of, minlength=n)))

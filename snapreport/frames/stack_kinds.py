@@ -1,0 +1,22 @@
+"""Which frames the call stacks of a file hold: Python's, C++'s, or both."""
+
+from __future__ import annotations
+
+from snapreport.frames.frame_kinds import is_native_file
+from snapreport.model.history import History
+from snapreport.model.trust import StackKind
+
+
+def find_stack_kind(tables: History) -> StackKind:
+    """Return it for the whole file: one recording has one setting. ``none`` without any frame.
+
+    A profile's frames are names alone, so they count as none.
+    """
+    if tables.layout == "profiler":
+        return "none"
+    native = {is_native_file(name) for name in set(tables.stacks.frames.filenames)}
+    if not native:
+        return "none"
+    if native == {True, False}:
+        return "both"
+    return "native" if True in native else "python"

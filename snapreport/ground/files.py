@@ -1,0 +1,209 @@
+"""Where output goes: its name when none was given, and writing it whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from snapreport.ground.errors import OutputError, OutputExistsError
+from snapreport.ground.file_endings import check_ending
+
+_COMPRESSED = {".gz", ".zst", ".zstd"}
+_REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+_KINDS = {".pickle", ".pkl", ".json", ".zip"}
+
+# The writer's own troubles; any other OSError in the body may be about another file.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+
+def output_path(source: Path, output: Path | None, ending: str) -> Path:
+    """Say where to write what is made from a file.
+
+    Args:
+        source: the input file; ``snap.pickle.gz`` gives ``snap`` and the ending.
+        output: the file to write, an existing folder to write into, or None for the current one.
+        ending: the ending of a name made from the input's, with its dot: what will be written.
+
+    Raises:
+        OutputError: that would be the input itself, or ``-``, which is no file here, or a name
+            that ends as other files do.
+    """
+    if output is not None and str(output) == "-":
+        raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
+    chosen = output
+    if output is None or output.is_dir():
+        output = (output or Path()) / (stem_of(source.name) + ending)
+    if output.is_file() and source.is_file() and output.samefile(source):
+        raise OutputError(f"{output} is the input itself; name another file with -o.")
+    if output is chosen:
+        check_ending(output, ending)
+    return output
+
+
+def stem_of(name: str) -> str:
+    """Return an input's name without what says its kind: ``snap.pickle.gz`` gives ``snap``."""
+    for known in (_COMPRESSED, _KINDS):
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() in known:
+            name = stem
+    return name
+
+
+def report_format(output: Path | None) -> str:
+    """Tell a report's format, ``html`` or ``md``, by its name's ending; ``html`` without one.
+
+    Raises:
+        OutputError: the ending is that of something else.
+    """
+    if output is None or output.is_dir() or not output.suffix:
+        return "html"
+    kind = _REPORTS.get(output.suffix.lower())
+    if kind is None:
+        check_ending(output, ".html", ".md")
+        raise OutputError(
+            f"{output} ends neither in .html nor in .md; end it in one of them, or give a format."
+        )
+    return kind
+
+
+def check_output(path: Path, force: bool) -> None:
+    """Refuse, before any work is done, a path that ``write_atomically`` would refuse.
+
+    Raises:
+        OutputExistsError: the file exists and ``force`` is off.
+        OutputError: it is a folder, or the folder to hold it does not exist, or it is a link that
+            leads nowhere and ``force`` is off.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink() and not force:
+            raise OutputExistsError(
+                f"{path} is a link to {path.readlink()}, where nothing is; remove it, or pass"
+                " --force to write there."
+            ) from None
+        if not path.parent.is_dir():
+            raise OutputError(
+                f"{path} cannot be written: there is no folder {path.parent}; make it first."
+            ) from None
+        return
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"{path} is a folder; name a file in it.")
+    if stat.S_ISREG(mode) and not force:
+        raise _exists(path)
+
+
+@contextmanager
+def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only when it is complete.
+
+    The bytes go to a hidden file beside the target, which gets its name at the end and is removed
+    on any exception, Ctrl-C included. Devices and pipes (``/dev/stdout``) are written directly.
+
+    Args:
+        path: the file.
+        force: replace an existing one.
+        sources: what it is made of: whoever may not read one of these may not read it either.
+
+    Raises:
+        OutputExistsError: the file exists and ``force`` is off, before the body runs or, where
+            somebody else made it meanwhile, after it.
+        OutputError: it cannot be written: a folder, no such folder, no permission, no space.
+    """
+    check_output(path, force)
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("wb") as out:
+                yield out
+        except OSError as error:
+            if error.errno in _WRITE_ERRORS:
+                raise _cannot_write(path, error) from error
+            raise
+        return
+    target = Path(os.path.realpath(path))  # through a link: the link stays
+    # Not the module secrets: what it imports takes longer than a small file's deflate.
+    unique = os.urandom(4).hex()
+    beside = target.with_name(f"{_unfinished(target, os.getpid())}{unique}.part")
+    ours = True  # what goes wrong is about the file beside
+    try:
+        mode = _mode_of([*sources, target])
+        # Not tempfile: its files are readable by their owner alone, whatever the umask says.
+        with open(beside, "xb", opener=lambda name, how: os.open(name, how, mode)) as out:
+            ours = False
+            yield out
+        ours = True
+        if force or not _named(path, beside, target):
+            check_output(path, force)
+            os.replace(beside, target)
+    except BaseException as error:
+        with suppress(OSError):  # its folder may be gone
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
+            raise _cannot_write(path, error) from error
+        raise
+
+
+def _mode_of(sources: Iterable[Path]) -> int:
+    """Return what may be done with a file before the umask: no more than with any source."""
+    mode = 0o666
+    for source in sources:
+        with suppress(OSError):  # it may be gone, or not be there yet
+            status = source.stat()
+            if stat.S_ISREG(status.st_mode):
+                mode &= status.st_mode
+    return mode | stat.S_IRUSR | stat.S_IWUSR
+
+
+def _named(path: Path, beside: Path, target: Path) -> bool:
+    """Give a complete file its name, which nobody else may have; False where links cannot be made.
+
+    Unlike a look and then a rename, of two that do this at one time the second is told.
+
+    Raises:
+        OutputExistsError: somebody else made the target meanwhile.
+    """
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise _exists(path) from None
+    except (OSError, AttributeError):  # some file systems and systems have no links
+        return False
+    beside.unlink()
+    return True
+
+
+def remove_unfinished(path: Path, process: int) -> None:
+    """Remove what a process that was killed had written of a file before it had its name.
+
+    Args:
+        path: the file that ``write_atomically`` was to write.
+        process: the id of the process that is gone.
+    """
+    target = Path(os.path.realpath(path))
+    begin = _unfinished(target, process)
+    with suppress(OSError):
+        for beside in list(target.parent.iterdir()):
+            if beside.name.startswith(begin) and beside.name.endswith(".part"):
+                beside.unlink(missing_ok=True)
+
+
+def _unfinished(target: Path, process: int) -> str:
+    """Return how the name of a process's unfinished file begins: no longer than names may be."""
+    name = os.fsdecode(os.fsencode(target.name)[:200])
+    return f".{name}.{process}-"
+
+
+def _exists(path: Path) -> OutputExistsError:
+    return OutputExistsError(f"{path} already exists; pass --force to replace it.")
+
+
+def _cannot_write(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or type(error).__name__
+    return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")

@@ -1,0 +1,64 @@
+"""Patterns for names and paths as users type them: a part of it, a glob, or a ``/regex/``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+
+from snapreport.ground.errors import PatternError
+from snapreport.ground.safe_text import matched
+
+Match = Callable[[str], bool]
+
+
+def compile_pattern(pattern: str) -> Match:
+    """Return what tells whether a text matches; case does not count. The page has the same rules.
+
+    Args:
+        pattern: ``/.../`` is a regular expression to be found anywhere; with ``*`` or ``?`` it is
+            a glob for the whole text or all behind a path separator; else a part.
+            Of a text of over 2,000 letters an expression and a glob meet both ends.
+
+    Raises:
+        PatternError: the regular expression is none.
+    """
+    if len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/"):
+        try:
+            expression = re.compile(pattern[1:-1], re.IGNORECASE)
+        except re.error as error:
+            raise PatternError(f"{pattern} is no regular expression: {error}.") from error
+        return lambda text: expression.search(matched(text)) is not None
+    if "*" in pattern or "?" in pattern:
+        return compile_glob(pattern, r"(?:.*[/\\])?")
+    part = pattern.lower()
+    return lambda text: part in text.lower()
+
+
+def compile_glob(pattern: str, before: str = "") -> Match:
+    """Return what tells whether a whole text fits ``*`` and ``?``, in any case.
+
+    Args:
+        pattern: a bracket in it is itself, as it is in the names of stages.
+        before: an expression for what may come before.
+    """
+    escaped = fnmatch.translate(pattern.replace("[", "[[]"))
+    glob = re.compile(before + escaped, re.DOTALL | re.IGNORECASE)
+    return lambda text: glob.match(matched(text)) is not None
+
+
+def compile_filter(include: Sequence[str], exclude: Sequence[str]) -> Match:
+    """Return what tells whether a text matches one of ``include`` (if any) and none of ``exclude``.
+
+    Raises:
+        PatternError: as ``compile_pattern``.
+    """
+    wanted = [compile_pattern(pattern) for pattern in include]
+    unwanted = [compile_pattern(pattern) for pattern in exclude]
+
+    def matches(text: str) -> bool:
+        if wanted and not any(match(text) for match in wanted):
+            return False
+        return not any(match(text) for match in unwanted)
+
+    return matches

@@ -1,0 +1,37 @@
+"""Actions of events as numbers: their names are looked at once, however many ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.memoize import once_for_each, shared
+from snapreport.model.history import Events
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArray[np.int64]:
+    """Return a number for the action of each event.
+
+    Args:
+        other: the events.
+        codes: the numbers, by action.
+        unknown: of all other actions.
+
+    Returns:
+        int64, shape (len(other),).
+    """
+    names, place = _distinct(other)
+    return np.array([codes.get(name, unknown) for name in names], np.int64)[place]
+
+
+@once_for_each
+def _distinct(other: Events) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct actions, and which of them each event has."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(other.action))}
+    place = np.fromiter(map(number.__getitem__, other.action), np.int64, len(other.action))
+    return list(number), shared(place)

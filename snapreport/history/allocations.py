@@ -1,0 +1,237 @@
+"""Allocations of one device: pairs of events and final blocks, joined in birth order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.history.block_sizes import SplitRules, recover_block_sizes, round_sizes
+from snapreport.history.pairing import ABSENT, Pairs
+from snapreport.model.history import START, Allocations
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
+from snapreport.model.stacks import NO_STACK, StackTable
+from snapreport.sorting import distinct, is_among, stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Which allocation each final block holds."""
+
+    row: NDArray[np.int32]
+    """int32, shape (n_blocks,): rows of the pairs, NO_ID where none."""
+    untouched: NDArray[np.int64]
+    """Blocks in use whose address no allocation event names: baseline to the end."""
+
+
+def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict[str, int]) -> Held:
+    """Join the final blocks in use to the pairs still open, by address."""
+    in_use = np.flatnonzero(segments.block_state != INACTIVE)
+    row = np.full(len(segments.block_state), NO_ID, np.int32)
+    open_rows = np.flatnonzero(pairs.completed == ABSENT)
+    order = open_rows[stable_order(pairs.addr[open_rows])]
+    place = np.searchsorted(pairs.addr[order], segments.block_address[in_use])
+    place_or_0 = np.minimum(place, max(len(order) - 1, 0))
+    if len(order):
+        hit = pairs.addr[order][place_or_0] == segments.block_address[in_use]
+        row[in_use[hit]] = order[place_or_0[hit]]
+    touched = is_among(segments.block_address[in_use], pairs.addr)
+    untouched = in_use[~touched]
+    freed = int((touched & (row[in_use] == NO_ID)).sum())
+    found = np.zeros(len(pairs.addr) + 1, np.bool_)  # one more, which NO_ID picks
+    found[row] = True
+    lost = int((~found[open_rows]).sum())
+    sized = in_use[row[in_use] != NO_ID]
+    size = trace.size[pairs.first[row[sized]]] if len(sized) else np.empty(0, np.int64)
+    counts = {
+        "block in use at the end that the trace frees": freed,
+        "allocation never freed that is no block at the end": lost if len(segments) else 0,
+        "block of another requested size than its alloc": int(
+            (size != segments.block_requested[sized]).sum()
+        ),
+    }
+    anomalies.update({what: count for what, count in counts.items() if count})
+    return Held(row, untouched)
+
+
+def build_allocations(
+    pairs: Pairs,
+    held: Held,
+    trace: Trace,
+    segments: Segments,
+    spans: SegmentLives,
+    stacks: StackTable,
+    rules: SplitRules | None,
+) -> tuple[Allocations, NDArray[np.int32], dict[str, int]]:
+    """Join pairs and untouched blocks into one table in birth order.
+
+    Args:
+        pairs, held, trace, segments, spans: the parts of one device.
+        stacks: to tell an empty stack from one with frames.
+        rules: the allocator's settings; None where no caching allocator rounds (profiler files).
+
+    Returns:
+        the allocations; the allocation of each final block; and how many block sizes known from
+        the end the hole rule gave as well (``agreed``) or differently (``disagreed``).
+    """
+    n_events, n_pairs, n_blocks = len(trace), len(pairs.addr), len(held.untouched)
+    first = pairs.first
+    blocks = held.untouched
+    never = np.int64(n_events)
+
+    def joined(of_pairs: NDArray[Any], of_blocks: NDArray[Any] | int) -> NDArray[np.int64]:
+        tail = np.full(n_blocks, of_blocks) if isinstance(of_blocks, int) else of_blocks
+        return np.concatenate([of_pairs, tail]).astype(np.int64)
+
+    alloc = joined(np.where(pairs.alloc == ABSENT, START, pairs.alloc), START)
+    free = joined(np.where(pairs.completed == ABSENT, never, pairs.completed), n_events)
+    # A lone free_completed: requested before the recording, so pending from the start.
+    asked = np.where(
+        pairs.requested == ABSENT,
+        np.where(pairs.completed == ABSENT, never, START),
+        pairs.requested,
+    )
+    pending = segments.block_state[blocks] == PENDING
+    requested = joined(asked, np.where(pending, START, never))
+    addr = joined(pairs.addr, segments.block_address[blocks])
+    size = joined(trace.size[first], segments.block_requested[blocks])
+
+    order = _birth_order(alloc, free, addr, n_pairs)
+    # One entry more: the last, which NO_ID picks, is NO_ID itself.
+    place = np.full(len(order) + 1, NO_ID, np.int64)
+    place[order] = np.arange(len(order))
+    block_row = held.row.astype(np.int64)
+    block_row[blocks] = n_pairs + np.arange(n_blocks)
+    block_allocation = place[block_row].astype(np.int32)
+
+    low, high, checks = _block_sizes(
+        addr, size, alloc, free, spans, rules, block_row, segments.block_size
+    )
+    alloc_stack, free_stack = _stacks(pairs, trace, stacks)
+    segment_of_block = segments.block_segment[blocks]
+
+    def times(step: NDArray[np.int64]) -> NDArray[np.int64]:
+        known = (step >= 0) & (step < n_events)
+        result = np.full(len(step), NO_TIME, np.int64)
+        result[known] = trace.time_us[step[known]]
+        return result
+
+    def strings(column: NDArray[np.int32]) -> NDArray[np.int32]:
+        return joined(column[first], NO_ID)[order].astype(np.int32)
+
+    pool = joined(trace.pool[first], segments.pool[segment_of_block])
+    allocations = Allocations(
+        addr=addr[order],
+        version=_versions(addr[order]),
+        size=size[order],
+        block_size=low[order],
+        block_size_max=high[order],
+        alloc_step=alloc[order],
+        free_requested_step=requested[order],
+        free_step=free[order],
+        alloc_time_us=times(alloc[order]),
+        free_requested_time_us=times(requested[order]),
+        free_time_us=times(free[order]),
+        stream=joined(trace.stream[first], segments.stream[segment_of_block])[order],
+        pool=_pools(pool, addr, alloc, segments, spans)[order],
+        stack=joined(alloc_stack, segments.block_stack[blocks])[order].astype(np.int32),
+        free_stack=joined(free_stack, NO_STACK)[order].astype(np.int32),
+        category=strings(trace.category),
+        compile_context=strings(trace.compile_context),
+        metadata=strings(trace.metadata),
+    )
+    return allocations, block_allocation, checks
+
+
+def _birth_order(
+    alloc: NDArray[np.int64], free: NDArray[np.int64], addr: NDArray[np.int64], n_pairs: int
+) -> NDArray[np.int64]:
+    """Order by birth; inside the baseline what is freed last comes first, untouched blocks lead."""
+    touched = np.arange(len(alloc)) < n_pairs
+    baseline = alloc == START
+    last_freed_first = np.where(baseline, -free, 0)
+    return np.lexsort((addr, last_freed_first, baseline & touched, alloc))
+
+
+def _versions(addr: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Count earlier allocations at the same address; rows come in birth order."""
+    place = distinct(addr)[1]  # smaller than addresses, so sooner put in order
+    order = stable_order(place)
+    ordered = place[order]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    lengths = np.diff(np.concatenate([begins, [len(addr)]]))
+    versions = np.empty(len(addr), np.int32)
+    if len(addr):
+        versions[order] = np.arange(len(addr)) - np.repeat(begins, lengths)
+    return versions
+
+
+def _block_sizes(
+    addr: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alloc: NDArray[np.int64],
+    free: NDArray[np.int64],
+    spans: SegmentLives,
+    rules: SplitRules | None,
+    block_row: NDArray[np.int64],
+    block_size: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
+    """Recover every block size, then take what the final state knows; compare the two."""
+    if rules is None:
+        return size, size.copy(), {}
+    low, high = recover_block_sizes(addr, round_sizes(size, rules), alloc, free, spans, rules)
+    known = np.flatnonzero(block_row != NO_ID)
+    rows, actual = block_row[known], block_size[known]
+    in_trace = alloc[rows] != START
+    agreed = int((low[rows] == actual)[in_trace].sum())
+    checks = {"agreed": agreed, "disagreed": int(in_trace.sum()) - agreed}
+    low[rows] = high[rows] = actual
+    return low, high, checks
+
+
+def _stacks(
+    pairs: Pairs, trace: Trace, stacks: StackTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the stacks of allocation and of free.
+
+    With ``context="alloc"`` a free event repeats the allocation's stack: it then says nothing
+    about where it was freed, but gives baseline blocks the stack that their lost alloc had.
+    """
+    born = pairs.alloc != ABSENT
+    freed_at = np.where(pairs.requested == ABSENT, pairs.completed, pairs.requested)
+    freed = freed_at != ABSENT
+    alloc_stack = np.where(born, trace.stack[pairs.alloc], NO_STACK) if len(trace) else freed_at
+    free_stack = np.where(freed, trace.stack[freed_at], NO_STACK) if len(trace) else freed_at
+    both = born & freed & (alloc_stack != NO_STACK)
+    both[both] = stacks.stack_node[alloc_stack[both]] >= 0
+    if both.any() and (alloc_stack[both] == free_stack[both]).all():
+        alloc_stack = np.where(born, alloc_stack, free_stack)
+        free_stack = np.full_like(free_stack, NO_STACK)
+    return alloc_stack.astype(np.int64), free_stack.astype(np.int64)
+
+
+def _pools(
+    pool: NDArray[np.int64],
+    addr: NDArray[np.int64],
+    alloc: NDArray[np.int64],
+    segments: Segments,
+    spans: SegmentLives,
+) -> NDArray[np.int32]:
+    """Fill in pools that the events do not name from the final segment around the address."""
+    result = pool.astype(np.int32)
+    if not len(segments):
+        return result
+    row = np.searchsorted(segments.address, addr, side="right") - 1
+    inside = (row >= 0) & (addr < segments.address[row] + segments.size[row])
+    since = np.full(len(segments), START, np.int64)
+    since[spans.final[spans.final != NO_ID]] = spans.start_step[spans.final != NO_ID]
+    # An older segment at the same place may have been of another pool.
+    inside &= alloc >= np.where(since[row] == START, START, since[row])
+    fill = inside & (result == NO_ID)
+    result[fill] = segments.pool[row[fill]]
+    return result

@@ -1,0 +1,132 @@
+"""Block sizes: the allocator's rounding, and the hole rule that recovers unsplit blocks.
+
+Source: CUDACachingAllocator.cpp (round_size, get_pool, should_split) and the snapshot-format
+notes 5.3. A free hole is always as large as it can be, since neighbours merge on free; so the
+hole that an allocation was put in ends at the next active block above it, or at its segment's
+end. It was split when enough remained; else the block is the whole hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.history.holes import find_holes
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.sorting import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MIN_BLOCK = 512
+SMALL_SIZE = 2**20
+"""The most, after rounding, that the small pool serves; also the least remainder of a split."""
+
+
+@dataclass(frozen=True)
+class SplitRules:
+    """The allocator settings that decide block sizes."""
+
+    divisions: tuple[int, ...] = ()
+    """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
+    max_split_size: int = 2**63 - 1
+    expandable: bool = False
+    pinned: bool = False
+    """Pinned host memory: sizes round up to a power of two, and nothing is split."""
+
+
+def split_rules(settings: Mapping[str, Any]) -> SplitRules:
+    """Read the rules out of a snapshot's allocator settings; defaults where it has none."""
+    table = settings.get("roundup_power2_divisions")
+    divisions: tuple[int, ...] = ()
+    if isinstance(table, Mapping):
+        values = [table.get(str(2**power), 0) for power in range(16)]
+        if all(isinstance(value, int) for value in values) and any(v > 1 for v in values):
+            divisions = tuple(values)
+    limit = settings.get("max_split_size", -1)
+    if not isinstance(limit, int) or limit < 0:
+        limit = 2**63 - 1
+    return SplitRules(divisions, limit, settings.get("expandable_segments") is True)
+
+
+def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
+    """Round requested bytes as the allocator does before it looks for a block.
+
+    Args:
+        sizes: int64, shape (n,), requested bytes.
+        rules: the allocator's settings.
+
+    Returns:
+        int64, shape (n,), bytes.
+    """
+    if rules.pinned:
+        powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
+        return np.array(powers, np.int64)
+    rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
+    if rules.divisions:
+        for index in np.flatnonzero(sizes >= MIN_BLOCK).tolist():
+            rounded[index] = _round_one(int(sizes[index]), int(rounded[index]), rules.divisions)
+    return rounded
+
+
+def _round_one(size: int, plain: int, divisions: tuple[int, ...]) -> int:
+    key = min(max(size.bit_length() - 1 - 20, 0), 15)
+    parts = divisions[key]
+    if parts <= 1 or size <= MIN_BLOCK * parts:
+        return plain
+    floor = 1 << (size.bit_length() - 1)
+    if size == floor:
+        return size
+    part = floor // parts
+    if part == 0:
+        return floor * 2
+    return -(-size // part) * part
+
+
+def recover_block_sizes(
+    addr: NDArray[np.int64],
+    rounded: NDArray[np.int64],
+    alloc_step: NDArray[np.int64],
+    free_step: NDArray[np.int64],
+    spans: SegmentLives,
+    rules: SplitRules,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the block bytes of each allocation.
+
+    Args:
+        addr, rounded, alloc_step, free_step: int64, shape (n,), as in ``Allocations``; alloc_step
+            is -1 for the baseline.
+        spans: the non-expandable segments over their lives.
+        rules: the allocator's settings.
+
+    Returns:
+        lower and upper bound, int64, shape (n,); equal for all but large baseline blocks.
+    """
+    low, high = rounded.copy(), rounded.copy()
+    if rules.expandable or rules.pinned:
+        return low, high  # nothing remains: 512 bytes are enough to be split off
+    inside = _in_some_span(addr, spans)
+    rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
+    hole, bound = find_holes(addr[rows], alloc_step[rows], free_step[rows], spans)
+    size, baseline = rounded[rows], alloc_step[rows] < 0
+    splits = size < min(rules.max_split_size, 2**63 - 1)
+    # Baseline: its hole was before our time. What is certain: it ends before the next.
+    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
+    low[rows] = np.where(~baseline & whole, hole, size)
+    high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
+    return low, high
+
+
+def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:
+    """Say for each address whether a non-expandable segment ever covered it."""
+    order = stable_order(spans.address)
+    starts = spans.address[order]
+    reach = np.maximum.accumulate(starts + spans.size[order]) if len(starts) else starts
+    place = np.searchsorted(starts, addr, side="right") - 1
+    inside = place >= 0
+    inside[inside] = addr[inside] < reach[place[inside]]
+    return inside

@@ -1,0 +1,142 @@
+"""A snapshot's columns to histories, one for each device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.progress import Progress, silent
+from snapreport.history.allocations import Held, build_allocations, match_blocks
+from snapreport.history.block_sizes import SplitRules, split_rules
+from snapreport.history.derived_snapshots import match_profiler_blocks
+from snapreport.history.pairing import Pairs, pair_events
+from snapreport.history.segment_replay import segment_lives
+from snapreport.history.stage_spans import build_stages
+from snapreport.history.storage_blocks import state_categories
+from snapreport.model.history import Allocations, DeviceHistory, Events, History
+from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
+from snapreport.sorting import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PAIRED = ("alloc", "free_requested", "free_completed")
+
+
+def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History:
+    """Conclude from the events of each device what was allocated when.
+
+    Nothing here fails on odd data: what does not fit is counted in ``anomalies``.
+    """
+    devices = []
+    for done, trace in enumerate(snapshot.traces):
+        progress("Pairing events", done / len(snapshot.traces))
+        devices.append(_build_device(snapshot, trace))
+    stated, strings = state_categories(devices, snapshot.strings, snapshot.recorder)
+    return History(
+        source=snapshot.source,
+        layout=snapshot.layout,
+        stacks=snapshot.stacks,
+        strings=strings,
+        pools=snapshot.pools,
+        devices=stated,
+        default_device=_default(devices),
+        settings=snapshot.settings,
+        oddities=_oddities(snapshot, devices),
+        recorder=snapshot.recorder,
+        length=snapshot.length,
+    )
+
+
+def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
+    segments = snapshot.segments[trace.device]
+    pairs = pair_events(trace, segments.block_address[segments.block_state == PENDING])
+    anomalies = dict(pairs.anomalies)
+    other = _other_events(trace, pairs)
+    held: Held
+    if snapshot.layout == "profiler":
+        held = match_profiler_blocks(pairs, segments, trace)
+    else:
+        held = match_blocks(pairs, segments, trace, anomalies)
+    lives, misfits = segment_lives(other, segments, len(trace))
+    if misfits:
+        anomalies["segment event that fits no segment"] = misfits
+    allocations, block_allocation, checks = build_allocations(
+        pairs,
+        held,
+        trace,
+        segments,
+        lives.where(~lives.expandable),
+        snapshot.stacks,
+        _rules(snapshot, trace.device),
+    )
+    if checks.get("disagreed"):
+        anomalies["block of another size than the allocator's rules give"] = checks["disagreed"]
+    return DeviceHistory(
+        device=trace.device,
+        events=len(trace),
+        allocations=allocations,
+        other=other,
+        segments=segments,
+        block_allocation=block_allocation,
+        stages=build_stages(_of_device(snapshot.annotations, trace.device), trace.time_us),
+        anomalies=anomalies,
+    )
+
+
+def _rules(snapshot: RawSnapshot, device: DeviceId) -> SplitRules | None:
+    """Return the rules by which block sizes follow; a profiler sees sizes, not blocks."""
+    if snapshot.layout == "profiler":
+        return None
+    return SplitRules(pinned=True) if device.kind == "host" else split_rules(snapshot.settings)
+
+
+def _of_device(annotations: tuple[Annotation, ...], device: DeviceId) -> list[Annotation]:
+    return [annotation for annotation in annotations if annotation.device == device]
+
+
+def _other_events(trace: Trace, pairs: Pairs) -> Events:
+    """Return the events that are no part of an allocation."""
+    paired = np.array([name in _PAIRED for name in trace.actions], np.bool_)
+    chosen: NDArray[np.bool_] = ~paired[trace.action] if len(trace) else np.empty(0, np.bool_)
+    chosen[pairs.leftover] = True
+    step = np.flatnonzero(chosen)
+    return Events(
+        step=step.astype(np.int64),
+        action=[trace.actions[code] for code in trace.action[step].tolist()],
+        addr=trace.addr[step],
+        size=trace.size[step],
+        time_us=trace.time_us[step],
+        stream=trace.stream[step],
+        stack=trace.stack[step],
+    )
+
+
+def _default(devices: list[DeviceHistory]) -> int:
+    """Choose the device to open with: one that ran out of memory, else the one that used most."""
+
+    def weight(history: DeviceHistory) -> tuple[bool, bool, int]:
+        failed = "oom" in history.other.action
+        return failed, history.device.kind == "cuda", _most_requested(history.allocations)
+
+    if len(devices) < 2:
+        return 0
+    return max(range(len(devices)), key=lambda i: weight(devices[i]))
+
+
+def _most_requested(allocations: Allocations) -> int:
+    steps = np.concatenate([allocations.alloc_step, allocations.free_step])
+    order = stable_order(steps)
+    deltas = np.concatenate([allocations.size, -allocations.size])[order]
+    return int(np.cumsum(deltas).max(initial=0))
+
+
+def _oddities(snapshot: RawSnapshot, devices: list[DeviceHistory]) -> dict[str, int]:
+    """Add annotations that belong to no device of the file, or to none with event times."""
+    oddities = dict(snapshot.oddities)
+    placed = {history.device: len(history.stages) for history in devices}
+    unplaced = sum(not placed.get(annotation.device) for annotation in snapshot.annotations)
+    if unplaced:
+        oddities["annotation that cannot be placed"] = unplaced
+    return oddities

@@ -1,0 +1,179 @@
+"""Answers about one moment of one device: what was live then, grouped in one way or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snapreport.ground.object_display import Shown
+from snapreport.model.snapshot import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+Cell = None | int | float | str | bytes
+"""A value as SQLite has it."""
+
+GROUPINGS = (
+    "stack",
+    "line",
+    "file",
+    "function",
+    "module",
+    "category",
+    "stage",
+    "stream",
+    "pool",
+    "context",
+    "size",
+)
+"""What live allocations can be grouped by."""
+
+
+@dataclass(frozen=True)
+class Group(Shown):
+    """Live allocations that have something in common."""
+
+    name: str
+    """What they have in common; a stack is its functions, innermost first, joined by `` < ``."""
+    bytes: int
+    """In the curve that was asked for."""
+    requested: int
+    count: int
+    stack: int = NO_ID
+    """Stack id, where they have a call stack in common."""
+
+
+@dataclass(frozen=True)
+class LineUse(Shown):
+    """What one source line holds at a moment, as a line-by-line memory tracer tells it."""
+
+    location: str
+    """``file:line``; a reason such as ``before recording`` where there is none."""
+    function: str
+    filename: str
+    line: int | None
+    """None where the frame knows none, and for allocations without a matching frame."""
+    bytes: int
+    """Live at the moment, in the curve that was asked for."""
+    cumulative: int
+    """This line's bytes and those of all lines above it."""
+    median: int
+    """Of the sizes of its live allocations; the lower of two middle ones."""
+    count: int
+    """Live allocations."""
+    total: int
+    """All bytes that the line allocated in the recording, freed ones and the baseline included."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRows(Shown):
+    """The allocations live at a moment, largest first; arrays of shape (n,)."""
+
+    rows: NDArray[np.int64]
+    """Rows of the device's ``Allocations``."""
+    bytes: NDArray[np.int64]
+    """Of each, in the curve that was asked for."""
+
+
+@dataclass(frozen=True)
+class CurveStatistics(Shown):
+    """One curve over the whole recording, in bytes."""
+
+    minimum: int
+    average: int
+    """Weighted by time, rounded down; by steps where times are missing."""
+    peak: int
+    start: int
+    end: int
+    by_time: bool
+    """Whether ``average`` is weighted by time."""
+
+
+@dataclass(frozen=True)
+class EventAt(Shown):
+    """One trace event."""
+
+    step: int
+    action: str
+    addr: int
+    """For ``oom``: free bytes on the device."""
+    size: int
+    """Requested bytes of an allocation; the event's own size for others."""
+    allocation: int
+    """Row of the device's ``Allocations``, or NO_ID."""
+    stack: int
+    """Stack id, or NO_STACK."""
+
+
+@dataclass(frozen=True)
+class Parts(Shown):
+    """What a curve consists of at a moment: since before the recording, and since then."""
+
+    baseline_bytes: int
+    baseline_count: int
+    dynamic_bytes: int
+    dynamic_count: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurve(Shown):
+    """One group's memory over time."""
+
+    name: str
+    rule: str
+    """What put allocations here."""
+    peak_bytes: int
+    """The group's own peak, which may be at another step than that of the whole."""
+    peak_step: int
+    at_peak: int
+    """Bytes at the peak of the whole."""
+    count: int
+    """Allocations in the recording."""
+    bytes: NDArray[np.int64]
+    """After each of ``Profile.steps``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(Shown):
+    """Memory by group over time; at every step the groups sum to the whole."""
+
+    curve: str
+    peak_step: int
+    peak_bytes: int
+    steps: NDArray[np.int64]
+    total: NDArray[np.int64]
+    """Bytes after each of ``steps``."""
+    groups: tuple[GroupCurve, ...]
+
+
+@dataclass(frozen=True)
+class AllocationStatistics(Shown):
+    """How many allocations a recording has, and how large those made in it are."""
+
+    baseline: int
+    """Live before the first event."""
+    made: int
+    """Made in the recording."""
+    freed: int
+    """Of those, freed in it."""
+    requested: int
+    """Requested bytes of those made, added up."""
+    smallest: int | None
+    """Requested bytes; None where none was made, as the next two."""
+    median: int | None
+    """The lower of two middle ones."""
+    largest: int | None
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """What one SQL statement gives."""
+
+    columns: tuple[str, ...]
+    """Names as SQLite gives them, made distinct: ``id``, ``id_2``."""
+    rows: Iterator[tuple[Cell, ...]]
+    """Worked out as they are taken, so an error may come with any of them."""

@@ -1,0 +1,236 @@
+"""What a diagnosis consists of: findings with their evidence, and what to do about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Literal
+
+from snapreport.ground.object_display import Shown
+
+Severity = Literal["critical", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
+"""From worst: the program failed or will; something to act on; good to know."""
+
+Unit = Literal["bytes", "count", "step", "share", "time_us", "text"]
+"""What a value counts; a share is a part of 1, time_us a duration in microseconds."""
+Value = int | float | str | None
+"""None where it cannot be known."""
+
+TOPICS = ("memory", "recording", "growth", "churn", "allocator")
+
+CODES = MappingProxyType(
+    {
+        # memory: what failed, or what held the most
+        "oom": ("memory", "A request for memory failed."),
+        "peak": ("memory", "What held the memory at the peak, and what would lower it."),
+        "transient-peak": ("memory", "The peak is mostly memory that lives for a short time."),
+        # recording: can the figures be trusted
+        "nothing-allocated": ("recording", "Nothing was allocated."),
+        "no-history": ("recording", "There is a final state, but no events that led to it."),
+        "started-late": ("recording", "Much was allocated before recording began."),
+        "dumped-early": ("recording", "The snapshot was written before the work was done."),
+        "dumped-late": ("recording", "The snapshot was written long after the failure."),
+        "ring-overflowed": ("recording", "The oldest events were overwritten."),
+        "unmatched-frees": ("recording", "Frees of memory whose allocation was not recorded."),
+        "missing-stacks": ("recording", "Allocations without a call stack."),
+        "native-stacks-only": ("recording", "Call stacks hold C++ frames alone."),
+        "python-stacks-only": ("recording", "Call stacks hold Python frames alone."),
+        "inferred-sizes": ("recording", "Block sizes known only within a range."),
+        "unknown-actions": ("recording", "Events of unknown kinds."),
+        "unknown-keys": ("recording", "Parts of the file that are not known."),
+        "odd-events": ("recording", "Events that do not fit together."),
+        "no-times": ("recording", "Events without times."),
+        "does-not-close": ("recording", "Events that do not add up to the final state."),
+        "no-allocator": ("recording", "A profile: tensor sizes, no blocks."),
+        "reserved-too-low": ("recording", "Segment events are missing."),
+        # growth: from step to step of the program
+        "leak": ("growth", "A call site keeps more memory with every iteration."),
+        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every iteration."),
+        "freed-later": (
+            "growth",
+            "Memory that grew with every iteration and was freed in the end.",
+        ),
+        "outlives-step": ("growth", "Memory made in an iteration that lives beyond it."),
+        "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
+        "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
+        # churn: allocating more often than needed
+        "churn": ("churn", "Memory freed and made again at once."),
+        "held-across-stages": ("churn", "Memory kept through stages that do not make its kind."),
+        "pending-free": ("churn", "Freed memory that waits for another stream."),
+        # allocator: between the program and the driver
+        "fragmentation": ("allocator", "Reserved memory in pieces too small to serve."),
+        "locked-pool": ("allocator", "Reserved memory that only a private pool may use."),
+        "unused-reserved": ("allocator", "Reserved memory that nobody uses."),
+        "slack": ("allocator", "Blocks larger than what was asked for."),
+        "allocator-retries": ("allocator", "Cached memory given back to serve a request."),
+        "segment-thrash": ("allocator", "Segments returned to the driver and got again."),
+    }
+)
+"""Topic and one line for each kind of finding. The names are stable: people gate on them."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that a finding rests on."""
+
+    label: str
+    value: Value
+    unit: Unit = "bytes"
+    meaning: str = ""
+    """What it counts, for a newcomer; ``""`` where the label says it all."""
+    most: int | None = None
+    """The upper bound where the value is the lower bound of a range."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    unit: Unit = "bytes"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that a finding rests on: call sites, pools, steps."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    """The most important first; each as long as ``columns``."""
+    left_out: int = 0
+    """How many rows more there are."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One thing to change, offered because this recording supports it."""
+
+    text: str
+    """A sentence in the imperative, and why it would help here."""
+    change: str = ""
+    """The setting or the lines of code, as to be typed; ``""`` where words must do."""
+    frees: int | None = None
+    """Bytes that it would free in this recording; None where that cannot be told."""
+    most: int | None = None
+    """Bytes at the very most, where ``frees`` is a lower bound."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Where the page shows a finding."""
+
+    tab: str = "stacks"
+    """stacks, lines, live, stages, allocator, events or recording."""
+    step: int | None = None
+    curve: str | None = None
+    search: str = ""
+    event: bool = False
+    """Whether the step is a failed request to be pinned."""
+
+
+@dataclass(frozen=True)
+class Finding(Shown):
+    """Something that the recording shows, said so that one can act on it."""
+
+    code: str
+    """A key of ``CODES``."""
+    severity: Severity
+    title: str
+    """One plain line without a full stop."""
+    explanation: str
+    """What it is, why it matters and how it is known, in sentences that a newcomer understands."""
+    subject: str = ""
+    """Which one of its kind, such as a call site; equal in another recording of the program."""
+    evidence: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    view: View | None = None
+    bytes: int = 0
+    """How much memory is at stake: orders findings of one severity."""
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that nobody could gate on."""
+        if self.code not in CODES:
+            raise ValueError(f"{self.code!r} is no kind of finding")
+
+    @property
+    def topic(self) -> str:
+        """One of ``TOPICS``."""
+        return CODES[self.code][0]
+
+    @property
+    def id(self) -> str:
+        """The code, or ``code/1a2b3c`` with a mark of the subject: the same in every run."""
+        if not self.subject:
+            return self.code
+        return f"{self.code}/{blake2b(self.subject.encode(), digest_size=3).hexdigest()}"
+
+    @property
+    def paragraph(self) -> str:
+        """Title and explanation in one, for a list of plain texts."""
+        return f"{self.title}. {self.explanation}"
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is said at once: what to act on, and what held the peak."""
+        return self.severity != "note" or self.code == "peak"
+
+    def is_named_by(self, name: str) -> bool:
+        """Say whether an id, a code or a topic names this finding."""
+        return name in (self.id, self.code, self.topic)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Shown):
+    """Everything found about one device, the worst first."""
+
+    findings: tuple[Finding, ...]
+    silenced: tuple[str, ...] = ()
+    """Ids of findings that were left out because someone asked for it."""
+
+    def without(self, names: Iterable[str]) -> Diagnosis:
+        """Leave out the findings that ids, codes or topics name."""
+        kept, gone = silence(self.findings, names)
+        return Diagnosis(kept, self.silenced + gone)
+
+
+def silence(
+    findings: Iterable[Finding], names: Iterable[str]
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the findings that no id, code or topic names, and the ids of the others."""
+    chosen = tuple(names)
+    kept, gone = [], []
+    for each in findings:
+        if any(map(each.is_named_by, chosen)):
+            gone.append(each.id)
+        else:
+            kept.append(each)
+    return tuple(kept), tuple(gone)
+
+
+def names_a_finding(name: str) -> bool:
+    """Say whether a name is an id, a code or a topic that findings can have."""
+    code, _, mark = name.partition("/")
+    if mark:
+        return code in CODES and re.fullmatch("[0-9a-f]{6}", mark) is not None
+    return code == name and (name in CODES or name in TOPICS)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings: what failed, what held the peak, the rest by severity and bytes at stake."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda each: (
+                each.severity != "critical",
+                each.code not in ("oom", "peak"),
+                SEVERITIES.index(each.severity),
+                -each.bytes,
+            ),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Names: shortened or taken out, and those that a file gives away."""

@@ -1,0 +1,149 @@
+"""Every string in a bundle: each member, each table, and whatever else is in the zip."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from snapreport import bundle
+from snapreport.bundle import read_elements
+from snapreport.bundle.opening import LONGEST_VALUE
+from snapreport.bundle.query.sql_query import Database
+from snapreport.ground.errors import BundleError, QueryError
+from snapreport.names.tally import Tally
+
+_KINDS = {
+    ("frames", "name"): "function",
+    ("frames", "filename"): "file",
+    ("strings", "text"): "metadata",
+    ("annotations", "name"): "stage",
+    ("events", "action"): "action",
+}
+_OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
+_STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_CHUNK = 1 << 24
+
+
+def bundle_strings(path: Path, tally: Tally) -> None:
+    """Count every string of a bundle.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, no bundle, or of a newer format.
+    """
+    elements_strings(read_elements(path), tally, path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            tally.add("zip comment", archive.comment.decode("utf-8", "replace"))
+            for member in archive.infolist():
+                tally.add("zip comment", member.comment.decode("utf-8", "replace"))
+                if not _OURS.fullmatch(member.filename):
+                    tally.add("member", member.filename)
+                if member.filename == "manifest.json":
+                    tally.walk(orjson.loads(archive.read(member)))
+                elif member.filename != "elements.db":
+                    _json_texts(archive, member, tally)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
+        raise BundleError(
+            f"{path} is a damaged zip ({error}); copy or convert it again."
+        ) from error
+
+
+def elements_strings(data: bytes, tally: Tally, path: Path) -> None:
+    """Count every string of an ``elements.db``.
+
+    Args:
+        data: its bytes.
+        tally: what counts them.
+        path: the bundle that it is in, or its own where it lies beside its ``allocations.json``.
+
+    Raises:
+        BundleError: it is damaged; the message names the path.
+    """
+    try:
+        _database(data, tally)
+    except BundleError as error:
+        raise BundleError(f"{path} {error}") from error.__cause__
+
+
+def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
+    """Count what stands in quotes; strips have numbers only, and keys of ours."""
+    found: set[bytes] = set()
+    before = b""
+    with archive.open(member) as file:
+        while chunk := file.read(_CHUNK):
+            part = before + chunk
+            found.update(_TEXT.findall(part))
+            before = part[part.rfind(b"{") :][-4096:]
+    for text in found - _STRIP_KEYS:
+        tally.add(member.filename, text[1:-1].decode("utf-8", "replace"))
+
+
+def _database(data: bytes, tally: Tally) -> None:
+    database = Database(data, longest=LONGEST_VALUE)
+    try:
+        frames: set[str] = set()
+        ours = " ".join(Path(bundle.__file__).with_name("schema.sql").read_text("utf-8").split())
+        for name, kind, sql in _rows(database, "SELECT name, type, sql FROM sqlite_schema"):
+            if sql is not None and " ".join(str(sql).split()) not in ours:
+                tally.add("schema", str(sql))
+            if kind == "table":
+                _table(database, str(name), tally, frames)
+        lines: set[str] = set()
+        for (stack,) in _rows(database, "SELECT DISTINCT callstack FROM stacks"):
+            lines.update(str(stack or "").split("\n"))
+        for line in lines - frames:
+            tally.add("stack", line)
+    except QueryError as error:
+        raise BundleError(f"has a damaged elements.db ({error})") from error
+
+
+def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:
+    (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
+    for column in answer.columns:
+        if (table, column) == ("stacks", "callstack"):
+            continue  # its lines are frames, which come from their own table
+        name = _quoted(column)
+        texts = _rows(
+            database,
+            f"SELECT {name}, count(*) FROM {_quoted(table)}"  # noqa: S608
+            f" WHERE typeof({name}) IN ('text', 'blob') GROUP BY 1",
+        )
+        for text, count in texts:
+            if isinstance(text, bytes):
+                text = text.decode("utf-8", "replace")
+            if (table, column) == ("frames", "extra"):
+                tally.walk(_json(str(text)), "frame field")
+            elif (table, column) == ("meta", "value"):
+                continue  # by its key, below
+            else:
+                tally.add(_KINDS.get((table, column), f"{table}.{column}"), str(text), int(count))
+    if table == "frames":
+        rows = "SELECT filename, coalesce(line, '?'), name FROM frames"
+        frames.update(f"{file}:{line}:{name}" for file, line, name in _rows(database, rows))
+    if (table, "value") == ("meta", answer.columns[-1]):
+        for key, value in _rows(database, "SELECT key, value FROM meta"):
+            tally.walk({str(key): _json(str(value))}, "meta")
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _rows(database: Database, sql: str) -> Iterator[tuple[Any, ...]]:
+    for answer in database.run(sql):
+        yield from answer.rows
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,92 @@
+"""Put other strings into a history: every one that a bundle or a report could show.
+
+Only the tables of distinct strings are worked on; columns of allocations and events stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.model.stacks import FrameTable
+
+Change = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What becomes of each kind of string."""
+
+    files: Mapping[str, str]
+    """Every distinct file name of a frame, and what it becomes."""
+    function: Callable[[str, str], str]
+    """Of a frame's function and its file, both as they were."""
+    fields: Callable[[dict[str, str]], dict[str, str]]
+    """Of the FX fields of a frame."""
+    text: Change
+    """Of categories, compile contexts and metadata."""
+    stage: Change
+    action: Change
+    """Of an event's action that PyTorch may not know."""
+    setting: Change
+    """Of an allocator setting that is a text, and of settings' names."""
+    oddity: Change
+    source: Change
+    """Of the source's name."""
+    recorder: Callable[[RecorderInfo], RecorderInfo]
+
+
+def change_strings(history: History, changes: Changes) -> History:
+    """Return the history with its strings changed; the rest is the same objects."""
+    frames = history.stacks.frames
+    changed = FrameTable(
+        [
+            changes.function(name, file)
+            for name, file in zip(frames.names, frames.filenames, strict=True)
+        ],
+        [changes.files[file] for file in frames.filenames],
+        frames.lines,
+        {i: fields for i, old in frames.extra.items() if (fields := changes.fields(old))},
+    )
+    return replace(
+        history,
+        source=replace(history.source, name=changes.source(history.source.name)),
+        stacks=replace(history.stacks, frames=changed),
+        strings=[changes.text(text) for text in history.strings],
+        devices=tuple(_change_device(device, changes) for device in history.devices),
+        settings=change_json(history.settings, changes.setting),
+        oddities=_add_up((changes.oddity(key), n) for key, n in history.oddities.items()),
+        recorder=None if history.recorder is None else changes.recorder(history.recorder),
+    )
+
+
+def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
+    stages, other = device.stages, device.other
+    names = {name: changes.stage(name) for name in set(stages.name)}
+    actions = {action: changes.action(action) for action in set(other.action)}
+    if any(old != new for old, new in names.items()):
+        stages = replace(stages, name=[names[name] for name in stages.name])
+    if any(old != new for old, new in actions.items()):
+        other = replace(other, action=[actions[action] for action in other.action])
+    return replace(device, stages=stages, other=other)
+
+
+def change_json(value: Any, change: Change) -> Any:
+    """Return a value of JSON with every text in it changed, names included."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): change_json(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [change_json(item, change) for item in value]
+    return value
+
+
+def _add_up(counts: Iterator[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key, count in counts:
+        found[key] = found.get(key, 0) + count
+    return found

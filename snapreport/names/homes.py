@@ -1,0 +1,149 @@
+"""Homes in texts: whose they are, and the texts with ``~`` for each."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from snapreport.ground.known_packages import words
+from snapreport.names.any_of import any_of
+
+# A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
+_BEGIN = r"(?<![\w.~-])(?<!(?<![\w.~-])\.\./)(?:(?:\.\./)*\.\.)?"
+_NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]{1,255}"
+_SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
+_DEEPEST = 12
+"""Folders of a path that are looked at."""
+_PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST}}})")
+_SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
+_USERS = r"(?i:Users|Documents and Settings)"
+_WINDOWS = re.compile(
+    rf"(?=[.A-Za-z]){_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
+    # A server, and what of it is shared.
+    r"|(?<![\w.~:\\-])\\{2,4}[\w.$-]{1,255}\\{1,2}[\w.$-]{1,255}"
+    rf"(?:\\{{1,2}}{_USERS}\\{{1,2}}(?P<share>{_SPACED}))?"
+)
+_TILDE = re.compile(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
+# Where PyTorch keeps what it compiled: its folder is named after the user.
+_COMPILED = re.compile(r"(?<=torchinductor_)(?!~)([^\\/\s\"':]{1,255})")
+# How editors name the machine that they are connected to.
+_REMOTE = re.compile(
+    r"((?:ssh-remote|dev-container|attached-container|k8s-container|tunnel)(?:\+|%2[bB]))"
+    r"(?!~)[\w.%@-]{1,255}"
+)
+
+_HOMES = frozenset({"home", "homes", "Users"})
+"""Folders of whose folders each is somebody's; ``users`` is one at any depth."""
+_WINDOWS_HOMES = ("users", "documents and settings")
+_DISKS = re.compile(
+    r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
+    r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
+)
+"""Where clusters mount the disks that their users share."""
+_EVERYONES = re.compile(
+    r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
+    r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
+    r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
+)
+"""Folders of such a disk that are nobody's own."""
+
+_ANYONE = words(
+    "root user users admin ubuntu debian ec2-user centos runner jovyan vscode public default nobody"
+    " sagemaker-user azureuser opc shared docker app data work test guest home host localhost"
+    " python torch train"
+)
+"""Names that say nothing of who it is."""
+_SHORTEST = 3
+
+
+def names_someone(user: str) -> bool:
+    """Say whether a user's name says anything of who it is, and can be told from other words."""
+    return len(user) >= _SHORTEST and user.lower() not in _ANYONE
+
+
+def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where in a text homes and servers begin and end, and whose: empty where unsure."""
+    if "/" not in text and "\\" not in text and "+" not in text and "%2" not in text:
+        return
+    for found in _PATH.finditer(text):
+        parts = found["path"].split("/")
+        length, owner = _home(parts)
+        if length:
+            yield found.start(), found.start("path") + len("/".join(parts[:length])), owner
+    for found in _WINDOWS.finditer(text):
+        yield found.start(), found.end(), found["drive"] or found["share"] or ""
+    for found in _TILDE.finditer(text):
+        yield found.start(), found.end(), found[1]
+    for found in _REMOTE.finditer(text):
+        yield found.end(1), found.end(), ""
+
+
+def find_users(texts: Iterable[str]) -> set[str]:
+    """Return the names of those whose homes are in some texts, but for names that anyone has."""
+    users: set[str] = set()
+    for text in texts:
+        users.update(owner for _, _, owner in find_homes(text))
+        users.update(_COMPILED.findall(text))
+    return {user for user in users if names_someone(user)}
+
+
+def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
+    """Return what finds folders of these users that are no homes, such as ``/opt/alice``."""
+    if not users:
+        return None
+    return re.compile(
+        rf"(?=[.A-Za-z]|[\\/]{{1,2}}[^\\/]){_BEGIN}(?:[A-Za-z]:)?(?:[\\/]{{1,2}}[\w.+-]{{1,255}}){{0,6}}?"
+        rf"[\\/]{{1,2}}(?:{any_of(users)})(?![\w.-])"
+    )
+
+
+def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
+    """Return a text with ``~`` for every home in it, and for a server or machine in a path.
+
+    Args:
+        text: any.
+        folders: finds more that counts as one, as from ``folders_of()``.
+    """
+    if folders is not None:
+        text = folders.sub("~", text)
+    pieces, at = [], 0
+    for begin, end, _ in sorted(find_homes(text)):
+        if begin >= at:
+            pieces += [text[at:begin], "~"]
+            at = end
+    return _COMPILED.sub("~", "".join(pieces) + text[at:])
+
+
+def hide_servers(path: str) -> str:
+    """Return a path with ``~`` for a server's share, an editor's machine or somebody's ``~``."""
+    path = _REMOTE.sub(r"\1~", _TILDE.sub("~", path))
+    return _SHARE.sub("~", path) if path.startswith("\\\\") else path
+
+
+def home_of(parts: list[str], users: Collection[str]) -> int:
+    """Return how many parts of an absolute path are a home; 0 where it lies in none.
+
+    Args:
+        parts: of the path, the first being ``""`` or a drive such as ``C:``.
+        users: whose folders count as homes, wherever they are.
+    """
+    return _home(parts[:-1], users)[0]
+
+
+def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
+    """Return how many folders of a path are a home, and whose that is: empty where unsure."""
+    if folders[:2] == ["", "root"]:
+        return 2, ""
+    for i, (part, below) in enumerate(itertools.pairwise(folders[:_DEEPEST])):
+        windows = i == 1 and folders[0][1:2] == ":" and part.lower() in _WINDOWS_HOMES
+        if below and (windows or part == "users" or (i < 4 and part in _HOMES)):
+            return i + 2, below
+    for i, part in enumerate(folders):
+        if part in users:
+            return i + 1, part
+    if len(folders) > 2 and folders[0] == "" and _DISKS.match(folders[1]):
+        for i, part in enumerate(folders[2:], 2):
+            if not _EVERYONES.match(part):
+                return i + 1, ""
+    return 0, ""

@@ -1,0 +1,203 @@
+"""Every string in a report page: its text, its attributes, and what is packed in it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Collection
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import orjson
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.templates import LOADER, built, built_packed, style_beside, templates_folder
+from snapreport.names.tally import Tally
+
+_MOST_UNPACKED = 1 << 30
+_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4", "f64": "f8"}
+_SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
+_SILENT_IN_A_PICTURE = {"d", "points", "transform"}
+_NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # which nothing asks for
+_HASH = re.compile(r"[0-9a-f]{64}")
+_COLUMNS = {
+    "frame_name": "function",
+    "frame_file": "file",
+    "category": "category",
+    "compile_context": "compile context",
+    "metadata": "metadata",
+}
+
+
+def page_strings(text: str, tally: Tally) -> None:
+    """Count every string of a page that is not in the templates that all pages are made from.
+
+    Raises:
+        InputError: what is packed in it cannot be unpacked.
+    """
+    parser = _Page(tally, _SILENT)
+    parser.feed(text)
+    parser.close()
+
+
+def picture_strings(text: str, tally: Tally) -> None:
+    """Count every string of an SVG, such as a page saves.
+
+    Raises:
+        InputError: what is packed in it cannot be unpacked.
+    """
+    parser = _Page(tally, _SILENT_IN_A_PICTURE)
+    parser.feed(text)
+    parser.close()
+
+
+class _Page(HTMLParser):
+    def __init__(self, tally: Tally, silent: Collection[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self._tally = tally
+        self._silent = silent
+        self._hash = False
+        self._inside: dict[str, str | None] | None = None
+        self._tag = ""
+        self._data: list[str] = []
+        folder = templates_folder()
+        self._ours = "\n".join(
+            " ".join(path.read_text("utf-8").split()) for path in sorted(folder.glob("*.j2"))
+        )
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style"):
+            self._tag, self._inside, self._data = tag, dict(attrs), []
+        self._hash = tag == "code" and ("title", "SHA-256") in attrs
+        for name, value in attrs:
+            if (name, value) == _NAMESPACE:
+                continue
+            if name not in self._silent and value and not _is_number(value):
+                self._add("attribute", value)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside is not None and tag == self._tag:
+            self._end_of_script("".join(self._data), self._inside)
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self._data.append(data)
+        elif self._hash and _HASH.fullmatch(data):
+            self._tally.add("hash", data)
+        else:
+            self._add("page text", data)
+
+    def handle_comment(self, data: str) -> None:
+        self._add("comment", data)
+
+    def handle_decl(self, decl: str) -> None:
+        if decl.lower() != "doctype html":
+            self._add("comment", decl)
+
+    def handle_pi(self, data: str) -> None:
+        self._add("comment", data)
+
+    def unknown_decl(self, data: str) -> None:
+        self._add("comment", data)
+
+    def close(self) -> None:
+        super().close()
+        if self._inside is not None:  # an element that was never closed, of which some
+            # versions of Python do not give the rest
+            self._lines(self._tag, "".join(self._data) + self.rawdata)
+            self._inside = None
+
+    def _add(self, kind: str, text: str) -> None:
+        text = " ".join(text.split())
+        if text and not _is_number(text) and text not in self._ours:
+            self._tally.add(kind, text)
+
+    def _end_of_script(self, data: str, attributes: dict[str, str | None]) -> None:
+        name = attributes.get("id")
+        if name == "payload":
+            _payload(data, self._tally)
+        elif name == "summary":
+            self._tally.walk(_json(data))
+        elif name == "app":
+            if data != built_packed("app.js"):
+                self._lines("script", _unpack(data).decode("utf-8", "replace"))
+        elif self._tag == "style":
+            if data not in (
+                built("style.css"),
+                style_beside("diff.css"),
+                style_beside("ranks.css"),
+            ):
+                self._lines("style", data)
+        else:
+            if data != LOADER:
+                self._lines("script", data)
+
+    def _lines(self, kind: str, text: str) -> None:
+        for line in text.splitlines():
+            self._tally.add(kind, line.strip())
+
+
+def _is_number(text: str) -> bool:
+    return not any(char.isalpha() for char in text)
+
+
+def _unpack(data: str) -> bytes:
+    try:
+        unpacker = zlib.decompressobj(31)
+        unpacked = unpacker.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
+        if unpacker.unconsumed_tail:
+            raise InputError("unpacks to more than 1 GiB, as no page of ours does.")
+    except (binascii.Error, zlib.error) as error:
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
+    return unpacked
+
+
+def _json(data: str | bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
+
+
+def _payload(data: str, tally: Tally) -> None:
+    """Count the strings of the payload, those of its table by the columns that point there."""
+    body = _unpack(data)
+    length = int.from_bytes(body[:4], "little")
+    header = _json(body[4 : 4 + length])
+    if not isinstance(header, dict):
+        raise InputError("has data packed in it that are none of ours.")
+    columns = body[(4 + length + 7) & ~7 :]
+    strings = header.pop("strings", [])
+    try:
+        used = _used(header, columns)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
+    for i, text in enumerate(strings):
+        for kind, ids in used.items():
+            if i in ids:
+                tally.add(kind, str(text))
+        if not any(i in ids for ids in used.values()):
+            tally.add("text", str(text))
+    tally.walk(header)
+
+
+def _used(header: dict[str, Any], columns: bytes) -> dict[str, set[int]]:
+    used: dict[str, set[int]] = {kind: set() for kind in _COLUMNS.values()}
+    for table in (header["columns"], *(device["columns"] for device in header["devices"])):
+        for name, kind in _COLUMNS.items():
+            if name in table:
+                used[kind].update(np.unique(_column(table[name], columns)).tolist())
+    return used
+
+
+def _column(entry: dict[str, Any], area: bytes) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return a column as ``reporters/payload.py`` packed it: its lowest bytes first."""
+    typed = np.dtype("<" + _TYPES[entry["type"]])
+    length = int(entry["length"])
+    raw = np.frombuffer(area, np.uint8, length * typed.itemsize, int(entry["offset"]))
+    values = raw.reshape(typed.itemsize, length).T.copy().view(typed).reshape(length)
+    return np.cumsum(values) if entry["delta"] else values

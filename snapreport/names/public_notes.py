@@ -1,0 +1,43 @@
+"""What snapreport noted while it recorded, without what should not be in public."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.names.personal_data import Known, hide_command, hide_private
+
+_BY_HAND = ("URL", "e-mail address")
+"""What somebody put into the title or the notes is there to be read."""
+
+
+def hide_in_recording(noted: RecorderInfo, known: Known) -> RecorderInfo:
+    """Return what was noted with stand-ins for its private parts.
+
+    Args:
+        noted: command line, title, notes, marks, names of tensors, and the error.
+        known: whose names are private, whatever they are part of.
+    """
+    hidden = noted.with_texts(lambda text: hide_private(text, known))
+    return replace(
+        hidden,
+        command=tuple(hide_command(noted.command, known)),
+        title=None if noted.title is None else hide_private(noted.title, known, _BY_HAND),
+        notes=hide_private(noted.notes, known, _BY_HAND),
+    )
+
+
+def hide_in_stages(snapshot: dict[str, Any], known: Known) -> None:
+    """Put stand-ins for the private parts of stages' and marks' names, in place.
+
+    Args:
+        snapshot: in PyTorch's shape.
+        known: whose names are private.
+    """
+    hidden: dict[str, str] = {}
+    for row in snapshot.get("external_annotations", ()):
+        name = row["name"]
+        if name not in hidden:
+            hidden[name] = hide_private(name, known)
+        row["name"] = hidden[name]

@@ -1,0 +1,293 @@
+"""Histories without what could name a user, a host or a project: stand-ins take their places.
+
+A stand-in is a keyed hash of the name: equal names have equal stand-ins in all files of one salt,
+so that recordings can still be compared, and without the salt none can be guessed and tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from snapreport.frames.frame_kinds import is_native_file
+from snapreport.ground.known_packages import LIBRARIES, words
+from snapreport.model.history import History
+from snapreport.model.name_treatment import REDACTED, SHORT_SALT, NamesDone, is_short_salt
+from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.model.stacks import FrameTable
+from snapreport.names.history_strings import Changes, change_strings
+from snapreport.names.public_names import (
+    is_public_action,
+    is_public_counter,
+    is_public_error,
+    is_public_function,
+    is_public_hardware,
+    is_public_native_function,
+    is_public_setting,
+    is_public_stage,
+    is_public_text,
+    known_native_parts,
+    known_parts,
+)
+from snapreport.names.short_paths import shorten
+
+FOLDER = "project"
+"""What redacted file names begin with."""
+
+_ROUNDS = 100_000
+_HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
+_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
+_NOTEBOOK = re.compile(r"ipykernel_\d+/")
+_NUMBERS = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_]+")
+_FILE_WORDS = words(
+    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
+    " recording run snap snapshot step torch train worker"
+)
+"""What stays in the names of files, where it says nothing of whose they are."""
+_QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
+_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
+
+
+class StandIns:
+    """Stand-ins for names; equal salts give equal ones."""
+
+    def __init__(self, salt: str | None) -> None:
+        """Take the salt, or a random one that is forgotten, if None.
+
+        Raises:
+            ValueError: it is short, or empty as of a variable that was never set.
+        """
+        if salt is not None and is_short_salt(salt):
+            raise ValueError(f"the salt {SHORT_SALT}")
+        self._key = secrets.token_bytes(32) if salt is None else _key_of(salt)
+
+    def of(self, kind: str, name: str, digits: int = 8) -> str:
+        """Return so many hexadecimal digits for a name; kinds differ in theirs."""
+        text = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:digits]
+
+    def letters(self, kind: str, name: str) -> str:
+        """Return the same as letters, for where numbers have a meaning."""
+        return self.of(kind, name).translate(_HEX_TO_LETTERS)
+
+
+@lru_cache(maxsize=1)
+def _key_of(salt: str) -> bytes:
+    """Return the key of a salt: slow on purpose, so that a weak one is not soon found by trying.
+
+    The last one is kept: the name of what is written and the names in it are made with the same.
+    """
+    return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
+
+
+def redact(history: History, *, functions: bool = False, salt: str | None = None) -> History:
+    """Return a history without names that only some people know.
+
+    Args:
+        history: any; its paths are shortened first.
+        functions: also redact the names of the project's functions.
+        salt: for stand-ins that are equal in several files; None for a random one.
+    """
+    history = shorten(history)
+    done = history.names
+    if done.done == REDACTED and (done.functions or not functions):
+        return history
+    names = StandIns(salt)
+    frames = history.stacks.frames
+    if done.done == REDACTED:
+        return _functions_too(history, names)
+    files = _files(frames, done, names)
+
+    def function(name: str, file: str) -> str:
+        return _function(name, file, files[file] != file, names) if functions else name
+
+    def text(value: str) -> str:
+        return value if is_public_text(value) else f"text-{names.of('text', value)}"
+
+    def setting(value: str) -> str:
+        return value if is_public_setting(value) else f"setting-{names.of('setting', value)}"
+
+    def action(value: str) -> str:
+        return value if is_public_action(value) else f"action-{names.of('action', value)}"
+
+    def oddity(value: str) -> str:
+        return _QUOTED.sub(lambda found: f"'name-{names.of('oddity', found[0])}'", value)
+
+    def source(value: str) -> str:
+        ending = _SOURCE_SUFFIX.search(value)
+        return f"snapshot-{names.of('source', value)}{ending[1].lower() if ending else ''}"
+
+    changed = change_strings(
+        history,
+        Changes(
+            files=files,
+            function=function,
+            fields=lambda _: {},
+            text=text,
+            stage=lambda name: _stage(name, names),
+            action=action,
+            setting=setting,
+            oddity=oddity,
+            source=source,
+            recorder=lambda noted: _recorder(noted, names),
+        ),
+    )
+    known = tuple(package for package in done.packages if package in LIBRARIES)
+    return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))
+
+
+def _functions_too(history: History, names: StandIns) -> History:
+    """Redact the functions of a history whose other names are redacted already."""
+    frames, done = history.stacks.frames, history.names
+    own = {file: name != file for file, name in _files(frames, done, names).items()}
+    changed = [
+        _function(name, file, own[file], names)
+        for name, file in zip(frames.names, frames.filenames, strict=True)
+    ]
+    stacks = replace(history.stacks, frames=replace(frames, names=changed))
+    return replace(history, stacks=stacks, names=replace(done, functions=True))
+
+
+def _function(name: str, file: str, own: bool, names: StandIns) -> str:
+    if is_native_file(file):
+        own = not is_public_native_function(name)
+    elif file.startswith("<") and not file.startswith("<frozen "):
+        own = True  # anyone may make code from a text
+    if not own or is_public_function(name):
+        return name
+    return f"function_{names.of('function', name)}"
+
+
+def redact_name(name: str, names: StandIns) -> str:
+    """Return a stand-in for the name of a file that is written: what tells ranks apart stays."""
+    return _WORD.sub(
+        lambda found: (
+            found[0] if found[0].lower() in _FILE_WORDS else names.letters("output", found[0])
+        ),
+        name,
+    )
+
+
+def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for file in sorted(set(frames.filenames)):
+        known = (
+            known_native_parts(file) if is_native_file(file) else known_parts(file, done.packages)
+        )
+        if known is not None and all(known):
+            found[file] = file
+            continue
+        digits = 8
+        stand_in = _file(file, done.project, known, names, digits)
+        while stand_in in taken:  # two names with one hash
+            digits += 8
+            stand_in = _file(file, done.project, known, names, digits)
+        found[file] = stand_in
+        taken.add(stand_in)
+    return found
+
+
+def _file(file: str, project: str, known: list[bool] | None, names: StandIns, digits: int) -> str:
+    """Return the stand-in of a file, folder by folder, so that a diff can match moved ones.
+
+    Args:
+        file: its short name.
+        project: the project's folder.
+        known: which of its parts stay; None for none.
+        names: the stand-ins.
+        digits: of each.
+    """
+    if file.startswith("<"):
+        return f"<generated-{names.of('generated', _NUMBERS.sub('#', file), digits)}>"
+    text = file.replace("\\", "/")
+    notebook = _NOTEBOOK.match(text)
+    if notebook is not None:
+        return f"ipykernel_0/{names.of('file', text[notebook.end() :], digits)}.py"
+    suffix = _SUFFIX.search(text)
+    stem = text[: suffix.start()] if suffix else text
+    ending = suffix[0] if suffix else ""
+    if known is not None:
+        parts = [
+            part if stays else names.of("file", part, digits)
+            for part, stays in zip(stem.split("/"), known, strict=True)
+        ]
+        return "/".join(parts) + ending
+    parts = [part for part in stem.split("/") if part not in ("", ".", "~")]
+    if len(parts) > 1 and parts[0] == project:
+        parts = parts[1:]
+    hashed = [names.of("file", part, digits) for part in parts]
+    return "/".join([FOLDER, *hashed]) + ending
+
+
+def _stage(name: str, names: StandIns) -> str:
+    """Return the stand-in of a stage: its numbers stay, as they tell turns of a loop apart."""
+    if is_public_stage(name):
+        return name
+    numbers = _NUMBERS.findall(name)
+    stand_in = f"stage-{names.letters('stage', _NUMBERS.sub('#', name))}"
+    return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in
+
+
+def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
+    failure = noted.failure
+    return replace(
+        noted,
+        made_by=_version(noted.made_by),
+        recorder=noted.recorder if noted.recorder in ("cuda", "torch.profiler") else None,
+        command=(),
+        title=None,
+        notes="",
+        torch=_version(noted.torch),
+        cuda=_version(noted.cuda),
+        driver=_version(noted.driver),
+        python=_version(noted.python),
+        devices=tuple(
+            replace(
+                device,
+                device=device.device if _is_device(device.device) else "other",
+                name=device.name if device.name and is_public_hardware(device.name) else None,
+                stats_before=_counters(device.stats_before),
+                stats_after=_counters(device.stats_after),
+            )
+            for device in noted.devices
+        ),
+        storages=tuple(
+            replace(
+                each,
+                device=each.device if _is_device(each.device) else "other",
+                kind=each.kind if each.kind in _STORAGES else "other",
+                name=f"tensor-{names.of('storage', each.name)}" if each.name else "",
+            )
+            for each in noted.storages
+        ),
+        marks=tuple(replace(mark, name=_stage(mark.name, names)) for mark in noted.marks),
+        failure=None
+        if failure is None
+        else replace(
+            failure,
+            type=failure.type if is_public_error(failure.type) else "error",
+            message="",
+        ),
+    )
+
+
+def _is_device(name: str) -> bool:
+    return re.fullmatch(r"(cuda|host|cpu):\d+", name) is not None
+
+
+def _version(text: str | None) -> str | None:
+    found = _VERSION.match(text or "")
+    return None if found is None else found[0]
+
+
+def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
+    return {name: value for name, value in stats.items() if is_public_counter(name)}

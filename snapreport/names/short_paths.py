@@ -1,0 +1,240 @@
+"""Short names of files, and whole histories with them: no more of a path than tells which it is.
+
+A file of a package is named from its package on (``torch/nn/modules/module.py``), one of Python
+from Python's version on (``python3.11/threading.py``), one of the project from the last folder of
+the path that all of the project's files share (``train/models.py``), and elsewhere a home is
+``~``. Whether a name is of a library, of Python or of the project is answered alike before and
+after, and different names stay different.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from snapreport.frames.categories import DEFAULT_RULES
+from snapreport.frames.frame_kinds import classify_file
+from snapreport.frames.source_files import file_key
+from snapreport.ground.known_packages import LIBRARIES
+from snapreport.model.history import History
+from snapreport.model.name_treatment import KEPT, SHORT, NamesDone
+from snapreport.names.history_strings import Change, Changes, change_strings
+from snapreport.names.homes import find_users, folders_of, hide_homes, hide_servers, home_of
+from snapreport.names.personal_data import NOBODY
+from snapreport.names.public_notes import hide_in_recording
+
+_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
+_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
+_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
+# Started by their names, and wherever they are installed: no part of the project.
+_SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
+_RESERVED = re.compile(
+    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
+)
+_RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
+
+
+@dataclass(frozen=True)
+class ShortNames:
+    """What the file names of a recording are shortened to."""
+
+    names: Mapping[str, str]
+    """Every name, and its short one; the same where there is nothing to leave out."""
+    root: tuple[str, ...]
+    """The folder of the project as its parts; empty where there is none."""
+    packages: tuple[str, ...]
+    """The folders that short names of packages begin with, in order."""
+
+
+def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortNames:
+    """Shorten the file names of a recording. Names that are short already stay as they are.
+
+    Args:
+        filenames: of its frames.
+        users: whose folders count as homes, wherever they are.
+    """
+    paths = {name: _parts(name) for name in filenames}
+    # The same file is named in more than one way only where someone wrote ".." into a path.
+    places = {name: file_key(name) for name in paths}
+    loose = [
+        tuple(parts)
+        for name, parts in paths.items()
+        if places[name][0] == "file" and _is_absolute(parts) and not _SCRIPT.search("/".join(parts))
+    ]
+    root = _root(loose, users, {path.split("/")[0] for _, path in places.values()})
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}  # those up to here are taken
+    # Names that stay as they are come first: no other may become one of them.
+    wanted = {name: _short(name, paths[name], places[name], root, users) for name in paths}
+    for name in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
+        short = wanted[name]
+        if short in taken:
+            short = _at_home(name, paths[name], users)
+        number = numbers.get(short, 2)
+        free = short
+        while free in taken:
+            first, slash, rest = short.partition("/")
+            free = f"{first}({number}){slash}{rest}" if slash else f"({number})/{short}"
+            number += 1
+        numbers[short] = number
+        found[name] = free
+        taken.add(free)
+    packages = {
+        path.split("/")[0]
+        for name, (kind, path) in places.items()
+        if kind == "package" and "/" in path and found[name] == path != name
+    }
+    return ShortNames(found, root, tuple(sorted(packages)))
+
+
+def _parts(name: str) -> list[str]:
+    text = hide_servers(name).replace("\\", "/")
+    if text.startswith(("/", "~/")) or text[1:3] == ":/":
+        text = posixpath.normpath(text)
+        text = "/" + text.lstrip("/") if text.startswith("//") else text
+    return text.split("/")
+
+
+def _is_absolute(parts: list[str]) -> bool:
+    return len(parts) > 1 and (parts[0] in ("", "~") or parts[0][1:] == ":")
+
+
+def _root(
+    loose: list[tuple[str, ...]], users: Collection[str], others: set[str]
+) -> tuple[str, ...]:
+    """Return the deepest folder that all files of the project share, if its name can stand."""
+    # An editor's debugger, or a model's code from a hub's cache, is in a hidden folder.
+    open_ones = [path for path in loose if not any(part[:1] == "." for part in path)] or loose
+    if not open_ones:
+        return ()
+    root = _shared([path[:-1] for path in open_ones])
+    if len(root) < 2 or len(root) == home_of([*root, ""], users):
+        return ()
+    name = root[-1]
+    if name in LIBRARIES or name in others or _RESERVED.match(name):
+        return ()  # it would be taken for what it is not
+    return root
+
+
+def _shared(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the parts that all of some folders begin with."""
+    first, last = min(folders), max(folders)
+    n = next((i for i, part in enumerate(first) if last[i : i + 1] != (part,)), len(first))
+    return first[:n]
+
+
+def _short(
+    name: str,
+    parts: list[str],
+    place: tuple[str, str],
+    root: tuple[str, ...],
+    users: Collection[str],
+) -> str:
+    kind, inside = place
+    text = "/".join(parts)
+    if kind in ("none", "generated"):
+        return name
+    if kind == "package" and _is_absolute(parts):
+        return inside if "/" in inside else f"site-packages/{inside}"
+    if kind == "compiled":
+        return f"torchinductor_~/{inside}"
+    if kind == "python" and _is_absolute(parts):
+        return f"{_python(text)}/{inside}"
+    if kind == "notebook" and (found := _NOTEBOOK.search(text)):
+        return found[1]
+    if not _is_absolute(parts):
+        return hide_homes(name)
+    if found := _SCRIPT.search(text):
+        return found[1]
+    home = _at_home(name, parts, users)
+    if root and tuple(parts[: len(root)]) == root and len(parts) > len(root):
+        below = "/".join([root[-1], *parts[len(root) :]])
+        if _judge(below) == _judge(name):
+            return below
+    return home
+
+
+def _at_home(name: str, parts: list[str], users: Collection[str]) -> str:
+    at = home_of(parts, users)
+    return "/".join(["~", *parts[at:]]) if at else hide_homes(name)
+
+
+def _python(text: str) -> str:
+    found = _PYTHON.search(text)
+    if found:
+        return found[1]
+    windows = _PYTHON_WINDOWS.search(text)
+    return "python3" if windows is None else "python" + ".".join(filter(None, windows.groups()))
+
+
+def _judge(name: str) -> tuple[object, ...]:
+    """Return what we tell from a file's name alone."""
+    return classify_file(name), *(rule.search(name) is not None for rule in _RULES)
+
+
+def shorten(history: History) -> History:
+    """Return a history with short paths; the same where its names are no longer as recorded."""
+    if history.names.done != KEPT:
+        return history
+    files = set(history.stacks.frames.filenames)
+    seen: set[str] = set(files)
+    change_strings(history, _changes({file: file for file in files}, _collect(seen)))
+    users = find_users(seen)
+    short = short_names(files, users)
+    changed = change_strings(history, _changes(short.names, _shorten_texts(short.root, users)))
+    project = short.root[-1] if short.root else ""
+    return replace(changed, names=NamesDone(SHORT, project, short.packages))
+
+
+def _collect(seen: set[str]) -> Change:
+    def change(text: str) -> str:
+        seen.add(text)
+        return text
+
+    return change
+
+
+_PACKAGES = re.compile(
+    r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
+    r"[\\/]{1,2}(?:site|dist)-packages[\\/]{1,2}"
+)
+_STANDARD = re.compile(
+    r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
+    r"[\\/]{1,2}lib(?:64)?[\\/]{1,2}(python3\.\d+t?[\\/])"
+)
+
+
+def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
+    """Return what shortens the paths in a text."""
+    folders = folders_of(users)
+    below = None
+    if len(root) > 2:
+        joined = r"[\\/]{1,2}".join(map(re.escape, root))
+        below = re.compile(rf"(?<![\w.~-]){joined}(?![\w.-])")
+
+    def change(text: str) -> str:
+        if "/" in text or "\\" in text:
+            if below is not None:
+                text = below.sub(lambda _: root[-1], text)
+            text = _STANDARD.sub(r"\1", _PACKAGES.sub("", text))
+        return hide_homes(text, folders)
+
+    return change
+
+
+def _changes(files: Mapping[str, str], change: Change) -> Changes:
+    return Changes(
+        files=files,
+        function=lambda name, _: change(name),
+        fields=lambda fields: {change(key): change(value) for key, value in fields.items()},
+        text=change,
+        stage=change,
+        action=change,
+        setting=change,
+        oddity=change,
+        source=change,
+        recorder=lambda noted: hide_in_recording(noted.with_texts(change), NOBODY),
+    )

@@ -1,0 +1,162 @@
+"""Read a snapshot file into columns: the one way in."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from snapreport.ground.clean_texts import CleanTexts
+from snapreport.ground.errors import NotASnapshotError, SnapreportError
+from snapreport.ground.foreign_files import BEGIN, foreign_file
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.progress import Progress, silent
+from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
+from snapreport.read.annotations import read_annotations
+from snapreport.read.layout import Layout, recognise
+from snapreport.read.limits import Allowance
+from snapreport.read.memory_need import OBJECTS, require_memory
+from snapreport.read.segments import read_segments
+from snapreport.read.source import open_source
+from snapreport.read.traces import Tables, read_trace
+from snapreport.read.unpickle import load_plain_pickle, load_snapshot_pickle
+from snapreport.read.written import check_written
+
+_KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
+
+
+def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
+    """Read a ``.pickle``, ``.pickle.gz``, ``.pickle.zst`` or ``.json`` snapshot.
+
+    What the file is, is told by its first bytes, not by its name.
+
+    Raises:
+        InputError: the file is missing, a folder or unreadable.
+        NotASnapshotError: it is no snapshot, or a damaged one.
+        UnsafePickleError: it is a pickle that could run code; nothing of it was run.
+        NotEnoughMemoryError: it is too large for this machine.
+    """
+    with _named(path), collector_off():
+        progress("Reading", None)
+        with open_source(path) as (source, data):
+            top = _parse(data, path.name, load_snapshot_pickle)
+            found, length = source(), len(data)
+        return _to_columns(found, top, length, progress)
+
+
+def read_bytes(data: bytes, name: str) -> RawSnapshot:
+    """Read a snapshot that is in memory, as ``read_snapshot()`` reads a file.
+
+    Args:
+        data: what such a file would hold, not compressed.
+        name: stands for the file's in reports and messages.
+
+    Raises:
+        NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as ``read_snapshot()``.
+    """
+    with _named(name), collector_off():
+        source = Source(name, len(data), sha256(data).hexdigest())
+        return _to_columns(source, _parse(data, name, load_snapshot_pickle), len(data), silent)
+
+
+def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
+    """Read a snapshot file as the plain dicts, lists and numbers that it holds.
+
+    Returns:
+        the snapshot, and how many bytes it was read from, unpacked.
+
+    Raises:
+        InputError, NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as
+            ``read_snapshot()``; but of what is in it only the top level is checked.
+    """
+    with _named(path), collector_off():
+        progress("Reading", None)
+        with open_source(path) as (_, data):
+            top, length = _parse(data, path.name, load_plain_pickle), len(data)
+        copy = top
+        if isinstance(top, dict):  # it is emptied by what looks at it
+            copy = dict(top)
+            if isinstance(top.get("allocator_settings"), dict):
+                copy["allocator_settings"] = dict(top["allocator_settings"])
+        recognise(copy, {}, Allowance(length), CleanTexts())
+        return top, length
+
+
+@contextmanager
+def _named(path: Path | str) -> Iterator[None]:
+    """Let every expected error name the file."""
+    try:
+        yield
+    except RecursionError as error:
+        raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
+    except MemoryError as error:
+        raise NotASnapshotError(f"{path} needs more memory than there is.") from error
+    except SnapreportError as error:
+        raise type(error)(f"{path} {error}") from error.__cause__
+
+
+def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
+    begin = data[:BEGIN]
+    other = foreign_file(begin, len(data), name)
+    if other:
+        raise NotASnapshotError(other)
+    if data[:1] == b"\x80":
+        return load(data)
+    if begin[:64].lstrip()[:1] in (b"{", b"["):
+        import orjson
+
+        require_memory(OBJECTS * len(data))
+        try:
+            return orjson.loads(data if isinstance(data, bytes) else data[:])
+        except orjson.JSONDecodeError as error:
+            raise NotASnapshotError(f"is damaged JSON ({error}); copy it again.") from error
+    raise NotASnapshotError(
+        "is no memory snapshot: it is neither a pickle (protocol 2 to 5) nor JSON;"
+        " record one with torch.cuda.memory._dump_snapshot()."
+    )
+
+
+def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> RawSnapshot:
+    """Turn the raw objects into columns, letting each part go as soon as it is read."""
+    tables = Tables(Allowance(length))
+    layout = recognise(top, tables.oddities, tables.rows, tables.texts)
+    del top
+    traces, segments = _devices(layout, tables, progress)
+    snapshot = RawSnapshot(
+        source=source,
+        layout=layout.kind,
+        stacks=tables.stacks.table(),
+        strings=tables.strings.strings,
+        pools=tables.pools.pools,
+        traces=traces,
+        segments=segments,
+        annotations=read_annotations(layout.annotations, layout.cpu, tables),
+        settings=layout.settings,
+        oddities=tables.oddities,
+        recorder=layout.recorder,
+        length=length,
+    )
+    check_written(snapshot)
+    return snapshot
+
+
+def _devices(
+    layout: Layout, tables: Tables, progress: Progress
+) -> tuple[tuple[Trace, ...], dict[DeviceId, Segments]]:
+    devices = sorted(
+        layout.traces.keys() | layout.segments.keys(),
+        key=lambda device: (_KIND_ORDER[device.kind], device.ordinal),
+    )
+    # Segments first: their raw objects are few, and the events' go device by device below.
+    segments = {
+        device: read_segments(layout.segments.pop(device, []), str(device), tables)
+        for device in devices
+    }
+    traces = []
+    for done, device in enumerate(devices):
+        progress("Reading events", done / len(devices))
+        traces.append(read_trace(layout.traces.pop(device, []), device, tables))
+    return tuple(traces), segments

@@ -1,0 +1,188 @@
+"""Where the files of a recording go: a numbered folder of its own, and ``latest``.
+
+    train.memory/1/   train.memory/2/   train.memory/latest -> 2
+
+Only ``os.mkdir`` and files that must not exist yet decide who gets what: they are exclusive on
+every system, and on file systems that the machines of one run share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from snapreport.ground.errors import OutputError, OutputExistsError
+from snapreport.ground.files import write_atomically
+from snapreport.ground.latest_recording import LATEST, NUMBER, latest_number
+from snapreport.recorders import system
+
+_RUNS = ".runs"
+"""Beside the numbered folders: which of them the processes of a run share."""
+_OWN = re.compile(r"(snapshot|snap|report)(\.[\w-]+)*\.(pickle|pickle\.zst|zip|html|md)")
+"""The names of files that recordings leave."""
+# Of these one is the same for all processes of a run, on all machines, and another for each run.
+_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
+_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+_NO_ID = ("", "none")
+"""What torchrun calls a run that was given no id."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one recording; the ranks of a run share it."""
+
+    parent: Path
+    number: int
+    replaces: int
+    """The recording that this one takes the place of; 0 for none."""
+    shared: bool
+    """Whether other processes of the run write here, too."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the files go."""
+        return self.parent / str(self.number)
+
+    def filled(self) -> None:
+        """Note that there are files now: ``latest`` leads here, unless a newer one has it."""
+        if latest_number(self.parent) < self.number:
+            _point(self.parent, self.number)
+        if self.replaces:
+            _remove(self.parent / str(self.replaces))
+
+    def close(self) -> None:
+        """Leave no folder in which nothing was written."""
+        if not self.shared:
+            with suppress(OSError):
+                self.folder.rmdir()
+
+
+def claim(parent: Path, force: bool) -> Place:
+    """Make a folder that no other recording has; of several processes each takes part in one.
+
+    Args:
+        parent: made if missing.
+        force: once there are files, the recording that was the newest is removed.
+
+    Raises:
+        OutputError: it cannot be made, is a file, or cannot be written to.
+    """
+    _make(parent)
+    newest = latest_number(parent) if force else 0
+    try:
+        run = _run()
+        number = _new_number(parent) if run is None else _number_in_run(parent, run)
+    except OSError as error:
+        raise _cannot(parent, error) from error
+    # A rank that comes late finds the files of another: that is its own recording.
+    return Place(parent, number, newest if newest < number else 0, run is not None)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OutputError(f"{folder} is a file; name a folder for the recording.") from None
+    except OSError as error:
+        raise _cannot(folder, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder} cannot be written to; name another folder.")
+
+
+def _cannot(folder: Path, error: OSError) -> OutputError:
+    return OutputError(f"{folder} cannot be made: {error.strerror}; name another folder.")
+
+
+def _new_number(parent: Path) -> int:
+    taken = (int(each.name) for each in parent.iterdir() if NUMBER.fullmatch(each.name))
+    for number in count(max(taken, default=0) + 1):
+        with suppress(FileExistsError):
+            (parent / str(number)).mkdir()
+            return number
+    raise AssertionError
+
+
+def _number_in_run(parent: Path, run: str) -> int:
+    """The folder that this process shares with others of its run, for each one's next recording.
+
+    The first recordings of all ranks go together, and so do the second ones. A rank that finds
+    itself there already, as where a program starts its workers again, goes on to the next.
+    """
+    runs = parent / _RUNS
+    runs.mkdir(exist_ok=True)
+    process = system.process_label()
+    for turn in count(1):
+        shared = runs / f"{run}-{turn}"
+        with suppress(FileExistsError):
+            shared.with_name(f"{shared.name}.{process}").touch(exist_ok=False)
+            break
+    number = 0
+    if not shared.exists():
+        number = _new_number(parent)
+        try:
+            with write_atomically(shared, force=False) as out:
+                out.write(str(number).encode())
+        except OutputExistsError:  # another rank was first
+            (parent / str(number)).rmdir()
+    number = int(shared.read_text(encoding="ascii"))
+    (parent / str(number)).mkdir(exist_ok=True)
+    return number
+
+
+def _run() -> str | None:
+    """Return what the processes of this run have in common and no other run has.
+
+    None for a process that is alone. Where several machines take part and no launcher gave the
+    run an id, each machine's processes are taken for a run of their own.
+    """
+    if system.rank_of_process()[1] == 1 and multiprocessing.parent_process() is None:
+        return None
+    known = {name: os.environ.get(name, "") for name in (*_RUN_IDS, *_RUN_PARTS)}
+    parts = [*known.values(), os.environ.get("TORCHELASTIC_RESTART_COUNT", "")]
+    alone = os.environ.get("LOCAL_WORLD_SIZE") == known["WORLD_SIZE"]
+    started = multiprocessing.parent_process() is not None
+    if alone or started or all(known[name] in _NO_ID for name in _RUN_IDS):
+        # The one process that started them all on this machine.
+        parts += [os.uname().nodename if hasattr(os, "uname") else "", *_parent()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _parent() -> list[str]:
+    """Return the id of the process that started this one and, where known, since when it runs."""
+    parent = os.getppid()
+    with suppress(OSError, IndexError):
+        # Source: proc_pid_stat(5): the 22nd field, counted after the name, which may have blanks.
+        fields = Path(f"/proc/{parent}/stat").read_text(encoding="latin-1").rpartition(")")[2]
+        return [str(parent), fields.split()[19]]
+    return [str(parent)]
+
+
+def _point(parent: Path, number: int) -> None:
+    """Let ``latest`` lead to a folder; where there are no links ``latest.txt`` names it."""
+    link = parent / LATEST
+    beside = parent / f".{LATEST}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        if link.is_symlink() or not link.exists():  # else it is somebody's own
+            beside.symlink_to(str(number), target_is_directory=True)
+            beside.replace(link)
+            return
+    except (OSError, NotImplementedError):
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+    with write_atomically(parent / f"{LATEST}.txt", force=True) as out:
+        out.write(f"{number}\n".encode())
+
+
+def _remove(folder: Path) -> None:
+    """Remove what a recording left, and its folder if nothing else is in it."""
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if _OWN.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        folder.rmdir()

@@ -1,0 +1,70 @@
+"""The comparison of two recordings as plain objects: flat rows that a table can take."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from snapreport.compare.diff_types import Change, Diff, DiffSide
+from snapreport.ground.version import __version__
+
+
+def diff_as_json(diff: Diff) -> dict[str, Any]:
+    """Return every figure of a comparison, in bytes, steps and microseconds.
+
+    Each row of ``changes``, ``sites``, ``parts`` and ``categories`` has the same scalar fields,
+    and the ``change`` of each of those lists sums to that of the whole.
+    """
+    return {
+        "snapreport": __version__,
+        "conclusion": diff.conclusion,
+        "curve": diff.curve,
+        "moment": diff.moment,
+        "base": _side(diff.base),
+        "new": _side(diff.new),
+        "change": diff.change,
+        "notes": list(diff.notes),
+        "figures": [{**asdict(figure), "change": figure.change} for figure in diff.figures],
+        "by": diff.by,
+        "changes": [_change(change) for change in diff.groups],
+        "sites": [_change(change) for change in diff.sites],
+        "parts": [_change(change) for change in diff.parts],
+        "categories": [_change(change) for change in diff.categories],
+        "stages": [{**asdict(stage), "change": stage.change} for stage in diff.stages],
+        "settings": [{"name": name, "base": base, "new": new} for name, base, new in diff.settings],
+    }
+
+
+def _side(side: DiffSide) -> dict[str, Any]:
+    findings = side.findings
+    return {
+        "file": side.source.name,
+        "sha256": side.source.sha256,
+        "device": side.device,
+        "recorded": findings.recorded,
+        "events": findings.history.events,
+        "step": side.step,
+        "time_us": side.time_us,
+        "bytes": side.bytes,
+        "count": side.count,
+        "amounts": asdict(side.amounts),
+        "peaks": {name: asdict(peak) for name, peak in findings.peaks.items()},
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    base, new = change.base_place, change.new_place
+    return {
+        "name": change.name,
+        "kind": change.kind,
+        "match": change.match,
+        "base_file": None if base is None else base.filename,
+        "base_line": None if base is None else base.line,
+        "new_file": None if new is None else new.filename,
+        "new_line": None if new is None else new.line,
+        "base_bytes": change.base_bytes,
+        "new_bytes": change.new_bytes,
+        "change": change.change,
+        "base_count": change.base_count,
+        "new_count": change.new_count,
+    }

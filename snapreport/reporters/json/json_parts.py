@@ -1,0 +1,73 @@
+"""What the JSON of every command has in common: its format, call stacks, groups.
+
+``docs/schemas`` has a JSON Schema for each format; ``docs/make_schemas.py`` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from snapreport.model.answer_tables import Group
+from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import StackTable
+
+VERSIONS = {
+    "summary": 1,
+    "diagnose": 1,
+    "check-recording": 1,
+    "peak": 1,
+    "usage": 1,
+    "live": 1,
+    "lines": 1,
+    "stages": 1,
+    "profile": 1,
+    "whatif": 1,
+    "diff": 1,
+    "check": 1,
+    "query": 1,
+    "strings": 1,
+}
+"""Of each format; it rises when something is taken away or changes its meaning."""
+
+
+def with_format(name: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """Put first what an answer is: one of ``VERSIONS``, and its version."""
+    return {"format": {"name": f"snapreport.{name}", "version": VERSIONS[name]}, **answer}
+
+
+def frames_of(stacks: StackTable, stack: int) -> list[dict[str, Any]]:
+    """Return a call stack as frames, innermost first; a line that is not known is None."""
+    frames = stacks.frames
+    return [
+        {
+            "name": frames.names[f],
+            "file": frames.filenames[f],
+            "line": int(frames.lines[f]) if frames.lines[f] > 0 else None,
+        }
+        for f in stacks.path(stack)
+    ]
+
+
+def stack_table(stacks: StackTable, used: Iterable[int]) -> list[dict[str, Any]]:
+    """Return each of the stacks that are used, once, by id."""
+    return [
+        {"id": stack, "frames": frames_of(stacks, stack)} for stack in sorted(set(used) - {NO_ID})
+    ]
+
+
+def group_as_json(group: Group, stacks: StackTable, by: str) -> dict[str, Any]:
+    """Return a group, and where it is by stack all frames of that stack."""
+    plain = asdict(group)
+    stack = plain.pop("stack")
+    if by == "stack":
+        plain |= {"stack": id_or_none(stack), "frames": frames_of(stacks, stack)}
+    return plain
+
+
+def id_or_none(number: int | np.integer[Any]) -> int | None:
+    """Return a row number, or None where there is none."""
+    return None if number == NO_ID else int(number)

@@ -1,0 +1,118 @@
+"""Every figure as JSON, in bytes, steps and microseconds: ``snapreport summary --json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+import orjson
+
+from snapreport.ground.safe_text import plain_json
+from snapreport.ground.version import __version__
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.json.json_parts import with_format
+from snapreport.reporters.words.finding_words import diagnosis_as_json
+
+
+class JsonReporter:
+    """Writes the findings as one indented JSON object."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the JSON and a line end."""
+        answer = with_format("summary", findings_as_json(findings))
+        out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
+        out.write(b"\n")
+
+
+def findings_as_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as plain objects: what JSON readers and the page get."""
+    history = findings.history
+    devices = [_device(device, _capacity(findings, device)) for device in findings.devices]
+    if findings.picture is not None:
+        for device, drawn in zip(devices, findings.picture.devices, strict=True):
+            device["cut"] = drawn.as_plain() | {
+                "min_size": findings.picture.cut.min_size,
+                "fit": findings.picture.fit,
+            }
+    return {
+        "snapreport": __version__,
+        "title": findings.title,
+        "source": asdict(history.source),
+        "layout": history.layout,
+        "settings": findings.settings,
+        "recording": _recording(findings),
+        "warnings": [
+            {"code": warning.code, "text": warning.paragraph} for warning in findings.warnings
+        ],
+        "default": findings.default,
+        "devices": devices,
+    }
+
+
+def _recording(findings: Findings) -> dict[str, Any] | None:
+    """What was noted while recording; the storages are in the allocations' categories."""
+    noted = findings.history.recorder
+    if noted is None:
+        return None
+    plain = noted.as_plain()
+    plain["storages"] = len(noted.storages)
+    return plain
+
+
+def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
+    use = device.allocator
+    most = int(use.fragmentation[use.most + 1])
+    return None if most < 0 else {"bytes": most, "step": use.most}
+
+
+def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
+    noted = findings.history.recorder
+    about = None if noted is None else noted.device(str(device.device))
+    return None if about is None else about.capacity
+
+
+def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
+    history, closing = device.history, device.closing
+    return {
+        "device": str(device.device),
+        "kind": device.device.kind,
+        "ordinal": device.device.ordinal,
+        "capacity": capacity,
+        "events": history.events,
+        "allocations": len(history.allocations),
+        "recorded": device.recorded,
+        "first_time_us": device.first_time_us,
+        "last_time_us": device.last_time_us,
+        "start": asdict(device.start),
+        "peak": asdict(device.peak),
+        "end": asdict(device.end),
+        "most_fragmented": _most_fragmented(device),
+        "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
+        "statistics": {name: asdict(value) for name, value in device.statistics.items()},
+        "sizes": asdict(device.sizes),
+        "own_counters": None if device.own_counters is None else asdict(device.own_counters),
+        "answer": device.answer,
+        "warnings": [
+            {"code": warning.code, "text": warning.paragraph} for warning in device.warnings
+        ],
+        "diagnosis": diagnosis_as_json(device.diagnosis),
+        "sites": [
+            {
+                "name": site.name,
+                "file": site.filename,
+                "line": site.line,
+                "bytes": site.bytes,
+                "requested": site.requested,
+                "count": site.count,
+            }
+            for site in device.sites
+        ],
+        "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat
+        "ooms": [
+            {key: value for key, value in asdict(oom).items() if key != "stack"}
+            for oom in device.ooms
+        ],
+        "closing": None if closing is None else {**asdict(closing), "closes": closing.closes},
+        "inferred_blocks": device.inferred_blocks,
+        "anomalies": history.anomalies,
+    }

@@ -1,0 +1,1 @@
+"""Reports as Markdown that fits into an issue."""

@@ -1,0 +1,28 @@
+"""The allocated curve as a line of block characters."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFindings
+from snapreport.reporters.page.svg import maxima
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDE = 72
+
+
+def curve_lines(device: DeviceFindings) -> tuple[str, str, str]:
+    """Draw allocated memory over the steps: a title, the curve, and what its ends are.
+
+    A column has the most of its steps, and no column as high as the peak is lower than a full
+    block.
+    """
+    curve = device.curves["allocated"]
+    columns = maxima(curve, _WIDE).tolist()
+    top = max(columns)
+    drawn = "".join(_BLOCKS[max(-(-8 * value // top) - 1, 0)] if top else "▁" for value in columns)
+    end = f"step {format_count(len(curve) - 2)}"
+    return (
+        f"Allocated memory over the recording; the highest block is {format_bytes(top)}",
+        drawn,
+        f"start{end:>{max(len(drawn) - 5, len(end) + 1)}}",
+    )

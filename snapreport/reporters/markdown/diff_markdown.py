@@ -1,0 +1,156 @@
+"""The comparison of two recordings as Markdown that fits into an issue comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import BinaryIO
+
+from snapreport.compare.diff_types import Change, Diff
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.version import __version__
+from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.words.diff_rows import (
+    GROUP_WORDS,
+    figure_row,
+    match_text,
+    place_of,
+    place_text,
+    setting_text,
+    shown_figures,
+    side_text,
+    signed,
+    split_rows,
+)
+from snapreport.reporters.words.plain_text import code_span, escaped
+from snapreport.reporters.words.summary_rows import amount, memory_name
+
+# Rows of each table, tried in turn until the whole fits.
+_ROWS = (25, 12, 5, 2)
+_NAME, _PLACE = 80, 90
+
+
+class DiffMarkdownReporter:
+    """Writes a comparison as Markdown of less than LIMIT bytes."""
+
+    def render(self, diff: Diff, out: BinaryIO) -> None:
+        """Write the Markdown in UTF-8; long parts are folded."""
+        out.write(first_that_fits(partial(_report, diff), _ROWS))
+
+
+def _report(diff: Diff, most: int) -> Iterator[str]:
+    memory = memory_name(side.findings.device for side in (diff.base, diff.new))
+    new, base = escaped(diff.new.source.name), escaped(diff.base.source.name)
+    yield f"## {memory}: {new} against {base}"
+    yield ""
+    yield f"**{escaped(diff.conclusion)}**"
+    yield ""
+    for name, side in (("BASE", diff.base), ("NEW", diff.new)):
+        yield f"- {name}: {code_span(side.source.name, _PLACE)}, {side_text(side, diff.curve)}"
+    yield ""
+    for note in diff.notes:
+        yield f"> ⚠️ {escaped(note)}"
+        yield ""
+    rows = [
+        (escaped(name), *cells)
+        for *cells, name in (figure_row(name, figure) for name, figure in shown_figures(diff))
+    ]
+    yield from table(("memory", "BASE", "NEW", "change", "in percent"), rows, left=(0,))
+    yield f"### {_title(diff, diff.by)}"
+    yield ""
+    yield from _changes(diff.groups, diff.by, most)
+    yield from _parts(diff)
+    if diff.by == "site":
+        yield f"### {_title(diff, 'category')}"
+        yield ""
+        yield from _changes(diff.categories, "category", most)
+    yield from _stages(diff, most)
+    yield from folded("About this comparison", list(_about(diff)))
+
+
+def _title(diff: Diff, by: str) -> str:
+    return escaped(f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}")
+
+
+def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
+    shown, rest = split_rows(changes, most)
+    rows = [
+        (
+            _name(change),
+            format_signed_bytes(change.change),
+            format_bytes(change.base_bytes),
+            format_bytes(change.new_bytes),
+            f"{format_count(change.base_count)} → {format_count(change.new_count)}",
+            escaped(match_text(change, _PLACE)),
+        )
+        for change in shown
+    ]
+    yield from table(
+        (GROUP_WORDS[by], "change", "BASE", "NEW", "count", "matched by"), rows, left=(0, 5)
+    )
+    if rest:
+        yield f"{rest[0].upper()}{rest[1:]}."
+        yield ""
+
+
+def _name(change: Change) -> str:
+    if change.kind in ("no stack", "unused"):
+        return escaped(change.name)
+    name = code_span(change.name, _NAME)
+    place = place_text(place_of(change), _PLACE)
+    return f"{name} {code_span(place)}" if place else name
+
+
+def _parts(diff: Diff) -> Iterator[str]:
+    """Where the whole change is; to the byte, so that a reader can add it up."""
+    rows = [
+        (
+            part.name,
+            f"{part.change:+,}",
+            format_count(part.base_bytes),
+            format_count(part.new_bytes),
+        )
+        for part in diff.parts
+    ]
+    total = (f"{diff.change:+,}", format_count(diff.base.bytes), format_count(diff.new.bytes))
+    yield from table(("bytes", "change", "BASE", "NEW"), [*rows, ("in all", *total)], left=(0,))
+
+
+def _stages(diff: Diff, most: int) -> Iterator[str]:
+    if not diff.stages:
+        return
+    rows = [
+        (
+            code_span(stage.name, _NAME),
+            signed(stage.change),
+            amount(stage.base_peak),
+            amount(stage.new_peak),
+            "" if stage.match == "exact" else stage.match,
+        )
+        for stage in diff.stages[:most]
+    ]
+    yield "### Peaks inside stages, in allocated bytes"
+    yield ""
+    yield from table(("stage", "change", "BASE", "NEW", "matched by"), rows, left=(0, 4))
+    if len(diff.stages) > most:
+        yield f"{format_count(len(diff.stages) - most)} more stages."
+        yield ""
+
+
+def _about(diff: Diff) -> Iterator[str]:
+    for name, side in (("BASE", diff.base), ("NEW", diff.new)):
+        size = format_count(side.source.size)
+        yield (
+            f"- {name}: {code_span(side.source.name, _PLACE)}, {size} bytes,"
+            f" SHA-256 `{side.source.sha256}`"
+        )
+    for key, base, new in diff.settings:
+        yield (
+            f"- Setting {code_span(key)}: {code_span(setting_text(base), 200)} in BASE,"
+            f" {code_span(setting_text(new), 200)} in NEW"
+        )
+    yield (
+        "- Call sites are the same where file, function and line are; lines may have moved in an"
+        " edit, and files with the folder they are installed in."
+    )
+    yield f"- Made with snapreport {__version__}"

@@ -1,0 +1,258 @@
+"""The report as Markdown that fits into an issue comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.ground.version import __version__
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.markdown.curve_text import curve_lines
+from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines, finding_lines
+from snapreport.reporters.markdown.markdown_parts import LIMIT, first_that_fits, folded, table
+from snapreport.reporters.terminal.tree_text import tree_lines
+from snapreport.reporters.words.cut_words import cut_texts
+from snapreport.reporters.words.plain_text import (
+    closed,
+    code_span,
+    cut,
+    escaped,
+    location,
+    without_html,
+)
+from snapreport.reporters.words.recording_words import recording_rows
+from snapreport.reporters.words.summary_rows import (
+    AMOUNT_HEADINGS,
+    amount,
+    amount_rows,
+    closing_text,
+    facts,
+    lines_note,
+    memory_name,
+    moment,
+    stage_name,
+    step_range,
+    width_text,
+)
+
+_PLACE = 90
+_NAME = 80
+_VALUE = 400
+_FENCE = 101
+"""Bytes of a line that ends a block of code, at most."""
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many rows each part may have."""
+
+    sites: int
+    stages: int
+    nodes: int
+    devices: int
+    findings: int
+
+
+# Tried in turn until the report fits: names of thousands of letters do exist.
+_ROOMS = (
+    _Room(25, 60, 60, 8, 12),
+    _Room(15, 25, 25, 4, 8),
+    _Room(10, 10, 0, 2, 4),
+    _Room(5, 3, 0, 1, 2),
+)
+
+
+class MarkdownReporter:
+    """Writes the findings as Markdown of less than LIMIT bytes."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the Markdown in UTF-8; long parts are folded."""
+        noted = findings.history.recorder
+        stranger = noted is not None and findings.notes == noted.notes
+        notes = without_html(findings.notes.strip(), stranger)
+        text = first_that_fits(partial(_report, findings), _ROOMS, len(_notes(notes, LIMIT)))
+        out.write(_notes(notes, LIMIT - len(text) - 1) + text)
+
+
+def _notes(notes: str, room: int) -> bytes:
+    """Return the notes, cut where they would not fit, with no block of code left open."""
+    if not notes:
+        return b""
+    text = closed(notes).encode()
+    said = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
+    end = b"\n\n"
+    if len(text) + len(end) > room:
+        left = max(room - len(said) - len(end) - _FENCE, 0)
+        text = closed(text[:left].decode(errors="ignore")).encode() + said
+    return text + end
+
+
+def _report(findings: Findings, room: _Room) -> Iterator[str]:
+    name = memory_name(each.device for each in findings.devices)
+    yield f"## {name}: {escaped(findings.title)}"
+    yield ""
+    yield from finding_lines(findings.warnings)
+    default = findings.devices[findings.default] if findings.devices else None
+    if len(findings.devices) > 1:
+        yield from _devices_table(findings.devices)
+    if default is not None:
+        yield from _device(default, findings, room)
+    others = [
+        device
+        for i, device in enumerate(findings.devices)
+        if i != findings.default and len(device.history.allocations)
+    ]
+    for device in others[: room.devices]:
+        yield from folded(str(device.device), list(_device(device, findings, room)))
+    if len(others) > room.devices:
+        yield f"{len(others) - room.devices} more devices are left out; see them with `--device`."
+        yield ""
+    yield from _about(findings)
+
+
+def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
+    rows = [
+        (
+            code_span(str(device.device)),
+            format_count(device.history.events),
+            format_bytes(device.peak.allocated),
+            "-" if device.peak.reserved is None else format_bytes(device.peak.reserved),
+            "out of memory" if device.ooms else "",
+        )
+        for device in devices
+    ]
+    headings = ("device", "events", "allocated peak", "reserved then", "ended")
+    yield from table(headings, rows, left=(0, 4))
+
+
+def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator[str]:
+    yield f"**{device.device}** · {facts(device)}"
+    yield ""
+    yield escaped(device.answer)
+    yield ""
+    cut = cut_texts(findings)[findings.devices.index(device)]
+    if cut is not None:
+        yield escaped(cut.plain)
+        yield ""
+    yield from diagnosis_lines(device.diagnosis, room.findings)
+    if not len(device.history.allocations):
+        return
+    yield f"{moment(device)}."
+    yield ""
+    if device.recorded:
+        yield from (*(f"    {line}" for line in curve_lines(device)), "")
+    yield from table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
+    if device.peaks["allocated"].width:
+        yield width_text(device.peaks["allocated"])
+        yield ""
+    yield from _sites(device, room.sites, lines_note(findings.history))
+    yield from _stages(device, room.stages)
+    if room.nodes:
+        lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
+        # Indented by four: a block that no name in it can end.
+        block = ["", *(f"    {line.text}" for line in lines), ""]
+        yield from folded("Call tree at the peak, without library-internal frames", block)
+    yield escaped(device.trust.sentence)
+    yield ""
+    if device.closing is None or not device.closing.closes:  # else the sentence says so
+        yield f"Final state: {closing_text(device)}."
+        yield ""
+
+
+def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
+    if not device.sites:
+        return
+    yield "### Held at the peak, by call site"
+    yield ""
+    total = device.peak.allocated
+    rows = []
+    for site in device.sites[:most]:
+        name = code_span(site.name, _NAME) if site.frame is not None else escaped(site.name)
+        place = location(site.filename, site.line, _PLACE)
+        rows.append(
+            (
+                format_bytes(site.bytes),
+                format_share(site.bytes, total),
+                format_count(site.count),
+                name,
+                code_span(place) if place else "",
+            )
+        )
+    rest = device.sites[most:]
+    if rest:
+        size = sum(site.bytes for site in rest)
+        share = format_share(size, total)
+        count = sum(site.count for site in rest)
+        more = f"{format_count(len(rest))} more call sites"
+        rows.append((format_bytes(size), share, format_count(count), more, ""))
+    yield from table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
+    if note:
+        yield note
+        yield ""
+
+
+def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
+    if not device.stages:
+        return
+    # With many stages the outermost and those that peak highest are what a reader looks for.
+    ranked = sorted(
+        range(len(device.stages)),
+        key=lambda i: (device.stages[i].depth > 0, -(device.stages[i].peak_bytes or 0), i),
+    )
+    chosen = sorted(ranked[:most])
+    rows = []
+    for i in chosen:
+        stage = device.stages[i]
+        rows.append(
+            (
+                "&nbsp;&nbsp;" * min(stage.depth, 8) + code_span(stage_name(stage), _NAME),
+                step_range(stage.start_step, stage.end_step),
+                amount(stage.start_bytes),
+                amount(stage.peak_bytes),
+                amount(stage.end_bytes),
+                "-" if stage.change is None else format_signed_bytes(stage.change),
+                "-" if stage.allocations is None else format_count(stage.allocations),
+            )
+        )
+    headings = ("stage", "steps", "start", "peak", "end", "change", "allocations")
+    stages = list(table(headings, rows, left=(0,)))
+    left_out = len(device.stages) - len(chosen)
+    if left_out:
+        stages += [f"{format_count(left_out)} stages more, with lower peaks or further inside.", ""]
+    if len(rows) > 8:
+        yield from folded(f"Stages ({format_count(len(device.stages))})", stages)
+    else:
+        yield "### Stages"
+        yield ""
+        yield from stages
+
+
+def _about(findings: Findings) -> Iterator[str]:
+    source = findings.history.source
+    lines = [
+        "",
+        (
+            f"- Source: {code_span(source.name)}, {format_count(source.size)} bytes,"
+            f" SHA-256 `{source.sha256}`"
+        ),
+    ]
+    lines += [
+        f"- {name}: {code_span(cut(value, _VALUE))}" for name, value in recording_rows(findings)
+    ]
+    config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
+    if findings.settings:
+        lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")
+    lines += [
+        f"- Made with snapreport {__version__}",
+        (
+            "- *requested*: bytes that tensors asked for. *allocated*: bytes of their blocks, as"
+            " `torch.cuda.memory_allocated()` counts. *reserved*: bytes held from the driver."
+            " *slack*: block minus requested bytes. *fragmentation*: inactive bytes in segments"
+            " still partly in use."
+        ),
+        "",
+    ]
+    yield from folded("About this report", lines)

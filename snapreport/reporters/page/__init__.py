@@ -1,0 +1,1 @@
+"""The report as an HTML page, and what lies in it."""

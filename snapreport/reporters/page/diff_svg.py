@@ -1,0 +1,170 @@
+"""The picture of a comparison: both curves from their own starts, on one axis of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.compare.diff_types import Diff, DiffSide
+from snapreport.ground.units import format_bytes
+from snapreport.model.findings import StageUse
+from snapreport.model.snapshot import NO_TIME
+from snapreport.reporters.page.svg import HEIGHT, WIDTH, round_values
+from snapreport.reporters.words.summary_rows import duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_COLUMNS = 600
+_MOST_STAGES = 120
+_DEPTHS = 2
+_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Band:
+    """One stage below the picture, in percent of its width."""
+
+    name: str
+    depth: int
+    left: float
+    width: float
+
+
+@dataclass(frozen=True)
+class SidePicture:
+    """One recording's curve; the template puts it into ``svg`` elements."""
+
+    line: str
+    """Path data."""
+    area: str
+    """The same, closed along the bottom."""
+    x: float
+    """Of the moment compared, in percent; likewise the next."""
+    y: float
+    bands: tuple[Band, ...]
+
+
+@dataclass(frozen=True)
+class DiffPicture:
+    """Both curves over one axis."""
+
+    axis: str
+    """``steps`` or ``time``."""
+    base: SidePicture
+    new: SidePicture
+    heights: tuple[tuple[float, str], ...]
+    """Height in percent and label of each line across."""
+    ticks: tuple[tuple[float, str], ...]
+    """Place in percent and label of each mark along."""
+
+
+def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
+    """Draw both curves by their progress, and by time where both recordings have times."""
+    pictures = [_draw(diff, "steps", *(_progress(side) for side in (diff.base, diff.new)))]
+    times = [_elapsed(side) for side in (diff.base, diff.new)]
+    if times[0] is not None and times[1] is not None:
+        pictures.append(_draw(diff, "time", times[0], times[1]))
+    return tuple(pictures)
+
+
+def _progress(side: DiffSide) -> NDArray[np.int64]:
+    """Where each step begins, the start first and the end last; (events + 2,)."""
+    return np.arange(side.findings.history.events + 2, dtype=np.int64)
+
+
+def _elapsed(side: DiffSide) -> NDArray[np.int64] | None:
+    """Microseconds from the first event to each step, the start first; None without times."""
+    times = side.findings.times
+    if len(times) < 2 or not bool((times != NO_TIME).all()):
+        return None
+    since = np.maximum.accumulate(times) - times[0]
+    return np.concatenate([[0], since, since[-1:]]) if since[-1] else None
+
+
+def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]) -> DiffPicture:
+    curves = diff.curves()
+    highest = max(int(curve.max()) for curve in curves) or 1
+    top = highest * 1.06
+    # Progress is of each recording's own length; a second is as long in both.
+    ends = (int(base[-1]), int(new[-1]))
+    whole = ends if axis == "steps" else (max(ends), max(ends))
+    sides = [
+        _side(side, curve, begin, end, top)
+        for side, curve, begin, end in zip(
+            (diff.base, diff.new), curves, (base, new), whole, strict=True
+        )
+    ]
+    marks = range(_TICKS)
+    fractions = [k / (_TICKS - 1) for k in marks]
+    ticks = [
+        (100 * f, f"{f:.0%}" if axis == "steps" else duration(round(f * whole[0])))
+        for f in fractions
+    ]
+    return DiffPicture(
+        axis=axis,
+        base=sides[0],
+        new=sides[1],
+        heights=tuple(
+            (round(100 * (1 - value / top), 2), format_bytes(value))
+            for value in round_values(highest)
+        ),
+        ticks=tuple(ticks),
+    )
+
+
+def _side(
+    side: DiffSide, curve: NDArray[np.int64], begin: NDArray[np.int64], end: int, top: float
+) -> SidePicture:
+    """Reduce a curve to columns of which none loses its maximum.
+
+    Args:
+        side: the recording.
+        curve: int64, (events + 1,).
+        begin: where each of its values begins on the axis, and the end; (events + 2,).
+        end: of the axis.
+        top: the bytes at the upper edge.
+    """
+
+    def y(value: int) -> float:
+        return round(HEIGHT * (1 - value / top), 1)
+
+    columns = min(_COLUMNS, max(end, 1))
+    first = begin[:-1] * columns // max(end, 1)
+    last = np.maximum(first, -(-begin[1:] * columns // max(end, 1)) - 1)
+    drawn = int(min(last.max(), columns - 1)) + 1
+    most = np.zeros(drawn, np.int64)
+    np.maximum.at(most, np.minimum(first, drawn - 1), curve)
+    # A value that lasts for columns counts in each of them, and the last value of one in the next.
+    lasting = np.flatnonzero(last > first)
+    for i in lasting.tolist():
+        np.maximum(most[first[i] : last[i] + 1], curve[i], out=most[first[i] : last[i] + 1])
+    width = WIDTH / columns
+    path = [f"M0 {y(int(most[0]))}"]
+    for column, value in enumerate(most.tolist()):
+        path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
+    line = "".join(path)
+    at = begin[side.step + 1]
+    half = 0.5 if end == begin[-1] and len(begin) - 1 == end else 0
+    return SidePicture(
+        line=line,
+        area=f"{line}V{HEIGHT}H0Z",
+        x=round(100 * (float(at) + half) / max(end, 1), 2),
+        y=round(100 * (1 - side.bytes / top), 2),
+        bands=tuple(_bands(side.findings.stages, begin, end)),
+    )
+
+
+def _bands(stages: tuple[StageUse, ...], begin: NDArray[np.int64], end: int) -> list[Band]:
+    """The stages of the outer levels, the longest first where there are too many."""
+    found = []
+    for stage in stages:
+        first, last = max(stage.start_step, 0), max(stage.end_step, 0)
+        if stage.depth >= _DEPTHS or last <= first:
+            continue
+        left = 100 * float(begin[first + 1]) / max(end, 1)
+        right = 100 * float(begin[min(last + 1, len(begin) - 1)]) / max(end, 1)
+        found.append(Band(stage.name, stage.depth, round(left, 3), round(right - left, 3)))
+    return sorted(found, key=lambda band: -band.width)[:_MOST_STAGES]

@@ -1,0 +1,180 @@
+"""Findings laid out for the page: their texts, figures, and the link to the view that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from snapreport.model.diagnoses import SEVERITIES, Finding, Table
+from snapreport.model.recording_facts import OomEvent
+from snapreport.reporters.page.terms import Definitions
+from snapreport.reporters.words.finding_words import (
+    SEVERITY_WORDS,
+    exact_text,
+    figure_text,
+    frees_text,
+    value_text,
+)
+
+
+@dataclass(frozen=True)
+class FigureCard:
+    """One figure of the evidence."""
+
+    label: Markup
+    value: str
+    exact: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class TableCard:
+    """A table of the evidence, all its cells as text."""
+
+    title: Markup
+    headings: tuple[tuple[str, bool], ...]
+    """Title, and whether the column holds figures."""
+    rows: tuple[tuple[tuple[str, str], ...], ...]
+    """Short and exact text of each cell."""
+    left_out: int
+
+
+@dataclass(frozen=True)
+class SuggestionCard:
+    """One thing to do."""
+
+    text: Markup
+    change: str
+    frees: str
+
+
+@dataclass(frozen=True)
+class FindingCard:
+    """One finding."""
+
+    code: str
+    id: str
+    severity: str
+    word: str
+    title: str
+    explanation: Markup
+    figures: tuple[FigureCard, ...]
+    tables: tuple[TableCard, ...]
+    suggestions: tuple[SuggestionCard, ...]
+    link: str
+    """Fragment of the view that shows it, without ``#``; ``""`` where there is none."""
+    oom: int | None
+    """Which failed request it is about."""
+    hint: str
+    """What the first thing that would help gives, for who does not open the finding."""
+    leads: bool
+    """Whether it is said at once, and not only on request."""
+    opens: bool
+    """Whether it is open from the start."""
+
+
+def lay_out(
+    findings: Sequence[Finding], device: int = 0, ooms: Sequence[OomEvent] = ()
+) -> tuple[FindingCard, ...]:
+    """Lay out findings for the page, the worst first; the one to act on first is open.
+
+    Args:
+        findings: about one device, or about the file.
+        device: the device's place in the page.
+        ooms: the device's failed requests.
+    """
+    steps = [oom.step for oom in ooms]
+    listed = sorted(findings, key=lambda each: SEVERITIES.index(each.severity))
+    opened = _to_act_on(listed)
+    return tuple(_card(each, device, steps, each is opened) for each in listed)
+
+
+def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
+    """What failed, else the finding whose advice frees the most, else the first that is no note."""
+
+    def frees(finding: Finding) -> int:
+        return max((each.most or each.frees or 0 for each in finding.suggestions), default=0)
+
+    first = next(iter(findings), None)
+    if first is None or first.severity == "critical":
+        return first
+    best = max((each for each in findings if each.leads), key=frees, default=None)
+    if best is not None and frees(best):
+        return best
+    return None if first.severity == "note" else first
+
+
+def _card(finding: Finding, device: int, oom_steps: list[int], opens: bool) -> FindingCard:
+    define = Definitions()
+    view = finding.view
+    oom = None
+    if view is not None and view.event and view.step in oom_steps:
+        oom = oom_steps.index(view.step)
+    return FindingCard(
+        code=finding.code,
+        id=finding.id,
+        severity=finding.severity,
+        word=SEVERITY_WORDS[finding.severity],
+        title=finding.title,
+        explanation=define.mark(finding.explanation),
+        figures=tuple(
+            FigureCard(
+                define.mark(each.label),
+                figure_text(each),
+                exact_text(each.value, each.unit),
+                each.meaning,
+            )
+            for each in finding.evidence
+        ),
+        tables=tuple(_table(each, define) for each in finding.tables),
+        suggestions=tuple(
+            SuggestionCard(define.mark(each.text), each.change, frees_text(each.frees, each.most))
+            for each in finding.suggestions
+        ),
+        link="" if view is None else _fragment(finding, device, oom),
+        oom=oom,
+        hint=_hint(finding),
+        leads=finding.leads,
+        opens=opens,
+    )
+
+
+def _hint(finding: Finding) -> str:
+    if not finding.suggestions:
+        return ""
+    first = finding.suggestions[0]
+    frees = frees_text(first.frees, first.most)
+    return f"what would help most {frees}" if frees else "with what would help"
+
+
+def _table(table: Table, define: Definitions) -> TableCard:
+    return TableCard(
+        title=define.mark(table.title),
+        headings=tuple((each.title, each.unit != "text") for each in table.columns),
+        rows=tuple(
+            tuple(
+                (value_text(value, column.unit), exact_text(value, column.unit))
+                for value, column in zip(row, table.columns, strict=True)
+            )
+            for row in table.rows
+        ),
+        left_out=table.left_out,
+    )
+
+
+def _fragment(finding: Finding, device: int, oom: int | None) -> str:
+    """Write the view as ``lib/link.ts`` reads it."""
+    view = finding.view
+    assert view is not None
+    parts = {
+        "device": str(device),
+        "curve": view.curve or "",
+        "step": "" if view.step is None else str(view.step),
+        "oom": "" if oom is None else str(oom),
+        "tab": view.tab,
+        "search": view.search,
+    }
+    return "&".join(f"{key}={quote(value, safe='')}" for key, value in parts.items() if value)

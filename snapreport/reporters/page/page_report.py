@@ -1,0 +1,284 @@
+"""The report as one HTML file that opens offline: template, style, script and data in one."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, BinaryIO
+
+import orjson
+from markupsafe import Markup
+
+from snapreport.ground.safe_text import plain_json, replaced
+from snapreport.ground.templates import LOADER, built, built_packed, environment, hash_source
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.model.findings import Amounts, DeviceFindings, Findings
+from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.page.about import about_page
+from snapreport.reporters.page.composition import Part, reserved_parts
+from snapreport.reporters.page.finding_cards import FindingCard, lay_out
+from snapreport.reporters.page.payload import FORMAT, pack
+from snapreport.reporters.page.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
+from snapreport.reporters.page.trust_cards import TrustCard, lay_out_trust
+from snapreport.reporters.words.cut_words import CutText, cut_texts
+from snapreport.reporters.words.recording_words import recording_rows
+from snapreport.reporters.words.summary_rows import (
+    CUT_WORDS,
+    amount,
+    duration,
+    lines_note,
+    plural,
+    step_range,
+)
+from snapreport.reporters.words.trust_words import exactness
+
+ROWS_WITHOUT_SCRIPT = 25
+"""Rows of each table in the HTML itself; with JavaScript the page lists them all."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One headline number."""
+
+    label: str
+    value: str
+    exact: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class DevicePage:
+    """What the template says about one device."""
+
+    findings: DeviceFindings
+    figures: tuple[Figure, ...]
+    """The headline first."""
+    bar: tuple[Part, ...]
+    """Parts of reserved memory at the peak."""
+    span: str
+    picture: CurvePicture
+    moment: str
+    """When the figures hold."""
+    findings_cards: tuple[FindingCard, ...]
+    trust: TrustCard
+    curves: tuple[str, ...]
+    """Those whose peaks are listed: without an allocator all are one."""
+    cut: CutText | None
+    """What is not drawn one by one."""
+
+
+class HtmlReporter:
+    """Writes the findings as one self-contained HTML page."""
+
+    def render(self, findings: Findings, out: BinaryIO) -> None:
+        """Write the page as UTF-8."""
+        summary = findings_as_json(findings)
+        style = built("style.css")
+        page = (
+            environment()
+            .get_template("report.html.j2")
+            .render(
+                findings=findings,
+                file_findings=lay_out(findings.warnings),
+                source=findings.history.source,
+                pages=[
+                    _device_page(place, *each)
+                    for place, each in enumerate(
+                        zip(findings.devices, cut_texts(findings), strict=True)
+                    )
+                ],
+                notes=_render_notes(findings.notes),
+                lines_note=lines_note(findings.history),
+                settings=[*recording_rows(findings), *_settings(findings)],
+                csp=_content_security_policy((LOADER, built("app.js")), style),
+                about=about_page(
+                    {"built/style.css": style},
+                    {"unpacks the next": LOADER, "built/app.js": built("app.js")},
+                    FORMAT,
+                ),
+                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+                loader=Markup(LOADER),  # noqa: S704
+                app=Markup(built_packed("app.js")),  # noqa: S704
+                style=Markup(style),  # noqa: S704
+                payload=Markup(base64.b64encode(pack(findings, summary)).decode("ascii")),  # noqa: S704
+                summary=_json_for_script(_short(summary)),
+                width=WIDTH,
+                height=HEIGHT,
+                rows=ROWS_WITHOUT_SCRIPT,
+                bytes=format_bytes,
+                signed_bytes=format_signed_bytes,
+                count=format_count,
+                plural=plural,
+                share=_share,
+                steps=step_range,
+                amount=amount,
+                exactness=exactness,
+                cut_words=CUT_WORDS,
+                place=_place,
+            )
+        )
+        out.write(page.encode("utf-8", errors="replace"))
+
+
+def _content_security_policy(scripts: tuple[str, ...], style: str) -> str:
+    # blob: lets the page's own script run as a worker; nothing may be fetched, framed or submitted.
+    allowed = " ".join(map(hash_source, scripts))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {hash_source(style)}; "
+        "worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _render_notes(notes: str) -> Markup:
+    """The user's Markdown as HTML; raw HTML stays text, and pictures need a network."""
+    if not notes:
+        return Markup()
+    from markdown_it import MarkdownIt  # most pages have no notes
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
+
+
+def _json_for_script(data: dict[str, Any]) -> Markup:
+    """JSON that no HTML parser can mistake for the end of the script element around it."""
+    text = plain_json(orjson.dumps(data)).decode()
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def _short(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary with its long lists cut; the payload holds them whole."""
+    devices = [
+        device | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
+        for device in summary["devices"]
+    ]
+    noted = summary["recording"]
+    if noted is not None:  # hundreds of counters, of which the page shows what there is to say
+        names = ("device", "name", "capacity")
+        noted |= {"devices": [{name: row[name] for name in names} for row in noted["devices"]]}
+    return summary | {"devices": devices, "recording": noted}
+
+
+def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:
+    peak = device.peak
+    moment = "at the peak" if device.recorded else "when the snapshot was written"
+    return DevicePage(
+        findings=device,
+        figures=_figures(peak, device.peaks["allocated"].width, device.recorded, moment),
+        bar=reserved_parts(device),
+        span=_span(device),
+        picture=draw_curves(device),
+        moment=moment,
+        trust=lay_out_trust(device.trust),
+        curves=tuple(
+            name
+            for name in ("allocated", "requested", "active", "reserved")
+            if name in device.peaks and (name == "allocated" or "reserved" in device.peaks)
+        ),
+        cut=cut,
+        findings_cards=lay_out(
+            # What the answer says already need not be said twice.
+            [each for each in device.diagnosis.findings if each.explanation != device.answer],
+            place,
+            device.ooms,
+        ),
+    )
+
+
+def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Figure, ...]:
+    at_least = "at least " if width else ""
+    exact = f"{at_least}{format_count(peak.allocated)} bytes"
+    if width:
+        exact += f", at most {format_count(width)} more"
+
+    def figure(label: str, count: int, meaning: str) -> Figure:
+        return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
+
+    returnable = (
+        ""
+        if peak.fragmentation is None
+        else f" {format_bytes(peak.fragmentation)} of it is fragmentation: in segments still "
+        "partly in use, which empty_cache() cannot return, but for whole free pages of expandable"
+        " segments."
+    )
+    name = "Peak allocated" if recorded else "Allocated at the end"
+    most = "the most at any step of this recording." if recorded else f"{moment}."
+    if peak.reserved is None or peak.inactive is None:
+        # No allocator: nothing is reserved, and nothing is larger than what was asked for.
+        meaning = f"Bytes that live tensors had asked for: {most}"
+        return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
+    return (
+        Figure(
+            name,
+            format_bytes(peak.allocated),
+            exact,
+            "Bytes of the blocks that live tensors held, as torch.cuda.memory_allocated() counts: "
+            + most,
+        ),
+        figure(
+            "Requested",
+            peak.requested,
+            f"Bytes that the program asked for in allocations live {moment}, "
+            "until their memory could be used again (free_completed).",
+        ),
+        figure(
+            "Reserved",
+            peak.reserved,
+            f"Bytes that PyTorch held from the driver {moment}, in use or not, "
+            "as torch.cuda.memory_reserved() counts.",
+        ),
+        figure(
+            "Slack",
+            peak.slack,
+            "The part of live blocks that nobody asked for: "
+            "rounding, and larger free blocks handed out whole.",
+        ),
+        figure(
+            "Inactive",
+            peak.inactive,
+            f"Reserved from the driver but in no live block {moment}.{returnable}",
+        ),
+        *(
+            (
+                figure(
+                    "Awaiting free",
+                    peak.active - peak.allocated,
+                    f"Blocks whose free was requested {moment} while another stream still used "
+                    "them: no longer allocated, not yet free; requested and slack count them.",
+                ),
+            )
+            if peak.active > peak.allocated
+            else ()
+        ),
+    )
+
+
+def _span(device: DeviceFindings) -> str:
+    first, last = device.first_time_us, device.last_time_us
+    if first is None or last is None:
+        return "no times recorded"
+    started = f"{datetime.fromtimestamp(first / 1e6, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    return f"at {started}" if first == last else f"{duration(last - first)} from {started}"
+
+
+def _settings(findings: Findings) -> list[tuple[str, str]]:
+    return [
+        (key, value if isinstance(value, str) else orjson.dumps(value).decode())
+        for key, value in findings.settings.items()
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    if whole <= 0 or part == 0:
+        return "0 %"
+    percent = 100 * part / whole
+    return "< 0.1 %" if percent < 0.1 else f"{percent:.1f} %"
+
+
+def _place(filename: str, line: int | None) -> str:
+    base = filename.replace("\\", "/").rsplit("/", 1)[-1]
+    if base in ("", "??", "none"):
+        return ""
+    return f"{base}:{line}" if line else base

@@ -1,0 +1,334 @@
+"""Packs findings into the block of typed columns that the report page unpacks.
+
+The layout, format 3: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
+then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
+the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
+the higher bytes are alike, so that gzip makes little of them.
+``templates/app/lib/payload.ts`` reads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import ArrayLike, NDArray
+
+from snapreport.ground.safe_text import shown
+from snapreport.model.cut import Drawn
+from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
+from snapreport.model.history import Allocations
+from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import NO_TIME
+from snapreport.model.stacks import short_name
+from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
+from snapreport.reporters.page.payload_cut import cut_columns, drawn_devices
+from snapreport.reporters.page.stack_subset import StackSubset, Strings
+from snapreport.reporters.words.summary_rows import lines_note
+from snapreport.sorting import distinct, unique
+
+FORMAT = 3
+
+# Narrowest first; signed types only serve columns that have a negative value.
+_UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
+_SIGNED = (("i8", np.int8), ("i16", np.int16), ("i32", np.int32))
+
+
+class Columns:
+    """Typed columns laid end to end, with the directory that finds them again."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, values: ArrayLike, *, delta: bool = False) -> dict[str, Any]:
+        """Append one column in the narrowest type that holds it; returns its directory entry.
+
+        Args:
+            values: integers, shape (n,), each below 2**53 in size.
+            delta: store the differences, which are small where the values only grow.
+        """
+        column = np.asarray(values, dtype=np.int64)
+        if delta and len(column):
+            column = np.diff(column, prepend=0)
+        name, typed = _narrowest(column)
+        raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
+        entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
+        padded = raw + bytes(-len(raw) % 8)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return entry
+
+    def tobytes(self) -> bytes:
+        """All columns, one after the other."""
+        return b"".join(self._parts)
+
+
+def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
+    """Pack what the page draws and reads; equal input gives equal bytes.
+
+    Args:
+        summary: ``findings_as_json`` of the same findings.
+
+    Returns:
+        The gzip-compressed payload.
+    """
+    history = findings.history
+    columns = Columns()
+    strings = Strings()
+    drawn = drawn_devices(findings)
+    subset = StackSubset(history.stacks, _used_stacks(drawn))
+    # Most nodes follow their parents, so those grow with them.
+    shared = {
+        name: columns.add(values, delta=name == "node_parent")
+        for name, values in subset.columns(strings).items()
+    }
+    shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
+    shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
+    frames = history.stacks.frames
+    names = [
+        -1 if name == short_name(frames.names[frame]) else strings.id(name)
+        for frame, name in ((frame, findings.site_names[frame]) for frame in subset.frames.tolist())
+    ]
+    shared["site_name"] = columns.add(np.array(names, np.int64))
+    pools = [f"{a},{b}" for a, b in history.pools]
+    devices = [
+        _pack_device(device, pools, history.strings, columns, strings, subset) for device in drawn
+    ]
+    if findings.picture is not None:
+        for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
+            _add_cut(packed, device, part, columns)
+    header = {
+        "format": FORMAT,
+        "summary": _shown(summary),
+        "strings": strings.values,
+        "missing_reasons": MISSING_REASONS,
+        "colour": findings.colour,
+        "packages": history.names.packages,
+        "lines_note": lines_note(history),
+        "columns": shared,
+        "devices": devices,
+    }
+    head = orjson.dumps(header)
+    body = len(head).to_bytes(4, "little") + head
+    body += bytes(-len(body) % 8) + columns.tobytes()
+    # gzip, not zstd: the browser unpacks this, and DecompressionStream has no zstd. Level 9 took
+    # 3.6 s instead of 0.3 s for a million events and saved 1 to 10 %. Where there is much of it,
+    # level 5 takes a quarter less time than level 6, and makes the page 3 % larger.
+    packer = zlib.compressobj(level=6 if len(body) < _MUCH else 5, wbits=31)
+    return packer.compress(body) + packer.flush()
+
+
+_MUCH = 1 << 22
+"""Bytes of a payload, unpacked: of about 150,000 allocations."""
+
+_NUMBERS = frozenset([int, float, bool, type(None)])
+
+
+def _shown(value: Any) -> Any:
+    """Return plain data whose texts turn no line of the page round: they are a stranger's."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {
+            # Most are numbers, and there may be a million.
+            _shown_key(key): item if type(item) in _NUMBERS else _shown(item)
+            for key, item in value.items()
+        }
+    return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@functools.lru_cache(1024)  # the same few again and again
+def _shown_key(key: str) -> str:
+    return shown(key)
+
+
+def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
+    low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    for name, dtype in _UNSIGNED if low >= 0 else _SIGNED:
+        bounds = np.iinfo(dtype)
+        if bounds.min <= low and high <= bounds.max:
+            return name, column.astype(np.dtype(dtype).newbyteorder("<"))
+    return "f64", column.astype("<f8")
+
+
+def _add_cut(
+    packed: dict[str, Any], device: DeviceFindings, drawn: Drawn, columns: Columns
+) -> None:
+    """Add what a page needs to know of the allocations that it does not have."""
+    packed["window"] = drawn.window
+    packed["columns"] |= {
+        name: columns.add(values, delta=name != "version")
+        for name, values in cut_columns(device, drawn).items()
+    }
+
+
+def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
+    """The ids of the stacks that something on the page can show, in order."""
+    used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
+    for device in devices:
+        allocations, other = device.history.allocations, device.history.other
+        used += [allocations.stack, allocations.free_stack, other.stack]
+    ids = unique(np.concatenate(used)).astype(np.int64)
+    return ids[ids >= 0]
+
+
+def _pack_device(
+    device: DeviceFindings,
+    pools: list[str],
+    texts: list[str],
+    columns: Columns,
+    strings: Strings,
+    subset: StackSubset,
+) -> dict[str, Any]:
+    history = device.history
+    allocations, other = history.allocations, history.other
+    origin, step_time = _times_by_step(device)
+    actions = sorted(set(other.action))
+    action_ids = {action: i for i, action in enumerate(actions)}
+    segments = device.allocator.segments
+    tables = (allocations, segments, other)
+    addresses, address = _places((allocations.addr, segments.address, other.addr))
+    streams, stream = _places(tuple(table.stream for table in tables))
+    packed = _allocation_columns(
+        allocations, columns, (addresses, address[0]), (streams, stream[0])
+    )
+    packed |= _segment_columns(segments, columns, address[1], stream[1])
+    packed |= {
+        "stack": columns.add(subset.renumber(allocations.stack)),
+        "free_stack": columns.add(subset.renumber(allocations.free_stack)),
+        "missing": columns.add(device.missing),
+        "category": columns.add(_category_strings(device, strings)),
+        "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
+        "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
+        "step_time": columns.add(by_kind(np.diff(step_time, prepend=0), allocations)),
+        "event_step": columns.add(other.step, delta=True),
+        "event_action": columns.add([action_ids[action] for action in other.action]),
+        "event_addr": columns.add(address[2]),
+        "event_size": columns.add(other.size),
+        "event_stream": columns.add(stream[2]),
+        "event_stack": columns.add(subset.renumber(other.stack)),
+        "reserved_step": columns.add(device.reserved_steps, delta=True),
+        "reserved_bytes": columns.add(device.reserved_bytes),
+    }
+    return {
+        "id": str(history.device),
+        "events": history.events,
+        "time_origin_us": origin,
+        "actions": _shown(actions),
+        "pools": pools,
+        "category_rules": _shown({category.name: category.rule for category in device.categories}),
+        "columns": packed,
+    }
+
+
+def _category_strings(device: DeviceFindings, strings: Strings) -> NDArray[np.int64]:
+    """The name of each allocation's category, as a row of the strings."""
+    names = np.array([strings.id(category.name) for category in device.categories], np.int64)
+    return names[device.category] if len(names) else np.zeros(0, np.int64)
+
+
+def _allocation_columns(
+    allocations: Allocations,
+    columns: Columns,
+    addresses: _Numbered,
+    streams: _Numbered,
+) -> dict[str, Any]:
+    """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
+    classes, size_class = _size_classes(allocations)
+    back, first = by_last_use(addresses[1])
+    return {
+        "addr_back": columns.add(back),
+        "addr_first": columns.add(first),
+        "addr_values": columns.add(addresses[0], delta=True),
+        "size_class": columns.add(size_class),
+        "class_requested": columns.add(classes[0], delta=True),
+        "class_block": columns.add(classes[1]),
+        "class_block_max": columns.add(classes[2]),
+        "alloc_step": columns.add(allocations.alloc_step, delta=True),
+        "free_requested_after": columns.add(
+            allocations.free_requested_step - allocations.alloc_step
+        ),
+        "free_after": columns.add(allocations.free_step - allocations.free_requested_step),
+        "stream": columns.add(streams[1]),
+        "stream_values": columns.add(streams[0]),
+        "pool": columns.add(allocations.pool),
+    }
+
+
+def _segment_columns(
+    segments: SegmentLives,
+    columns: Columns,
+    address: NDArray[np.int64],
+    stream: NDArray[np.int64],
+) -> dict[str, Any]:
+    """The lives of segments: what is in them at a step, and fragmentation, follow from these."""
+    sizes, size = distinct(segments.size)
+    return {
+        "segment_addr": columns.add(address),
+        "segment_size": columns.add(size),
+        "segment_size_values": columns.add(sizes, delta=True),
+        "segment_start": columns.add(segments.start_step, delta=True),
+        "segment_life": columns.add(segments.end_step - segments.start_step),
+        "segment_stream": columns.add(stream),
+        "segment_pool": columns.add(segments.pool),
+        "segment_kind": columns.add(segments.kind),
+        "segment_expandable": columns.add(segments.expandable),
+    }
+
+
+_Numbered = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+"""Distinct values, ascending, and the place among them of each row."""
+
+
+def _places(
+    columns: tuple[NDArray[np.int64], ...],
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Return the distinct values of some columns together, and the places of each one's rows."""
+    values, place = distinct(np.concatenate(columns))
+    return values, np.split(place, np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _size_classes(
+    allocations: Allocations,
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The distinct requested and block sizes, in order, and each allocation's place among them."""
+    slack = allocations.block_size - allocations.size
+    width = allocations.block_size_max - allocations.block_size
+    # The order is the same, and what is small need not be sorted.
+    (size, slack, width), place = _distinct_rows((allocations.size, slack, width))
+    return [size, size + slack, size + slack + width], place
+
+
+def _distinct_rows(
+    columns: tuple[NDArray[np.int64], ...],
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The distinct rows of some columns, in order, and each row's place among them."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    numbered = [distinct(column) for column in columns]
+    for values, ids in numbered:
+        key = key * max(len(values), 1) + ids
+    # np.unique(axis=1) does the same, a hundred times slower.
+    keys, place = distinct(key)
+    rows = []
+    for values, _ in reversed(numbered):
+        keys, ids = np.divmod(keys, max(len(values), 1))
+        rows.append(values[ids])
+    return rows[::-1], place
+
+
+def _times_by_step(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
+    """Microseconds after the first known time for each step; empty where there are no times."""
+    times = device.times
+    known_steps = np.flatnonzero(times != NO_TIME)
+    if not len(known_steps):
+        return None, np.zeros(0, dtype=np.int64)
+    origin = int(times[known_steps[0]])
+    if len(known_steps) == len(times):
+        return origin, times - origin
+    # A step without a time has that of the step before it; those before the first known have it.
+    latest = np.searchsorted(known_steps, np.arange(len(times)), side="right") - 1
+    return origin, times[known_steps[np.maximum(latest, 0)]] - origin

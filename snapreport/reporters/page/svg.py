@@ -1,0 +1,91 @@
+"""The static picture of the curves, for pages without JavaScript and for print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFindings
+from snapreport.reporters.page.svg_marks import Band, Mark, point_marks, stage_bands, step_ticks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WIDTH, HEIGHT = 1000, 260
+"""The picture's own units; the page scales it."""
+
+_COLUMNS = 500
+_TICKS = 4
+_ROOM = 1.2
+"""Of the highest value: room for a label above it."""
+
+
+@dataclass(frozen=True)
+class CurvePicture:
+    """Paths and labels of one device's picture; the template puts them into an ``svg`` element."""
+
+    allocated: str
+    """Path data of the filled area; likewise the next two, as lines."""
+    requested: str
+    reserved: str
+    """Empty where no allocator reserves memory."""
+    ticks: tuple[tuple[float, str], ...]
+    """Height in the picture and label of each line across it."""
+    last_step: str
+    steps: tuple[tuple[float, str, str], ...]
+    """Place in percent, label and anchor of each mark along it."""
+    bands: tuple[Band, ...]
+    all_stages: bool
+    """Whether ``bands`` has every level of stages."""
+    marks: tuple[Mark, ...]
+
+
+def draw_curves(device: DeviceFindings) -> CurvePicture:
+    """Reduce the curves to a picture in which no column loses its maximum."""
+    events = device.history.events
+    allocated, requested = device.curves["allocated"], device.curves["requested"]
+    reserved = device.curves.get("reserved")
+    highest = max(int(c.max()) for c in device.curves.values()) or 1
+    top = highest * _ROOM
+    bands, all_stages = stage_bands(device.stages, events)
+
+    def y(value: int) -> float:
+        return round(HEIGHT * (1 - value / top), 1)
+
+    def line(curve: NDArray[np.int64]) -> str:
+        values = maxima(curve).tolist()
+        width = WIDTH / len(values)
+        path = [f"M0 {y(values[0])}"]
+        for column, value in enumerate(values):
+            path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
+        return "".join(path)
+
+    return CurvePicture(
+        allocated=f"{line(allocated)}V{HEIGHT}H0Z",
+        requested=line(requested),
+        reserved="" if reserved is None else line(reserved),
+        ticks=tuple((y(value), format_bytes(value)) for value in round_values(highest)),
+        last_step=format_count(max(events - 1, 0)),
+        steps=step_ticks(events),
+        bands=bands,
+        all_stages=all_stages,
+        marks=point_marks(device, top),
+    )
+
+
+def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
+    """The most of a curve in each of at most ``most`` equal runs of steps."""
+    columns = min(most, len(curve))
+    starts = np.arange(columns) * len(curve) // columns
+    return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
+
+
+def round_values(highest: int) -> list[int]:
+    """Return multiples of a power of two up to the highest value, at most ``_TICKS`` and a few."""
+    step = 1
+    while highest // step > _TICKS:
+        step *= 2
+    return list(range(step, highest + 1, step))

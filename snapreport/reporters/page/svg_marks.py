@@ -1,0 +1,193 @@
+"""What lies over the static picture: stages, steps, the peak and failed requests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFindings, StageUse
+
+_MOST_BANDS = 120
+_DEPTHS = 5
+_THIN = 0.1
+"""Percent: of narrower bands, one is drawn in each such column."""
+_NAMED = 4.0
+"""Percent: narrower bands have no room for a name."""
+_STEP_TICKS = 5
+_MOST_LABELS = 4
+
+# Labels may not meet on the narrowest screen: CSS pixels of the picture and its letters there.
+_WIDTH, _HEIGHT = 380.0, 168.0
+_LETTER, _LINE = 6.6, 15.0
+_GAP = 7.0
+_ROWS = (-1, 0, 1, -2, 2, -3, 3)
+"""Lines that a label may stand below its point."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stage, in percent of the width."""
+
+    name: str
+    row: int
+    left: float
+    width: float
+    tone: str
+    """``a``, ``b`` or ``c``, by its name, as in the timeline."""
+    named: bool
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text beside a marked point: pixels from there, and the side it grows to."""
+
+    text: str
+    dx: float
+    dy: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The peak (``kind`` is ``peak``) or failed requests (``oom``), in percent of the picture."""
+
+    kind: str
+    x: float
+    y: float
+    title: str
+    label: Label | None
+    """None where there is no room for one."""
+
+
+def stage_bands(stages: tuple[StageUse, ...], events: int) -> tuple[tuple[Band, ...], bool]:
+    """Return the stages as bands, outer before inner, and whether all levels are there.
+
+    Whole levels are left out from the innermost on, and short stages of the outermost, until there
+    are few enough for a small page.
+    """
+    drawn: list[Band] = []
+    depths = sorted({stage.depth for stage in stages})
+    for depth in depths[:_DEPTHS]:
+        level = _level([stage for stage in stages if stage.depth == depth], depth, events)
+        if drawn and len(drawn) + len(level) > _MOST_BANDS:
+            return tuple(drawn), False
+        longest = sorted(level, key=lambda band: -band.width)[:_MOST_BANDS]
+        drawn += sorted(longest, key=lambda band: band.left)
+        if len(longest) < len(level):
+            return tuple(drawn), False
+    return tuple(drawn), len(depths) <= _DEPTHS
+
+
+def _level(stages: list[StageUse], row: int, events: int) -> list[Band]:
+    bands = []
+    thin = set()
+    for stage in stages:
+        left, right = (
+            100 * (min(max(step, -1), events) + 1) / (events + 1)
+            for step in (stage.start_step, max(stage.start_step, stage.end_step))
+        )
+        if right - left < _THIN:
+            column = math.floor(left / _THIN)
+            if column in thin:
+                continue
+            thin.add(column)
+        width = round(max(right - left, _THIN), 3)
+        tone = "abc"[_hash(stage.name) % 3]
+        bands.append(Band(stage.name, row, round(left, 3), width, tone, width >= _NAMED))
+    return bands
+
+
+def _hash(text: str) -> int:
+    """FNV-1a over UTF-16, as the page's script has it: paper and screen give a name one tone."""
+    value = 0x811C9DC5
+    units = text.encode("utf-16-le", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (value ^ int.from_bytes(units[at : at + 2], "little")) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def step_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
+    """Return place in percent, label and ``text-anchor`` of round steps."""
+    rough = max((events - 1) / _STEP_TICKS, 1)
+    power = 10 ** math.floor(math.log10(rough))
+    apart = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)
+    ticks = []
+    for step in range(0, events, apart):
+        x = step_place(step, events)
+        anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+        ticks.append((x, format_count(step), anchor))
+    return tuple(ticks)
+
+
+def step_place(step: int, events: int) -> float:
+    """Return the middle of a step in percent of the width; -1 is the start."""
+    return round(100 * (step + 1.5) / (events + 1), 2)
+
+
+def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
+    """Return the failed requests and the peak, which lies over them.
+
+    Args:
+        device: of the picture.
+        top: the bytes at its upper edge.
+    """
+    events = device.history.events
+    allocated = device.curves["allocated"]
+
+    def place(step: int) -> tuple[float, float]:
+        return step_place(step, events), round(100 * (1 - int(allocated[step + 1]) / top), 2)
+
+    at: dict[tuple[float, float], list[str]] = {}
+    for oom in device.ooms:
+        words = f"out of memory: {format_bytes(oom.size)} wanted"
+        at.setdefault(place(oom.step), []).append(words)
+    points = [
+        ("oom", *where, words[0] + (f", {len(words) - 1} more" if len(words) > 1 else ""))
+        for where, words in at.items()
+    ]
+    peak = ("peak", *place(device.peak.step), f"peak {format_bytes(device.peak.allocated)}")
+    # The peak chooses its label's place first.
+    chosen = _place_labels([peak, *points[:_MOST_LABELS]])
+    labels = [*chosen[1:], *[None] * (len(points) - len(chosen) + 1), chosen[0]]
+    return tuple(Mark(*point, label) for point, label in zip([*points, peak], labels, strict=True))
+
+
+_Rect = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+
+
+def _place_labels(points: list[tuple[str, float, float, str]]) -> list[Label | None]:
+    """Find places that hide no point and no other label; earlier points choose first."""
+    centres = [(x * _WIDTH / 100, y * _HEIGHT / 100) for _, x, y, _ in points]
+    taken: list[_Rect] = [(x - 5, y - 5, x + 5, y + 5) for x, y in centres]
+    labels: list[Label | None] = []
+    for (x, y), (_, _, _, text) in zip(centres, points, strict=True):
+        found = None
+        for label in _candidates(text):
+            width = len(text) * _LETTER
+            left = x + label.dx - (width if label.anchor == "end" else 0)
+            rect = (left, y + label.dy - 0.8 * _LINE, left + width, y + label.dy + 0.2 * _LINE)
+            inside = rect[0] >= 0 and rect[1] >= 0 and rect[2] <= _WIDTH and rect[3] <= _HEIGHT
+            if inside and not any(_overlap(rect, other) for other in taken):
+                taken.append(rect)
+                found = label
+                break
+        labels.append(found)
+    return labels
+
+
+def _candidates(text: str) -> list[Label]:
+    """Above the point to either side, beside it, below it, then further away."""
+    return [
+        Label(text, side * _GAP, 0.3 * _LINE + row * _LINE, anchor)
+        for row in _ROWS
+        for side, anchor in _SIDES
+    ]
+
+
+_SIDES = ((1, "start"), (-1, "end"))
+
+
+def _overlap(a: _Rect, b: _Rect) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

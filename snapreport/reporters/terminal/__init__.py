@@ -1,0 +1,1 @@
+"""Answers and reports as text for a terminal."""

@@ -1,0 +1,184 @@
+"""Answers about a moment as text for a terminal: usage, groups, lines and live allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.model.answer_tables import EventAt, Group, LineUse, LiveRows, Parts
+from snapreport.model.findings import Amounts, StageUse
+from snapreport.model.history import Allocations
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
+from snapreport.reporters.words.summary_rows import amount, plural, step_name, step_range
+
+FIGURES_WIDTH = 40
+"""Columns that the figures of a table take before its text."""
+
+
+@dataclass(frozen=True)
+class MomentName:
+    """How a moment is announced."""
+
+    device: str
+    step: int
+    time_us: int | None
+    curve: str
+    bytes: int
+
+    @property
+    def text(self) -> str:
+        """``cuda:0 at step 793, 2025-10-09 08:55:44.307 UTC: 4.45 GiB allocated``."""
+        where = "at the start" if self.step < 0 else f"at step {step_name(self.step)}"
+        when = ""
+        if self.time_us is not None:
+            time = datetime.fromtimestamp(self.time_us / 1e6, timezone.utc)
+            when = f", {time:%Y-%m-%d %H:%M:%S}.{time.microsecond:06d} UTC"
+        return f"{self.device} {where}{when}: {format_bytes(self.bytes)} {self.curve}"
+
+
+def usage(
+    page: Page, name: MomentName, amounts: Amounts, parts: Parts, event: EventAt | None
+) -> None:
+    """Write every amount at a moment, and what led to it."""
+    page.say(name.text, "title")
+    if event is not None:
+        at = "" if event.action == "oom" else f" at {event.addr:#x}"
+        page.say(f"after {one_line(event.action)} of {format_bytes(event.size)}{at}")
+    fields = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
+    values = [(field, getattr(amounts, field)) for field in fields]
+    page.table(
+        ("", "", "bytes"),
+        [
+            (field, amount(value), "" if value is None else format_count(value))
+            for field, value in values
+        ],
+    )
+    page.say(
+        f"baseline {format_bytes(parts.baseline_bytes)} in"
+        f" {plural(parts.baseline_count, 'allocation')}, made in the recording"
+        f" {format_bytes(parts.dynamic_bytes)} in {plural(parts.dynamic_count, 'allocation')}"
+    )
+
+
+def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | None) -> None:
+    """Write live allocations by what they have in common."""
+    room = max(page.width - FIGURES_WIDTH, 20)
+    shown = found if most is None else found[:most]
+    page.table(
+        ("bytes", "share", "count", "requested", by),
+        [
+            (
+                format_bytes(group.bytes),
+                format_share(group.bytes, total),
+                format_count(group.count),
+                format_bytes(group.requested),
+                _cut(by, group.name, room),
+            )
+            for group in shown
+        ],
+        shares=[group.bytes / max(total, 1) for group in shown],
+    )
+    rest = found[len(shown) :]
+    if rest:
+        held = format_bytes(sum(group.bytes for group in rest))
+        page.say(f"and {format_count(len(rest))} more with {held}; --full shows all")
+
+
+def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
+    """Write the line tracer's table."""
+    room = max(page.width - 52, 20)
+    shown = found if most is None else found[:most]
+    page.table(
+        ("bytes", "cumulative", "median", "count", "allocated", "line"),
+        [
+            (
+                format_bytes(line.bytes),
+                format_bytes(line.cumulative),
+                format_bytes(line.median),
+                format_count(line.count),
+                format_bytes(line.total),
+                cut_place(line.location, room),
+            )
+            for line in shown
+        ],
+    )
+    rest = found[len(shown) :]
+    if rest:
+        held = format_bytes(sum(line.bytes for line in rest))
+        page.say(f"and {format_count(len(rest))} more with {held}; --full shows all")
+
+
+def allocations(
+    page: Page,
+    live: LiveRows,
+    rows: Allocations,
+    sites: Sequence[str],
+    events: int,
+    most: int | None,
+) -> None:
+    """Write the live allocations, largest first.
+
+    Args:
+        page: to write on.
+        live: the allocations.
+        rows: the device's columns.
+        sites: the call site of each row of ``live``.
+        events: the device's number of events.
+        most: so many rows at the most; None for all.
+    """
+    count = len(live.rows) if most is None else min(most, len(live.rows))
+    room = max(page.width - 66, 16)
+    page.table(
+        ("bytes", "requested", "address", "made", "freed", "call site"),
+        [
+            (
+                format_bytes(int(live.bytes[k])),
+                format_bytes(int(rows.size[i])),
+                f"{int(rows.addr[i]):x}_{int(rows.version[i])}",
+                step_name(int(rows.alloc_step[i])),
+                "-"
+                if rows.free_requested_step[i] >= events
+                else format_count(int(rows.free_requested_step[i])),
+                cut_site(sites[k], room),
+            )
+            for k, i in enumerate(live.rows[:count].tolist())
+        ],
+    )
+    if count < len(live.rows):
+        held = format_bytes(int(live.bytes[count:].sum()))
+        page.say(f"and {format_count(len(live.rows) - count)} more with {held}; --full shows all")
+
+
+def stages(
+    page: Page, numbered: Sequence[tuple[str, StageUse]], tops: Sequence[Sequence[Group]]
+) -> None:
+    """Write stages with their memory, and below each the largest stacks at its peak, if any."""
+    room = max(page.width - 68, 16)
+    names = [("  " * min(stage.depth, 8) + one_line(label), stage) for label, stage in numbered]
+    page.table(
+        ("steps", "start", "peak", "end", "change", "stage"),
+        [
+            (
+                step_range(stage.start_step, stage.end_step),
+                amount(stage.start_bytes),
+                amount(stage.peak_bytes),
+                amount(stage.end_bytes),
+                "-" if stage.change is None else format_signed_bytes(stage.change),
+                name if len(name) <= room else f"{name[: room - 1]}…",
+            )
+            for name, stage in names
+        ],
+    )
+    for (label, stage), top in zip(numbered, tops, strict=True):
+        if top:
+            page.say()
+            page.say(f"{one_line(label)}, at its peak (step {step_name(stage.peak_step or 0)})")
+            groups(page, "stack", top, stage.peak_bytes or 0, None)
+
+
+def _cut(by: str, name: str, room: int) -> str:
+    """Paths tell most at their end, names and stacks at their beginning."""
+    return cut_place(name, room) if by in ("line", "file") else cut(name, room)

@@ -1,0 +1,125 @@
+"""A diagnosis as text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from snapreport.model.diagnoses import Figure, Finding, Suggestion, Table
+from snapreport.reporters.terminal.column_layout import lay_out_columns
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.finding_words import (
+    SEVERITY_WORDS,
+    figure_text,
+    frees_text,
+    value_text,
+)
+from snapreport.reporters.words.plain_text import one_line
+
+_INDENT = "  "
+_ROWS = 6
+"""Rows of a table without ``--full``."""
+_VALUE = 24
+"""Columns of a longer value are its own affair: the meanings of others do not wait for it."""
+_MEANING = 20
+"""Columns that a meaning needs to be readable."""
+
+
+def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
+    """Write findings, the worst first; what does not lead as a line each unless ``full``."""
+    for finding in found:
+        if not (finding.leads or full):
+            continue
+        page.say()
+        _finding(page, finding, None if full else _ROWS)
+    notes = [each for each in found if not each.leads]
+    if notes and not full:
+        page.say()
+        page.say("Good to know (--full explains)", "title")
+        for note in notes:
+            _indented(page, f"{one_line(note.title)}  [{note.id}]", "- ")
+
+
+def _finding(page: Page, finding: Finding, most: int | None) -> None:
+    head = f"{SEVERITY_WORDS[finding.severity].upper()}: {one_line(finding.title)}  [{finding.id}]"
+    for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT, break_on_hyphens=False):
+        page.say(line, finding.severity)
+    _indented(page, one_line(finding.explanation))
+    _figures(page, finding.evidence)
+    for table in finding.tables:
+        _table(page, table, most)
+    if finding.suggestions:
+        page.say()
+        page.say(f"{_INDENT}What would help", "title")
+        for each in finding.suggestions:
+            suggestion(page, each)
+
+
+def _figures(page: Page, figures: Sequence[Figure]) -> None:
+    """Write each figure as a line, with what it means beside it."""
+    if not figures:
+        return
+    page.say()
+    labels = [one_line(each.label) for each in figures]
+    values = [one_line(figure_text(each)) for each in figures]
+    # A cause or another long text would push all meanings out of sight.
+    wide = max((len(text) for text in values if len(text) <= _VALUE), default=0)
+    left = max(map(len, labels))
+    for figure, label, value in zip(figures, labels, values, strict=True):
+        head = f"{_INDENT}{label:<{left}}  {value:>{wide}}"
+        meaning = one_line(figure.meaning)
+        if not meaning or page.width - len(head) < _MEANING:
+            page.say(head)
+            continue
+        for line in textwrap.wrap(
+            meaning,
+            page.width,
+            initial_indent=f"{head}  ",
+            subsequent_indent=" " * (len(head) + 2),
+            break_on_hyphens=False,
+        ):
+            page.say(line)
+
+
+def _table(page: Page, table: Table, most: int | None) -> None:
+    page.say()
+    _indented(page, one_line(table.title))
+    shown = table.rows if most is None else table.rows[:most]
+    lines = lay_out_columns(
+        [column.title for column in table.columns],
+        [
+            [
+                value_text(value, column.unit)
+                for value, column in zip(row, table.columns, strict=True)
+            ]
+            for row in shown
+        ],
+        [column.unit == "text" for column in table.columns],
+        page.width - len(_INDENT) * 2,
+    )
+    for line in lines:
+        page.say(_INDENT * 2 + line)
+    rest = len(table.rows) - len(shown) + table.left_out
+    if rest:
+        page.say(f"{_INDENT * 2}and {rest:,} more")
+
+
+def suggestion(page: Page, offered: Suggestion) -> None:
+    """Write one thing to do, and below it what to type."""
+    frees = frees_text(offered.frees, offered.most)
+    _indented(page, f"{one_line(offered.text)}{f' ({frees})' if frees else ''}", "- ")
+    for line in offered.change.splitlines():
+        page.say(f"{_INDENT * 3}{one_line(line)}")
+
+
+def _indented(page: Page, text: str, mark: str = "") -> None:
+    wrapped = textwrap.wrap(
+        text,
+        page.width,
+        initial_indent=_INDENT + mark,
+        subsequent_indent=_INDENT + " " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in wrapped:
+        page.say(line)

@@ -1,0 +1,147 @@
+"""The comparison of two recordings as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.compare.diff_types import Change, Diff
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.diff_rows import (
+    GROUP_WORDS,
+    figure_row,
+    match_text,
+    place_of,
+    place_text,
+    setting_text,
+    shown_figures,
+    side_text,
+    signed,
+    split_rows,
+)
+from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
+from snapreport.reporters.words.summary_rows import amount
+
+_FIGURES_WIDTH = 48
+_MATCH = 24
+
+
+def write_diff(page: Page, diff: Diff, most: int | None) -> None:
+    """Write a comparison, its conclusion first.
+
+    Args:
+        page: to write on.
+        diff: the comparison.
+        most: so many rows of a table at the most; None for all.
+    """
+    page.say(one_line(diff.conclusion), "title")
+    page.say()
+    for name, side in (("BASE", diff.base), ("NEW ", diff.new)):
+        page.say(f"{name}  {one_line(side.source.name)}")
+        page.say(f"      {side_text(side, diff.curve)}")
+    for note in diff.notes:
+        page.say(f"! {note}")
+    page.say()
+    page.table(
+        ("BASE", "NEW", "change", "", ""),
+        [figure_row(name, figure) for name, figure in shown_figures(diff)],
+    )
+    page.say()
+    _changes(page, diff.groups, diff.by, diff, most)
+    if diff.by == "site":
+        page.say()
+        _changes(page, diff.categories, "category", diff, most)
+    page.say()
+    _parts(page, diff)
+    _stages(page, diff, most)
+    if diff.settings:
+        page.say()
+        page.say("Allocator settings that differ")
+        for key, base, new in diff.settings:
+            page.say(f"  {one_line(key)}: {_setting(base)} in BASE, {_setting(new)} in NEW")
+
+
+def _setting(value: object) -> str:
+    return one_line(setting_text(value))
+
+
+def _changes(page: Page, changes: Sequence[Change], by: str, diff: Diff, most: int | None) -> None:
+    """Write a table of changes; a call site says how it was matched."""
+    shown, rest = split_rows(changes, most)
+    page.say(f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}")
+    room = max(page.width - _FIGURES_WIDTH, 20)
+    page.table(
+        ("change", "BASE", "NEW", "count", GROUP_WORDS[by]),
+        [
+            (
+                format_signed_bytes(change.change),
+                format_bytes(change.base_bytes),
+                format_bytes(change.new_bytes),
+                _count(change.new_count - change.base_count),
+                _row_name(change, by, room),
+            )
+            for change in shown
+        ],
+    )
+    if rest:
+        page.say(f"{rest[0].upper()}{rest[1:]}; --full shows all.")
+
+
+def _row_name(change: Change, by: str, room: int) -> str:
+    match = match_text(change, _MATCH)
+    tail = f"  ({match})" if match else ""
+    room = max(room - len(tail), 16)
+    if change.kind != "site":
+        # Of a path its end tells most.
+        return (cut_place if by == "file" else cut)(change.name, room) + tail
+    return cut_site(f"{change.name}  {place_text(place_of(change))}".rstrip(), room) + tail
+
+
+def _count(change: int) -> str:
+    return f"+{format_count(change)}" if change > 0 else format_count(change)
+
+
+def _parts(page: Page, diff: Diff) -> None:
+    """Write where the whole change is: what was matched and what was not."""
+    rows = [
+        (
+            format_signed_bytes(part.change),
+            format_bytes(part.base_bytes),
+            format_bytes(part.new_bytes),
+            f"{part.change:+,}",
+            part.name,
+        )
+        for part in diff.parts
+    ]
+    total = (
+        format_signed_bytes(diff.change),
+        format_bytes(diff.base.bytes),
+        format_bytes(diff.new.bytes),
+        f"{diff.change:+,}",
+        "in all",
+    )
+    page.table(("change", "BASE", "NEW", "in bytes", "where"), [*rows, total])
+
+
+def _stages(page: Page, diff: Diff, most: int | None) -> None:
+    if not diff.stages:
+        return
+    stages = diff.stages if most is None else diff.stages[:most]
+    room = max(page.width - _FIGURES_WIDTH, 20)
+    page.say()
+    page.say("Peaks inside stages, in allocated bytes")
+    page.table(
+        ("change", "BASE", "NEW", "", "stage"),
+        [
+            (
+                signed(stage.change),
+                amount(stage.base_peak),
+                amount(stage.new_peak),
+                "" if stage.match == "exact" else stage.match,
+                "  " * min(stage.depth, 8) + cut(stage.name, room),
+            )
+            for stage in stages
+        ],
+    )
+    if len(stages) < len(diff.stages):
+        page.say(f"and {format_count(len(diff.stages) - len(stages))} more; --full shows all")

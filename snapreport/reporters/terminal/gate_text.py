@@ -1,0 +1,106 @@
+"""A verdict as text for a terminal or a job's log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.compare.diff_types import Change
+from snapreport.compare.gate_types import Check, Raised, Verdict
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.gate_rows import (
+    HEADINGS,
+    advice,
+    change_row,
+    changed,
+    check_row,
+    comparison_title,
+    conclusion,
+    site_row,
+)
+from snapreport.reporters.words.plain_text import cut_site, one_line
+from snapreport.reporters.words.summary_rows import plural
+
+_FIGURES_WIDTH = 40
+
+
+def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
+    """Write a verdict, how it ended first.
+
+    Args:
+        page: to write on.
+        verdict: what ``check()`` returned.
+        most: so many call sites for each budget that is not kept.
+    """
+    page.say(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical")
+    by = "" if verdict.budget is None else f", with budgets from {one_line(verdict.budget)}"
+    page.say(f"{one_line(verdict.source.name)}, {', '.join(verdict.devices)}{by}")
+    if verdict.checks:
+        page.say()
+        rows = [[one_line(cell) for cell in check_row(each)] for each in verdict.checks]
+        page.table(HEADINGS, rows, figures=[False, False, False, True, True, True])
+    for check in verdict.checks:
+        if not check.passed:
+            _failed(page, check, most)
+        elif check.text.count(". "):  # more is to be known than the figures
+            page.say()
+            page.say(f"{check.device}: {one_line(check.text)}")
+    _findings(page, verdict)
+    for diff in verdict.comparisons:
+        page.say()
+        page.say(f"{comparison_title(diff)}: {one_line(diff.conclusion)}")
+        _changes(page, changed(diff.sites, most))
+
+
+def _failed(page: Page, check: Check, most: int) -> None:
+    page.say()
+    page.say(f"{check.device}: {one_line(check.text)}")
+    if check.changes or not check.sites:
+        return  # the comparison below has them
+    room = max(page.width - 24, 20)
+    rows = [_joined(row[:2], *row[2:], room=room) for row in map(site_row, check.sites[:most])]
+    page.table(("bytes", "count", "held then, by call site"), rows)
+
+
+def _changes(page: Page, changes: Sequence[Change]) -> None:
+    if not changes:
+        return
+    room = max(page.width - _FIGURES_WIDTH, 20)
+    rows = []
+    for *figures, name, place, match in map(change_row, changes):
+        rows.append(_joined(figures, name, place, f"({match})" if match else "", room=room))
+    page.table(("change", "before", "now", "call site"), rows)
+
+
+def _joined(figures: Sequence[str], name: str, *texts: str, room: int) -> list[str]:
+    """Return the figures, and behind them the texts in one cell that keeps its function."""
+    return [*figures, cut_site("  ".join(text for text in (name, *texts) if text), room)]
+
+
+def _findings(page: Page, verdict: Verdict) -> None:
+    failing = [each for each in verdict.findings if each.fails]
+    if failing:
+        page.say()
+        page.say("Findings that fail the check", "title")
+        for each in failing:
+            page.say(f"  {_line(each)}")
+            page.say(f"    {one_line(each.finding.explanation)}")
+            for text in advice(each.finding):
+                page.say(f"    - {one_line(text)}")
+    others = [
+        each for each in verdict.findings if not each.fails and each.finding.severity != "note"
+    ]
+    if others:
+        page.say()
+        page.say("Other findings", "title")
+        for each in others:
+            page.say(f"  {_line(each)}")
+    if verdict.ignored:
+        page.say()
+        ids = ", ".join(dict.fromkeys(each.finding.id for each in verdict.ignored))
+        page.say(f"{plural(len(verdict.ignored), 'finding')} ignored: {ids}")
+
+
+def _line(raised: Raised) -> str:
+    finding = raised.finding
+    where = f"{raised.device}: " if raised.device else ""
+    return f"{finding.severity}  {where}{one_line(finding.title)}  [{finding.id}]"

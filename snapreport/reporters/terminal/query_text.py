@@ -1,0 +1,137 @@
+"""The rows that a query gives, as an aligned table, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import orjson
+
+from snapreport.ground.safe_text import csv_cell, plain_json
+from snapreport.ground.units import format_count
+from snapreport.model.answer_tables import Cell, QueryAnswer
+from snapreport.reporters.json.json_parts import with_format
+from snapreport.reporters.terminal.text_tables import FULL_WIDTH, Page
+from snapreport.reporters.words.plain_text import one_line
+
+LAID_OUT_AT_MOST = 2000
+"""Rows that rich lays out; it would take minutes for a million, which we align ourselves."""
+
+_AT_ONCE = 1000
+
+
+def table(answer: QueryAnswer, width: int, most: int | None) -> bytes:
+    """Return an answer as an aligned table, at most so many rows of it.
+
+    Args:
+        answer: its rows are taken.
+        width: of the terminal, in columns.
+        most: rows; None for every one.
+    """
+    found = list(itertools.islice(answer.rows, None if most is None else most + 1))
+    shown = found[:most]
+    texts = [[_text(cell) for cell in row] for row in shown]
+    numbers = [
+        any(isinstance(row[i], (int, float)) for row in shown)
+        and all(row[i] is None or isinstance(row[i], (int, float)) for row in shown)
+        for i in range(len(answer.columns))
+    ]
+    names = [one_line(name) for name in answer.columns]
+    if len(texts) > LAID_OUT_AT_MOST or width >= FULL_WIDTH:
+        return _aligned(names, texts, numbers)
+    page = Page(width)
+    room = _fit([max(map(len, column)) for column in zip(names, *texts, strict=True)], width)
+    page.table(_cut(names, room), [_cut(row, room) for row in texts], numbers)
+    if not shown:
+        page.say("(no rows)")
+    if len(found) > len(shown):
+        page.say(f"and more than these {format_count(len(shown))} rows; --full shows all")
+    return page.render()
+
+
+def _aligned(names: Sequence[str], rows: list[list[str]], numbers: Sequence[bool]) -> bytes:
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = []
+    for row in [names, *rows]:
+        cells = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, numbers, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    if not rows:
+        lines.append("(no rows)")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _fit(widths: list[int], width: int) -> list[int]:
+    """Narrow the widest columns until all fit side by side, two columns apart."""
+    room = width - 2 * (len(widths) - 1)
+    most = max(widths, default=0)
+    while most > 4 and sum(min(each, most) for each in widths) > room:
+        most -= 1
+    return [min(each, most) for each in widths]
+
+
+def _cut(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        text if len(text) <= width else text[: width - 1] + "…"
+        for text, width in zip(row, widths, strict=True)
+    ]
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bytes):
+        return f"x'{cell.hex()}'"
+    # A call stack has a line for each frame: told on one line, outermost last.
+    return one_line(" < ".join(cell.split("\n"))) if isinstance(cell, str) else str(cell)
+
+
+def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as JSON with an object for each row, some rows at a time."""
+    head = orjson.dumps(with_format("query", {"columns": answer.columns}))
+    yield plain_json(head)[:-1] + b',"rows":['
+    first = True
+    for chunk in _chunks(answer):
+        rows = [
+            plain_json(orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))))
+            for row in chunk
+        ]
+        yield (b"\n" if first else b",\n") + b",\n".join(rows)
+        first = False
+    yield b"\n]}\n"
+
+
+def _plain(cell: Cell) -> Cell:
+    if isinstance(cell, bytes):
+        return cell.hex()
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return str(cell)
+    return cell
+
+
+def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as CSV with a heading, some rows at a time; NULL is an empty field."""
+    heading = io.StringIO()
+    csv.writer(heading, lineterminator="\n").writerow(map(csv_cell, answer.columns))
+    yield heading.getvalue().encode()
+    for chunk in _chunks(answer):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([_csv(cell) for cell in row] for row in chunk)
+        yield text.getvalue().encode()
+
+
+def _csv(cell: Cell) -> Cell:
+    if isinstance(cell, str):
+        return csv_cell(cell)
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
+def _chunks(answer: QueryAnswer) -> Iterator[list[tuple[Cell, ...]]]:
+    while chunk := list(itertools.islice(answer.rows, _AT_ONCE)):
+        yield chunk

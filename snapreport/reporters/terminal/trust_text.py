@@ -1,0 +1,99 @@
+"""Whether a recording can be trusted, as text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.trust import Check, ReservedParts, Trust
+from snapreport.reporters.terminal.diagnosis_text import suggestion
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.finding_words import figure_text
+from snapreport.reporters.words.plain_text import one_line
+from snapreport.reporters.words.trust_words import PARTS, exactness, part_rows
+
+_TITLE = 28
+"""Columns that a check's mark and title take before its text."""
+
+
+def trust(page: Page, name: str, found: Trust) -> None:
+    """Write the sentence, every check, what reserved memory consists of, and how to do better.
+
+    Args:
+        page: to write on.
+        name: the device's.
+        found: what there is to say.
+    """
+    page.say(f"{name}: {found.sentence}", "title")
+    if found.checks:
+        page.say()
+    for check in found.checks:
+        _check(page, check)
+    facts = found.facts
+    moments = [("at the peak", facts.at_peak), ("at the end", facts.at_end)]
+    _reserved(page, [(title, parts) for title, parts in moments if parts and parts.reserved])
+    recorded = found.verdict not in ("nothing", "no history")
+    if recorded:
+        page.say()
+        page.say("How exact the peaks are", "title")
+        page.table(
+            ("curve", "peak", ""),
+            [
+                (name, format_bytes(peak.bytes), exactness(peak))
+                for name, peak in facts.peaks.items()
+            ],
+            figures=(False, True, False),
+        )
+    if facts.missing:
+        page.say()
+        page.say("Allocations without a call stack", "title")
+        page.table(
+            ("at the peak" if recorded else "at the end", "count", "in all", "count", "reason"),
+            [
+                (
+                    format_bytes(each.peak_bytes),
+                    format_count(each.peak_count),
+                    format_bytes(each.bytes),
+                    format_count(each.count),
+                    each.reason,
+                )
+                for each in facts.missing
+            ],
+        )
+    if found.fixes:
+        page.say()
+        page.say("To record better", "title")
+        for fix in found.fixes:
+            suggestion(page, fix)
+
+
+def _check(page: Page, check: Check) -> None:
+    figures = "; ".join(
+        f"{one_line(each.label)} {one_line(figure_text(each))}" for each in check.figures
+    )
+    head = f"{check.mark:<9}{check.title}"
+    lines = [*_wrapped(page, one_line(check.text)), *_wrapped(page, figures)]
+    for i, line in enumerate(lines):
+        page.say(f"{head if i == 0 else '':<{_TITLE}}{line}")
+
+
+def _wrapped(page: Page, text: str) -> list[str]:
+    return textwrap.wrap(text, page.width - _TITLE, break_on_hyphens=False)
+
+
+def _reserved(page: Page, moments: list[tuple[str, ReservedParts]]) -> None:
+    if not moments:
+        return
+    page.say()
+    page.say("What reserved memory consists of", "title")
+    columns = [part_rows(parts) for _, parts in moments]
+    rows = [
+        (title, *(cell for column in columns for cell in column[i]))
+        for i, (_, title) in enumerate(PARTS)
+    ]
+    total = ["reserved"]
+    for _, parts in moments:
+        by = parts.difference
+        total += [format_bytes(parts.reserved), f"{by:+,} bytes off" if by else "to the byte"]
+    headings = ["", *(heading for title, _ in moments for heading in (title, "share"))]
+    page.table(headings, [*rows, total], figures=[False, *([True, True] * len(moments))])

@@ -1,0 +1,1 @@
+"""Rows, sentences and names that several formats print alike."""

@@ -1,0 +1,136 @@
+"""The rows of a comparison, the same in text, Markdown and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.compare.diff_types import (
+    EXACT,
+    MOVED_FILE,
+    MOVED_LINE,
+    ONLY_BASE,
+    Change,
+    Diff,
+    DiffSide,
+    Figure,
+    Place,
+)
+from snapreport.ground.units import format_signed_bytes
+from snapreport.reporters.terminal.answers_text import MomentName
+from snapreport.reporters.words.plain_text import location
+from snapreport.reporters.words.summary_rows import amount, plural
+
+_WHEN = {"peak": "peak", "start": "at the start", "average": "on average", "end": "at the end"}
+
+_AMOUNTS = ("reserved", "slack", "inactive", "fragmentation")
+
+GROUP_WORDS = {
+    "site": "call site",
+    "file": "file",
+    "function": "function",
+    "module": "module",
+    "category": "category",
+    "stage": "stage it was made in",
+    "stream": "stream",
+    "pool": "pool",
+    "context": "compile context",
+    "size": "requested size",
+}
+"""What the rows of a grouping are."""
+
+
+def side_text(side: DiffSide, curve: str) -> str:
+    """Say which moment of a recording is compared, and what it holds there."""
+    name = MomentName(side.device, side.step, side.time_us, curve, side.bytes)
+    return f"{name.text} in {plural(side.count, 'allocation')}"
+
+
+def shown_figures(diff: Diff) -> list[tuple[str, Figure]]:
+    """Return the figures fit for a table, with their names: not all curves at all times."""
+    found = []
+    for figure in diff.figures:
+        if figure.when == "peak":
+            found.append((f"{figure.name}, its own peak", figure))
+        elif figure.when in _WHEN and figure.name == diff.curve:
+            found.append((f"{figure.name} {_WHEN[figure.when]}", figure))
+    there = "then" if "against" in diff.moment else diff.moment
+    found += [
+        (f"{figure.name} {there}", figure)
+        for figure in diff.figures
+        if figure.when == "moment" and figure.name in _AMOUNTS and figure.base is not None
+    ]
+    return found
+
+
+def percent(change: int | None, base: int | None) -> str:
+    """Write a change in percent of what there was, empty where that says nothing."""
+    if not change or not base:
+        return ""
+    share = 100 * change / base
+    if abs(share) < 0.1:
+        return "< 0.1 %"
+    return f"{share:+,.0f} %" if abs(share) >= 10 else f"{share:+.1f} %"
+
+
+def signed(change: int | None) -> str:
+    """Write a change in bytes with its sign, ``-`` where it is not known."""
+    return "-" if change is None else format_signed_bytes(change)
+
+
+def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:
+    """Return a figure's BASE, NEW, change, percent and name."""
+    return (
+        amount(figure.base),
+        amount(figure.new),
+        signed(figure.change),
+        percent(figure.change, figure.base),
+        name,
+    )
+
+
+def place_text(place: Place | None, limit: int = 0) -> str:
+    """Return ``file:line``, cut at its folders first; empty where there is no file."""
+    return "" if place is None else location(place.filename, place.line, limit)
+
+
+def place_of(change: Change) -> Place | None:
+    """Return where a call site is: in NEW, or in BASE if NEW has none."""
+    return change.new_place or change.base_place
+
+
+def match_text(change: Change, limit: int = 0) -> str:
+    """Say how a row was matched, empty for an exact match."""
+    before = change.base_place
+    if change.match == MOVED_LINE and before is not None:
+        return f"was line {'unknown' if before.line is None else before.line}"
+    if change.match == MOVED_FILE:
+        return f"was {place_text(before, limit)}"
+    if change.kind == "site" or change.match == EXACT:
+        return "" if change.match == EXACT else change.match
+    return "nothing in NEW" if change.match == ONLY_BASE else "nothing in BASE"
+
+
+def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Change], str]:
+    """Return the rows to show, and a sentence about those left out, empty if there are none.
+
+    Args:
+        changes: largest change first.
+        most: so many at the most, and none without a change; None for all.
+    """
+    if most is None:
+        return changes, ""
+    changed = [change for change in changes if change.change]
+    rest = changed[most:]
+    same = [change for change in changes if not change.change]
+    texts = []
+    if rest:
+        texts.append(f"{len(rest):,} more changed by {signed(sum(c.change for c in rest))} in all")
+    if same:
+        held = amount(sum(change.new_bytes for change in same))
+        texts.append(f"{len(same):,} did not change, with {held}")
+    return changed[:most], "; ".join(texts)
+
+
+def setting_text(value: object) -> str:
+    """Write the value of an allocator setting."""
+    return "not set" if value is None or value == "" else str(value)

@@ -1,0 +1,117 @@
+"""The values of findings as text, and findings as plain objects for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import SEVERITIES, Diagnosis, Figure, Finding, Unit, Value
+from snapreport.reporters.words.summary_rows import duration, plural, step_name
+
+SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
+
+
+def value_text(value: Value, unit: Unit) -> str:
+    """Write a value in its unit; ``-`` where it is not known."""
+    if value is None:
+        return "-"
+    if unit == "text" or isinstance(value, str):
+        return str(value)
+    if unit == "share":
+        return f"{value:.1%}"
+    number = round(value)
+    if unit == "bytes":
+        return format_bytes(number)
+    if unit == "step":
+        return step_name(number)
+    if unit == "time_us":
+        return duration(number)
+    return format_count(number) if number == value else f"{value:,.1f}"
+
+
+def figure_text(figure: Figure) -> str:
+    """Write a figure's value, with its upper bound where it is a range."""
+    text = value_text(figure.value, figure.unit)
+    if figure.most is None or figure.most == figure.value:
+        return text
+    most = value_text(figure.most, figure.unit)
+    if most == text and isinstance(figure.value, int | float):
+        return f"{text} (up to {value_text(figure.most - figure.value, figure.unit)} more)"
+    return f"{text} to {most}"
+
+
+def exact_text(value: Value, unit: Unit) -> str:
+    """Write bytes to the byte, for a tooltip; ``""`` where the short form is exact."""
+    if unit != "bytes" or value is None or isinstance(value, str):
+        return ""
+    return f"{format_count(round(value))} bytes"
+
+
+def frees_text(frees: int | None, most: int | None) -> str:
+    """Say how much a suggestion would free; ``""`` where that cannot be told."""
+    if frees is None:
+        return "" if most is None else f"frees up to {format_bytes(most)}"
+    if most is not None and most != frees:
+        return f"frees {format_bytes(frees)} to {format_bytes(most)}"
+    return f"frees {format_bytes(frees)}" if frees else "frees no memory"
+
+
+def tally(findings: tuple[Finding, ...]) -> str:
+    """Count findings by severity: ``1 critical, 2 warnings, 4 notes``."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for each in findings:
+        counts[each.severity] += 1
+    words = [
+        f"{count} critical" if severity == "critical" else plural(count, severity)
+        for severity, count in counts.items()
+        if count
+    ]
+    return ", ".join(words) or "nothing found"
+
+
+def finding_as_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as plain objects, values in their units."""
+    view = finding.view
+    return {
+        "id": finding.id,
+        "code": finding.code,
+        "topic": finding.topic,
+        "severity": finding.severity,
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "bytes": finding.bytes,
+        "evidence": [
+            {
+                "label": each.label,
+                "value": each.value,
+                "unit": each.unit,
+                "most": each.most,
+                "meaning": each.meaning,
+            }
+            for each in finding.evidence
+        ],
+        "tables": [
+            {
+                "title": table.title,
+                "columns": [{"title": each.title, "unit": each.unit} for each in table.columns],
+                "rows": [list(row) for row in table.rows],
+                "left_out": table.left_out,
+            }
+            for table in finding.tables
+        ],
+        "suggestions": [
+            {"text": each.text, "change": each.change, "frees": each.frees, "most": each.most}
+            for each in finding.suggestions
+        ],
+        "view": None
+        if view is None
+        else {"tab": view.tab, "step": view.step, "curve": view.curve, "search": view.search},
+    }
+
+
+def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis as plain objects."""
+    return {
+        "findings": [finding_as_json(each) for each in diagnosis.findings],
+        "silenced": list(diagnosis.silenced),
+    }

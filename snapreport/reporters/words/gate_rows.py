@@ -1,0 +1,181 @@
+"""The words and rows of a verdict, the same in text, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from snapreport.compare.diff_types import Change, Diff
+from snapreport.compare.gate_types import Check, Raised, Verdict
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.model.diagnoses import Finding
+from snapreport.model.findings import CallSite
+from snapreport.reporters.words.diff_rows import match_text, place_of, place_text
+from snapreport.reporters.words.plain_text import location
+from snapreport.reporters.words.summary_rows import amount, plural
+
+HEADINGS = ("result", "device", "check", "is", "budget", "over")
+"""Of ``check_row``."""
+
+_RESULTS = {"passed": "pass", "failed": "FAIL", "unknown": "FAIL"}
+
+
+def conclusion(verdict: Verdict) -> str:
+    """Say in one line how the check ended."""
+    checks = len(verdict.checks)
+    failed = sum(not each.passed for each in verdict.checks)
+    raised = sum(each.fails for each in verdict.findings)
+    parts = []
+    if failed:
+        parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} not kept")
+    if raised:
+        parts.append(f"{plural(raised, 'finding')} that {'fails' if raised == 1 else 'fail'} it")
+    if parts:
+        return f"Failed: {', and '.join(parts)}"
+    kept = f"{plural(checks, 'budget')} kept" if checks else "no budget was given"
+    return f"Passed: {kept}, {no_findings(verdict)}"
+
+
+def no_findings(verdict: Verdict) -> str:
+    """Say which findings were looked for and not found."""
+    if not verdict.fail_on:
+        return "findings were not checked"
+    return f"no {' or '.join(verdict.fail_on)} finding"
+
+
+def check_name(check: Check) -> str:
+    """Return the check's option with what it is about: ``max-stage backward``."""
+    return f"{check.name} {check.subject}" if check.subject else check.name
+
+
+def check_row(check: Check) -> tuple[str, ...]:
+    """Return what stands under HEADINGS."""
+    over = check.over
+    return (
+        _RESULTS[check.outcome],
+        check.device,
+        check_name(check),
+        "not known" if check.value is None else format_bytes(check.value),
+        amount(check.limit),
+        "-" if over is None else format_signed_bytes(over),
+    )
+
+
+def site_row(site: CallSite, limit: int = 0) -> tuple[str, str, str, str]:
+    """Return a call site's bytes, count, function and place."""
+    place = location(site.filename, site.line, limit)
+    return format_bytes(site.bytes), format_count(site.count), site.name, place
+
+
+def change_row(change: Change, limit: int = 0) -> tuple[str, str, str, str, str, str]:
+    """Return a call site's change, bytes before and now, function, place and how it was matched."""
+    return (
+        format_signed_bytes(change.change),
+        format_bytes(change.base_bytes),
+        format_bytes(change.new_bytes),
+        change.name,
+        place_text(place_of(change), limit),
+        match_text(change, limit),
+    )
+
+
+def changed(changes: Sequence[Change], most: int) -> list[Change]:
+    """Return the changes that explain a difference, largest first."""
+    return [each for each in changes if each.change][:most]
+
+
+def comparison_title(diff: Diff) -> str:
+    """Say what is compared with what."""
+    return f"{diff.new.device} against {diff.base.source.name}"
+
+
+def advice(finding: Finding, most: int = 3) -> list[str]:
+    """Return what a finding suggests to do, the first few."""
+    return [each.text for each in finding.suggestions[:most]]
+
+
+def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain objects, sizes in bytes."""
+    return {
+        "file": verdict.source.name,
+        "sha256": verdict.source.sha256,
+        "passed": verdict.passed,
+        "conclusion": conclusion(verdict),
+        "failures": list(verdict.failures),
+        "devices": list(verdict.devices),
+        "budget": verdict.budget,
+        "fail_on": list(verdict.fail_on),
+        "checks": [_check(each) for each in verdict.checks],
+        "findings": [_raised(each) for each in verdict.findings],
+        "ignored": [_raised(each) for each in verdict.ignored],
+        "comparisons": [
+            {
+                "base": each.base.source.name,
+                "base_sha256": each.base.source.sha256,
+                "base_device": each.base.device,
+                "device": each.new.device,
+                "base_bytes": each.base.bytes,
+                "bytes": each.new.bytes,
+                "change": each.change,
+                "conclusion": each.conclusion,
+                "sites": [_change(change) for change in each.sites if change.change],
+            }
+            for each in verdict.comparisons
+        ],
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "subject": check.subject,
+        "device": check.device,
+        "outcome": check.outcome,
+        "value": check.value,
+        "limit": check.limit,
+        "base": check.base,
+        "over": check.over,
+        "step": check.step,
+        "text": check.text,
+        "sites": [
+            {
+                "name": site.name,
+                "file": site.filename,
+                "line": site.line,
+                "bytes": site.bytes,
+                "count": site.count,
+            }
+            for site in check.sites
+        ],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    place = place_of(change)
+    return {
+        "name": change.name,
+        "file": None if place is None else place.filename,
+        "line": None if place is None else place.line,
+        "match": change.match,
+        "base_bytes": change.base_bytes,
+        "bytes": change.new_bytes,
+        "change": change.change,
+    }
+
+
+def _raised(raised: Raised) -> dict[str, Any]:
+    finding = raised.finding
+    return {
+        "id": finding.id,
+        "code": finding.code,
+        "topic": finding.topic,
+        "severity": finding.severity,
+        "device": raised.device,
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "suggestions": [
+            {"text": each.text, "change": each.change, "frees": each.frees, "most": each.most}
+            for each in finding.suggestions
+        ],
+        "fails": raised.fails,
+    }

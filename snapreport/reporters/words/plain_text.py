@@ -1,0 +1,207 @@
+"""Strangers' text made fit for one line of a terminal, a table or an issue comment."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from snapreport.ground.safe_text import replaced
+from snapreport.model.findings import MISSING_REASONS
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+LONGEST = 2000
+"""Letters of a text in Markdown: names of millions do exist, and an issue comment ends."""
+_LONGEST_CODE = 400
+_LEAST_PLACE = 5
+_SEPARATOR = re.compile(r"[/\\]")
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+_LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
+# What GitHub makes links and pictures of in the rendered text, up to where it can be parted:
+# mentions, issues ("#12" that no word stands before, "owner/name#12", "GH-12"), addresses, emoji.
+_LINKS = re.compile(
+    r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
+    r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
+    re.IGNORECASE,
+)
+_CALLS = re.compile(r"@|(?<!\w)GH-(?=\d)|#(?=\d)", re.IGNORECASE)
+_PARTED = "\u200b"
+"""A zero-width space."""
+
+_EXACT_PASSES, _MOST_PASSES = 3, 20
+_LONGEST_FENCE = 100
+
+
+def one_line(text: str) -> str:
+    """Return text without control and direction characters."""
+    return replaced(text)
+
+
+def cut(text: str, room: int) -> str:
+    """Return text on one line, cut at its end where it has more than ``room`` letters."""
+    line = one_line(text)
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
+def cut_site(text: str, room: int) -> str:
+    """Return ``function  file:line`` with at most ``room`` letters.
+
+    Folders go first, then the beginning of the file, then all of it. The function stays: only one
+    that has no room by itself loses the arguments of its templates, and then its end.
+    """
+    line = one_line(text)
+    if len(line) <= room:
+        return line
+    name, _, place = line.partition("  ")
+    if not place and _SEPARATOR.search(name):  # a file's name alone
+        return cut_place(name, room)
+    if len(name) > room:
+        name = cut(_without_template_arguments(name), room)
+    left = room - len(name) - 2
+    return f"{name}  {cut_place(place, left)}" if place and left >= _LEAST_PLACE else name
+
+
+def cut_place(text: str, room: int) -> str:
+    """Return a path with at most ``room`` letters: folders go first, then the file's beginning.
+
+    The reason that stands where there is no file is cut at its end, as all words are.
+    """
+    line = one_line(text)
+    if len(line) <= room or line in MISSING_REASONS:
+        return cut(line, room)
+    first = len(line) - room + 1
+    folder = _SEPARATOR.search(line, first)
+    return "…" + line[folder.start() if folder else first :]
+
+
+def _without_template_arguments(name: str) -> str:
+    parts, depth = [], 0
+    for i, letter in enumerate(name[:LONGEST]):
+        opens = letter == "<" and i > 0
+        if depth == 0:
+            parts.append("<…>" if opens else letter)
+        depth = max(depth + opens - (letter == ">"), 0)
+    return "".join(parts)
+
+
+def code_span(text: str, limit: int = _LONGEST_CODE) -> str:
+    """Return text as a Markdown code span that nothing in it can end, also in a table."""
+    text = cut_site(text, limit).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def escaped(text: str) -> str:
+    """Return text in which nothing is Markdown, HTML, a mention or a link, cut at its end."""
+    line = _parted(cut(text, LONGEST).strip(" "))
+    return _LIST.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", line))
+
+
+def _parted(text: str) -> str:
+    """Return text that mentions nobody and links nowhere, though it looks as if."""
+    return _LINKS.sub(lambda found: found[0] + _PARTED, text)
+
+
+def location(filename: str, line: int | None, limit: int = 0) -> str:
+    """Return ``file:line``, as ``cut_place`` cuts it where ``limit`` asks for it."""
+    if filename in ("", "??", "none"):
+        return ""
+    place = filename if line is None else f"{filename}:{line}"
+    return cut_place(place, limit) if limit else one_line(place)
+
+
+def without_html(notes: str, stranger: bool = False) -> str:
+    """Return Markdown in which raw HTML is text; all else, code included, stays as it is.
+
+    Args:
+        notes: the Markdown.
+        stranger: whether it may be another's than the user's: then nothing in it is a picture,
+            which would be fetched, nor calls anybody.
+    """
+    notes = replaced(notes.replace("\r\n", "\n").replace("\r", "\n"), "\n\t")
+    notes = _html_as_text(notes)
+    if stranger:
+        notes = _html_as_text(_quiet(notes))
+    return notes
+
+
+def closed(notes: str) -> str:
+    """Return Markdown whose code blocks all end, so that what comes after is in none of them."""
+    last = _parse(f"{notes}\n\nx\n")[-1]
+    if last.type != "fence" or last.map is None:
+        return notes
+    if len(last.markup) > _LONGEST_FENCE:
+        return "\n".join(notes.split("\n")[: last.map[0]])
+    return f"{notes}\n{last.markup}"
+
+
+def _parse(notes: str) -> list[Token]:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": True}).enable("table").parse(notes)
+
+
+def _html_as_text(notes: str) -> str:
+    """Escape HTML until there is none: what was code may become HTML when HTML becomes text."""
+    for attempt in range(_MOST_PASSES):
+        tame = _pass(notes, exact=attempt < _EXACT_PASSES)
+        if tame == notes:
+            return notes
+        notes = tame
+    return notes.replace("<", "&lt;")
+
+
+def _pass(notes: str, exact: bool) -> str:
+    """Escape the HTML there is; without ``exact`` also what is code in its paragraph."""
+    lines = notes.splitlines(keepends=True)
+    for token in _parse(notes):
+        if token.map is None:
+            continue
+        first, after = token.map
+        children = token.children or []
+        text = "".join(lines[first:after])
+        if token.type == "html_block":
+            tame = text.replace("<", "&lt;")
+        elif any(child.type == "html_inline" for child in children):
+            tame = _inline_without_html(text, children) if exact else text
+            if tame == text:
+                tame = text.replace("<", "&lt;")
+        else:
+            continue
+        lines[first:after] = [tame, *[""] * (after - first - 1)]
+    return "".join(lines)
+
+
+def _inline_without_html(text: str, children: list[Token]) -> str:
+    """Escape the raw HTML among the parts of one paragraph, which come in order."""
+    position = 0
+    for child in children:
+        place = text.find(child.content, position) if child.content else -1
+        if place < 0:
+            continue
+        position = place + len(child.content)
+        if child.type == "html_inline":
+            shown = child.content.replace("<", "&lt;")
+            text = text[:place] + shown + text[position:]
+            position = place + len(shown)
+    return text
+
+
+def _quiet(notes: str) -> str:
+    """Part mentions and issues, and let pictures be text, in the paragraphs that have some."""
+    lines = notes.splitlines(keepends=True)
+    for token in _parse(notes):
+        if token.map is None or not token.children:
+            continue
+        first, after = token.map
+        text = "".join(lines[first:after])
+        if any(child.type == "image" for child in token.children):
+            text = text.replace("![", "!\\[")
+        if any(_CALLS.search(child.content) for child in token.children if child.type == "text"):
+            text = _CALLS.sub(lambda found: found[0] + _PARTED, text)
+        lines[first:after] = [text, *[""] * (after - first - 1)]
+    return "".join(lines)

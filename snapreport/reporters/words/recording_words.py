@@ -1,0 +1,93 @@
+"""What was noted while recording, as names and values for the reports."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime, timezone
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.recorder_notes import RecorderInfo
+
+_MARKS = 20
+
+
+def recording_rows(findings: Findings) -> list[tuple[str, str]]:
+    """Return names and values, none where snapreport did not make the recording itself."""
+    noted = findings.history.recorder
+    if noted is None:
+        return []
+    rows = [
+        ("Recorded by", " ".join(filter(None, ("snapreport", noted.made_by)))),
+        ("Command", shlex.join(noted.command)),
+        ("From", _time(noted.started_us)),
+        ("To", _time(noted.ended_us)),
+        ("Rank", f"{noted.rank} of {noted.world_size}" if noted.world_size > 1 else ""),
+        ("PyTorch", noted.torch or ""),
+        ("CUDA", noted.cuda or ""),
+        ("Driver", noted.driver or ""),
+        ("Python", noted.python or ""),
+    ]
+    if noted.failure is not None:
+        failure = noted.failure
+        at = "" if failure.step is None else f" (in step {format_count(failure.step)})"
+        words = ": ".join(filter(None, (failure.type, _first_line(failure.message))))
+        rows.append(("Ended by", words + at))
+    if noted.joined:
+        rows.append(("Begins", "inside a recording that was on already"))
+    rows.append(("Marks", _marks(noted)))
+    for device in findings.devices:
+        about = noted.device(str(device.device))
+        if about is not None and (about.name or about.capacity):
+            size = "" if about.capacity is None else format_bytes(about.capacity)
+            rows.append((str(device.device), ", ".join(filter(None, (about.name, size)))))
+        rows += own_counter_rows(device)
+    return [(name, value) for name, value in rows if value]
+
+
+def own_counter_rows(device: DeviceFindings) -> list[tuple[str, str]]:
+    """Return PyTorch's own peak of a device beside ours, and whose the other memory is."""
+    own = device.own_counters
+    if own is None:
+        return []
+    name, ours = str(device.device), device.peaks["allocated"].bytes
+    verdict = {
+        "inside": "the same as ours, to the byte",
+        "before": f"from before the recording; ours in it is {format_bytes(ours)}",
+        "reset": f"since a reset during the recording; ours of all of it is {format_bytes(ours)}",
+    }[own.when]
+    if not own.agrees:
+        apart = format_count(abs(own.allocated_peak - ours))
+        verdict = (
+            f"{apart} bytes more than ours; that is right only where the oldest events were lost"
+            if own.allocated_peak > ours
+            else f"{apart} bytes less than ours; that is right only where the program reset its"
+            " counters during the recording"
+        )
+    rows = [(f"{name}, PyTorch's own peak", f"{format_bytes(own.allocated_peak)}, {verdict}")]
+    for when, foreign in (("start", own.foreign_before), ("end", own.foreign_after)):
+        if foreign is not None:
+            rows.append((f"{name}, not PyTorch's at the {when}", format_bytes(foreign)))
+    return rows
+
+
+def _marks(noted: RecorderInfo) -> str:
+    """The first moments that the program named, in seconds after the recording began."""
+    first = [
+        f"{mark.name} at {(mark.time_us - (noted.started_us or mark.time_us)) / 1e6:.3f} s"
+        for mark in noted.marks[:_MARKS]
+    ]
+    more = len(noted.marks) - len(first)
+    return ", ".join([*first, f"{format_count(more)} more"] if more else first)
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().split("\n", 1) or [""])[0]
+
+
+def _time(time_us: int | None) -> str:
+    try:
+        moment = datetime.fromtimestamp((time_us or -1) / 1e6, tz=timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return "" if time_us is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

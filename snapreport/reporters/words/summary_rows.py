@@ -1,0 +1,183 @@
+"""The rows of the summary table, the same in text, Markdown and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import CurvePeak, DeviceFindings, StageUse
+from snapreport.model.history import History
+from snapreport.model.snapshot import DeviceId
+
+AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
+"""What ``amount_rows`` holds; "the peak" is that of the allocated curve."""
+
+
+def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
+    """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
+
+    Without an allocator only tensor sizes are known: then curves that are one are one row.
+    """
+    names = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
+    start, peak, end = device.start, device.peak, device.end
+    if not device.recorded:  # there is one known state
+        start = end
+    rows = []
+    for name in names:
+        own = device.peaks.get(name)
+        rows.append(
+            (
+                name,
+                amount(getattr(start, name)),
+                amount(getattr(peak, name)),
+                amount(getattr(end, name)),
+                ""
+                if own is None or not device.recorded
+                else f"{format_bytes(own.bytes)} @ {step_name(own.step)}",
+            )
+        )
+    if peak.reserved is None:
+        # By what they say: the first of equal rows, with the names of all of them.
+        merged: dict[tuple[str, ...], list[str]] = {}
+        for name, *cells in rows[:3]:
+            merged.setdefault(tuple(cells), []).append(name)
+        rows = [(", ".join(names), *cells) for cells, names in merged.items()]  # type: ignore[misc]
+    live = (format_count(start.live), format_count(peak.live), format_count(end.live))
+    return [*rows, ("allocations", *live, "")]
+
+
+def memory_name(devices: Iterable[DeviceId | str]) -> str:
+    """Name the memory of some devices in a heading: ``GPU memory``, or as fits a CPU's."""
+    on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
+    return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
+
+
+def amount(value: int | None) -> str:
+    """Write a number of bytes, or ``-`` where it is not known."""
+    return "-" if value is None else format_bytes(value)
+
+
+def step_name(step: int) -> str:
+    """Return a step as a reader counts it; -1 is the start."""
+    return "start" if step < 0 else format_count(step)
+
+
+def moment(device: DeviceFindings) -> str:
+    """Say what the peak column shows: a peak at a step and time, or the state at the end."""
+    if not device.recorded:
+        return "No history was recorded: all columns are the state when the snapshot was written"
+    peak = device.peak
+    where = "before the first event" if peak.step < 0 else f"step {format_count(peak.step)}"
+    text = f"Peak of allocated bytes: {where}"
+    if peak.time_us is None:
+        return text
+    when = datetime.fromtimestamp(peak.time_us // 1_000_000, timezone.utc)
+    return f"{text}, {when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def sizes_text(device: DeviceFindings) -> str:
+    """Say how many allocations there were, and how large, in one line."""
+    sizes = device.sizes
+    text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
+    if sizes.smallest is None or sizes.median is None or sizes.largest is None:
+        return text
+    return (
+        f"{text}; {format_bytes(sizes.requested)} requested in all, {format_bytes(sizes.smallest)}"
+        f" to {format_bytes(sizes.largest)} each, in the middle {format_bytes(sizes.median)}"
+    )
+
+
+def average_text(device: DeviceFindings) -> str:
+    """Say the least and the average of the allocated curve, in one line."""
+    over = device.statistics["allocated"]
+    how = "over time" if over.by_time else "over the steps"
+    return (
+        f"allocated at least {format_bytes(over.minimum)}, {format_bytes(over.average)} on"
+        f" average {how}"
+    )
+
+
+def facts(device: DeviceFindings) -> str:
+    """Return what was recorded, in one line."""
+    text = (
+        f"{plural(device.history.events, 'event')},"
+        f" {plural(len(device.history.allocations), 'allocation')}"
+    )
+    first, last = device.first_time_us, device.last_time_us
+    if first is not None and last is not None and last > first:
+        text += f", {duration(last - first)}"
+    return text
+
+
+def lines_note(history: History) -> str:
+    """Say what the lines of a recording are where they are not those at work; else ``""``."""
+    if any("line_is" in extra for extra in history.stacks.frames.extra.values()):
+        return "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    if history.layout == "profiler":
+        return (
+            "A profile tells where functions begin: a line is that of a def, not the one at work."
+        )
+    return ""
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a count with its noun: ``1 event``, ``22,332 events``."""
+    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(micros: int) -> str:
+    """Write a time span in the unit that suits it, rounded half up as the page does."""
+    if micros < 1000:
+        return f"{micros} µs"
+    # Integers: a float would round a tie such as 12.25 ms to even.
+    tenths = (micros + 50) // 100
+    if tenths < 10_000:
+        return f"{tenths / 10:.1f} ms"
+    hundredths = (micros + 5000) // 10_000
+    if hundredths < 12_000:
+        return f"{hundredths / 100:.2f} s"
+    minutes, seconds = divmod((micros + 500_000) // 1_000_000, 60)
+    return f"{minutes} min {seconds:02d} s"
+
+
+CUT_WORDS = {
+    "start": "began before the first event",
+    "end": "still open at the end",
+    "both": "longer than the recording",
+}
+"""What to say of a stage that the recording does not hold whole, by ``StageUse.cut``."""
+
+
+def stage_name(stage: StageUse) -> str:
+    """Return a stage's name, saying at which side the recording cuts it off."""
+    over = stage.end_step < 0  # which its steps say already
+    return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
+
+
+def closing_text(device: DeviceFindings) -> str:
+    """Say whether the replay's end equals the final state."""
+    closing = device.closing
+    if closing is None:
+        return "the file lists none to compare with"
+    if closing.closes:
+        return "the events add up to it, to the byte"
+    return (
+        f"the events differ from it by {closing.requested:+,} requested,"
+        f" {closing.allocated:+,} allocated and {closing.active:+,} active bytes"
+    )
+
+
+def width_text(peak: CurvePeak) -> str:
+    """Say between which bounds a peak of allocated bytes lies, to the byte."""
+    return f"The allocated peak lies between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
+
+
+def step_range(start: int, end: int) -> str:
+    """Say which steps a stage has: its end is exclusive, and it may have none."""
+    if end < 0:
+        return "before step 0"
+    first = max(start, 0)
+    if end <= first:
+        return f"none at {format_count(first)}"
+    return f"{format_count(first)} to {format_count(end - 1)}"

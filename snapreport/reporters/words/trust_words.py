@@ -1,0 +1,49 @@
+"""What the text, the JSON and the page of a recording's trust share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from snapreport.ground.units import format_bytes, format_share
+from snapreport.model.recording_facts import CurvePeak
+from snapreport.model.trust import ReservedParts, Trust
+
+PARTS = (
+    ("requested", "requested"),
+    ("slack", "slack"),
+    ("awaiting_free", "awaiting free"),
+    ("fragmented", "inactive, fragmented"),
+    ("returnable", "inactive, returnable"),
+)
+"""The parts of reserved memory: their names in ``ReservedParts``, and in words."""
+
+
+def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
+    """Return bytes and share of each of ``PARTS``, as texts."""
+    sizes = [getattr(parts, name) for name, _ in PARTS]
+    return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
+
+
+def exactness(peak: CurvePeak) -> str:
+    """Say whether a peak is exact, or by how much it may be higher."""
+    return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"
+
+
+def trust_as_json(trust: Trust) -> dict[str, Any]:
+    """Return it as plain objects, sizes in bytes."""
+    facts = asdict(trust.facts)
+    for name in ("at_peak", "at_end"):
+        parts = getattr(trust.facts, name)
+        if parts is not None:
+            facts[name]["difference"] = parts.difference
+    closing = trust.facts.closing
+    if closing is not None:
+        facts["closing"]["closes"] = closing.closes
+    return {
+        "verdict": trust.verdict,
+        "sentence": trust.sentence,
+        **facts,
+        "checks": [asdict(check) for check in trust.checks],
+        "fixes": [{"text": each.text, "change": each.change} for each in trust.fixes],
+    }

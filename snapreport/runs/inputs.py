@@ -1,0 +1,252 @@
+"""Which files to work on: those that were named, and the snapshots and bundles in folders."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.latest_recording import NUMBER, latest_number
+
+_GZIP, _ZSTD = ".gz", (".zst", ".zstd")
+_SNAPSHOTS = (".pickle", ".pkl", ".json")
+_BUNDLE = ".zip"
+_PEEK = 1 << 16
+"""Bytes from the beginning of a file in which a snapshot names one of its parts."""
+_MANIFEST = 1 << 22
+"""Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
+_PARTS = (b"segments", b"device_traces", b"blocks")
+
+NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
+NO_CONVERTING = "a zip; bundles need no converting"
+NO_SNAPSHOT = "not beginning as snapshots do"
+NO_BUNDLE = "a zip, but no bundle"
+CONVERTED = "its bundle is taken"
+NAMED = "named already"
+OTHER = "another recording; the newest is taken"
+DEEPER = "too many folders down; to be given by itself"
+
+DEEPEST = 8
+"""Folders in folders that are looked into."""
+MOST_ENTRIES = 100_000
+"""Files and folders of one that is given: more are a home, or a disk, and no run."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file of a folder that nothing is made of."""
+
+    path: Path
+    reason: str
+    """Why: ``a zip, but no bundle``."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files to work on, and those of the folders that were left out."""
+
+    files: tuple[Path, ...]
+    """In the order given; those of a folder by name, ``rank2`` before ``rank10``."""
+    skipped: tuple[Skipped, ...]
+
+
+def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
+    """Replace each folder by the snapshots in it and, with ``bundles``, the bundles.
+
+    A file that was named is taken whatever it is: reading it says what is wrong. Of a folder, and
+    of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
+    ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
+    Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
+    numbered folders the one that ``latest`` leads to. Hidden files and folders, and a folder that
+    links lead to once more, are passed over without a word.
+
+    Raises:
+        InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
+    """
+    given = list(paths)
+    named: dict[Path, Path] = {}
+    for path in given:
+        if not path.is_dir():
+            same = named.setdefault(path.resolve(), path)
+            if same is not path:
+                raise InputError(f"{path} is given twice; name each file once.")
+    files: list[Path] = []
+    skipped: list[Skipped] = []
+    taken = set(named)
+    for path in given:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        found, left = _look_into(path, bundles)
+        if not found:
+            raise InputError(_nothing_in(path, left, bundles))
+        for each in found:
+            if each.resolve() in taken:
+                left.append(Skipped(each, NAMED))
+            else:
+                taken.add(each.resolve())
+                files.append(each)
+        skipped += left
+    return Inputs(tuple(files), tuple(skipped))
+
+
+def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
+    """Yield a line for each reason, with the names of the first few files."""
+    reasons: dict[str, list[Path]] = {}
+    for each in skipped:
+        reasons.setdefault(each.reason, []).append(each.path)
+    for reason, paths in reasons.items():
+        names = ", ".join(str(path) for path in paths[:most])
+        if len(paths) > most:
+            names += f" and {len(paths) - most:,} more"
+        yield f"{names} ({reason})"
+
+
+def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
+    found: list[Path] = []
+    skipped: list[Skipped] = []
+    sources: set[tuple[str, int, str]] = set()
+    waiting, seen, entries = [(folder, 0)], set(), 0
+    while waiting:
+        place, depth = waiting.pop()
+        try:
+            status = place.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            inside = [path for path in place.iterdir() if not path.name.startswith(".")]
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            if depth == 0:
+                raise InputError(f"{folder} {reason}.") from error
+            skipped.append(Skipped(place, reason))
+            continue
+        entries += len(inside)
+        if entries > MOST_ENTRIES:
+            raise InputError(
+                f"{folder} has over {MOST_ENTRIES:,} files in it; name the folders of the run."
+            )
+        inside.sort(key=_by_number)
+        folders = [path for path in inside if path.is_dir()]
+        files = [path for path in inside if not path.is_dir()]
+        if newest := latest_number(place):
+            numbered = {path for path in folders if NUMBER.fullmatch(path.name)}
+            others = {path for path in numbered if int(path.name) != newest}
+            skipped += [Skipped(path, OTHER) for path in folders if path in others]
+            folders = [path for path in folders if path not in others]
+        if depth == DEEPEST:
+            skipped += [Skipped(path, DEEPER) for path in folders]
+        else:  # the last comes first: a link behind what it may lead to
+            folders.sort(key=Path.is_symlink)
+            waiting += [(path, depth + 1) for path in reversed(folders)]
+        for path in files:
+            reason = _why_not(path, bundles, sources)
+            if reason:
+                skipped.append(Skipped(path, reason))
+            else:
+                found.append(path)
+    converted = {path for path in found if _is_one_of(path, sources)}
+    skipped += [Skipped(path, CONVERTED) for path in found if path in converted]
+    return [path for path in found if path not in converted], skipped
+
+
+def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> str:
+    """Say why a file is left out, ``""`` if it is taken; notes the sources of bundles."""
+    if _ends_in(path, (_BUNDLE,)):
+        if not bundles:
+            return NO_CONVERTING
+        source = _source_of(path)
+        if source is None:
+            return NO_BUNDLE
+        sources.add(source)
+        return ""
+    if not _ends_in(path, _SNAPSHOTS):
+        return NO_SNAPSHOT_NAME
+    return "" if _begins_well(path) else NO_SNAPSHOT
+
+
+def _ends_in(path: Path, endings: Sequence[str]) -> bool:
+    name = path.name.lower()
+    if endings is _SNAPSHOTS:
+        for packed in (_GZIP, *_ZSTD):
+            name = name.removesuffix(packed)
+    return name.endswith(tuple(endings))
+
+
+def _source_of(bundle: Path) -> tuple[str, int, str] | None:
+    """Return name, size and SHA-256 of what a bundle was made of; None if it is no bundle.
+
+    What cannot be read may be a bundle that is damaged: reading it whole says what is wrong.
+    """
+    try:
+        with zipfile.ZipFile(bundle) as archive:
+            if "manifest.json" not in archive.namelist():
+                return None
+            if archive.getinfo("manifest.json").file_size > _MANIFEST:
+                return "", -1, ""
+            manifest = orjson.loads(archive.read("manifest.json"))
+        source = manifest["source"]
+        return str(source["name"]), int(source["size"]), str(source["sha256"])
+    except (OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError):
+        return "", -1, ""
+    except (ArithmeticError, ValueError, LookupError, TypeError):
+        return "", -1, ""
+
+
+def _is_one_of(path: Path, sources: set[tuple[str, int, str]]) -> bool:
+    """Say whether bundles were made of a snapshot: ranks have one name, and perhaps one size."""
+    try:
+        alike = {each[2] for each in sources if each[:2] == (path.name, path.stat().st_size)}
+        if not alike:
+            return False
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return digest.hexdigest() in alike
+    except OSError:
+        return False
+
+
+def _begins_well(path: Path) -> bool:
+    """Say whether a file begins as a snapshot does; also if it is empty, damaged or unreadable.
+
+    Those are for the reader to name: they were meant to be snapshots.
+    """
+    try:
+        if not path.is_file():  # opening a pipe would wait for its other end
+            return False
+        with path.open("rb") as file:
+            data = file.read(_PEEK)
+        if data[:2] == b"\x1f\x8b":
+            data = zlib.decompressobj(wbits=31).decompress(data, _PEEK)
+        elif data[:4] == b"\x28\xb5\x2f\xfd":
+            import zstandard
+
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                data = reader.read(_PEEK)
+    except Exception:  # whatever it is, the reader meets it too, and names it
+        return True
+    return not data or any(part in data for part in _PARTS)
+
+
+def _nothing_in(folder: Path, skipped: Sequence[Skipped], bundles: bool) -> str:
+    wanted = "snapshot or bundle" if bundles else "snapshot"
+    if not skipped:
+        return f"{folder} holds no {wanted}: it is a folder with no file in it."
+    left = "; ".join(skipped_words(skipped))
+    return f"{folder} is a folder that holds no {wanted}, only {left}."
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """Sort ``rank2`` before ``rank10``."""
+    parts = re.split(r"(\d+)", path.name)
+    return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]

@@ -1,0 +1,85 @@
+"""How many files to work on at once: what the processors and the memory of this machine allow."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from snapreport.ground.machine import available_memory, usable_cpus
+
+_MIB = 1 << 20
+_PROCESS = 64 * _MIB
+"""What a process needs for a small file."""
+_PICKLE, _JSON, _TABLES = 8, 9, 12
+"""Peak memory by bytes of the unpacked pickle, the JSON, and a bundle's elements.db. A million
+events need 5.5 times their pickle and 11.8 times their tables; small files with deep call stacks
+up to 10 times the pickle, most of which _PROCESS has; JSON of 100 MB 7.3 to 7.9 times its size."""
+_PACKED = 10
+"""By how much a packed snapshot grows at most, as a rule, where it does not say its size."""
+
+
+def choose_jobs(sources: Sequence[Path]) -> int:
+    """Return how many of these files to work on at once, 1 at least."""
+    return fit_jobs([memory_needed(path) for path in sources], usable_cpus(), available_memory())
+
+
+def fit_jobs(needs: Sequence[int], cpus: int, memory: int | None) -> int:
+    """Return how many jobs fit, whichever of the files come together.
+
+    Args:
+        needs: bytes that each file will need at most.
+        cpus: processors that may be used.
+        memory: bytes that are free; None where that cannot be told.
+    """
+    most = max(min(cpus, len(needs)), 1)
+    if memory is None:
+        return most
+    together, fit = 0, 0
+    for need in sorted(needs, reverse=True)[:most]:
+        together += need
+        if together > memory:
+            break
+        fit += 1
+    return max(fit, 1)
+
+
+def memory_needed(path: Path) -> int:
+    """Estimate the peak memory of converting or rendering a file, in bytes, from its size."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(64)
+            if head[:2] == b"PK":
+                return _PROCESS + _TABLES * _elements(path)
+            if head[:2] == b"\x1f\x8b":
+                file.seek(-4, os.SEEK_END)
+                unpacked = int.from_bytes(file.read(4), "little")
+                # The trailer has the size modulo 4 GiB, and of the last part alone.
+                unpacked = max(unpacked, size if unpacked >= size else _PACKED * size)
+                return _PROCESS + size + _PICKLE * unpacked
+            if head[:4] == b"\x28\xb5\x2f\xfd":
+                return _PROCESS + size + _PICKLE * (_zstd_content(head) or _PACKED * size)
+    except OSError:
+        return _PROCESS
+    return _PROCESS + (_JSON if head[:1] in (b"{", b"[") else _PICKLE) * size
+
+
+def _elements(bundle: Path) -> int:
+    """Return the bytes of a bundle's tables, unpacked."""
+    try:
+        with zipfile.ZipFile(bundle) as archive:
+            return archive.getinfo("elements.db").file_size
+    except (zipfile.BadZipFile, KeyError, ValueError, OverflowError, RuntimeError):
+        return 0
+
+
+def _zstd_content(head: bytes) -> int:
+    """Return the unpacked size that a zstd frame states, 0 if it does not."""
+    import zstandard
+
+    try:
+        return max(zstandard.frame_content_size(head), 0)
+    except zstandard.ZstdError:
+        return 0

@@ -1,0 +1,134 @@
+"""What is done with one of several files: a task, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote_from_bytes
+
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.object_display import Shown
+from snapreport.ground.progress import Progress
+
+if TYPE_CHECKING:
+    from snapreport.model.findings import DeviceFindings, Findings
+    from snapreport.model.ranks import RankDevice
+
+_LOG = logging.getLogger(__name__)
+
+NO_MEMORY = "not enough memory for this file; try --jobs 1, or where more is free."
+
+LEAK_RATE = "growth per iteration"
+"""The figure of a leak that counts the bytes which an iteration adds."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One file to convert or render."""
+
+    verb: Literal["convert", "render"]
+    source: Path
+    target: Path
+    options: dict[str, Any]
+    """As ``convert()`` or ``render()`` takes them."""
+
+
+@dataclass(frozen=True)
+class Outcome(Shown):
+    """What came of one file."""
+
+    source: Path
+    path: Path | None
+    """The bundle or report; None if none was made."""
+    error: str = ""
+    """Why not: one line that names the file."""
+    warnings: tuple[str, ...] = ()
+    """What to warn of in a snapshot that was converted, a line each."""
+    devices: tuple[RankDevice, ...] = field(default=(), repr=False)
+    """Figures of what was rendered."""
+
+
+def run_task(task: Task, progress: Progress) -> Outcome:
+    """Do a task; what fails is in the outcome, and a bug is logged with its traceback."""
+    try:
+        if task.verb == "convert":
+            return _convert(task, progress)
+        return _render(task, progress)
+    except SnapreportError as error:
+        return Outcome(task.source, None, str(error))
+    except MemoryError:
+        return Outcome(task.source, None, f"{task.source}: {NO_MEMORY}")
+    except Exception as error:
+        _LOG.exception("%s", task.source)
+        what = f"{type(error).__name__}: {error}"
+        return Outcome(task.source, None, f"{task.source} meets an error in snapreport: {what}.")
+
+
+def _convert(task: Task, progress: Progress) -> Outcome:
+    from snapreport.api.making import convert
+
+    warnings: list[str] = []
+    path = convert(task.source, task.target, progress=progress, see=warnings.extend, **task.options)
+    return Outcome(task.source, path, warnings=tuple(warnings))
+
+
+def _render(task: Task, progress: Progress) -> Outcome:
+    from snapreport.api.making import render
+
+    devices: list[RankDevice] = []
+
+    def see(findings: Findings) -> None:
+        devices.extend(rank_devices(findings))
+
+    path = render(task.source, task.target, progress=progress, see=see, **task.options)
+    return Outcome(task.source, path, devices=tuple(devices))
+
+
+def rank_devices(findings: Findings) -> list[RankDevice]:
+    """Return the figures of the devices that were used, or of the one that a report opens with."""
+    devices = list(enumerate(findings.devices))
+    used = [
+        (place, device)
+        for place, device in devices
+        if device.history.events or len(device.history.allocations)
+    ]
+    chosen = used or [devices[findings.default]] if devices else []
+    return [_rank_device(device, place, place == findings.default) for place, device in chosen]
+
+
+def _rank_device(device: DeviceFindings, place: int, opens: bool) -> RankDevice:
+    from snapreport.model.ranks import RankDevice
+
+    found = device.diagnosis.findings
+    leading = next((each for each in found if each.severity != "note"), found[0] if found else None)
+    peak, reserved = device.peaks["allocated"], device.peaks.get("reserved")
+    return RankDevice(
+        device=str(device.device),
+        kind=device.device.kind,
+        place=place,
+        opens=opens,
+        recorded=device.recorded,
+        allocated=peak.bytes if device.recorded else device.peak.allocated,
+        allocated_width=peak.width,
+        reserved=None if reserved is None else reserved.bytes,
+        ooms=len(device.ooms),
+        oom_size=device.ooms[-1].size if device.ooms else 0,
+        verdict=leading.title if leading is not None else "",
+        code=leading.code if leading is not None else "",
+        severity=leading.severity if leading is not None else "note",
+        growth=sum(
+            int(figure.value)
+            for each in found
+            if each.code == "leak"
+            for figure in each.evidence
+            if figure.label == LEAK_RATE and isinstance(figure.value, int)
+        ),
+    )
+
+
+def link_to(page: Path) -> str:
+    """Return a link to a file from a page in the same folder, whatever is in its name."""
+    return quote_from_bytes(os.fsencode(page.name), safe="")

@@ -1,0 +1,149 @@
+"""The program's repeating step: from stages, from the rhythm of allocations, or honestly none."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapreport.diagnosis.conclude import find
+from snapreport.model.iterations import Iterations
+from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
+from tests.programs import Plan, Program
+
+
+def iterations(builder: TraceBuilder) -> Iterations | None:
+    return find(builder.file()).devices[0].iterations
+
+
+def loop(turns: int, *, jitter: int = 0) -> TraceBuilder:
+    """Twelve events a turn, ten microseconds apart: four allocations, then their frees."""
+    builder = trace()
+    for turn in range(turns):
+        for place in range(4):
+            frames = [frame("work", line=place), frame("main", line=1)]
+            builder.alloc(f"{turn}.{place}", MIB, frames=frames)
+        for extra in range(jitter * (turn % 2)):
+            builder.alloc(f"{turn}+{extra}", MIB, frames=[frame("extra")]).free(f"{turn}+{extra}")
+        for place in range(4):
+            builder.free(f"{turn}.{place}")
+    return builder
+
+
+def test_profiler_steps_are_believed_and_named() -> None:
+    builder = loop(3)  # twelve events a turn
+    for turn in range(3):
+        builder.start(f"ProfilerStep#{turn + 7}", 120 * turn - 5).end(
+            f"ProfilerStep#{turn + 7}", 120 * turn + 115
+        )
+    found = iterations(builder)
+    assert found is not None
+    assert found.source == "profiler"
+    assert found.confidence == 1
+    assert found.names == ("ProfilerStep#7", "ProfilerStep#8", "ProfilerStep#9")
+    assert found.starts.tolist() == [0, 12, 24]
+    assert found.end == 36
+
+
+def test_a_profiler_step_still_running_at_the_end_is_no_complete_turn() -> None:
+    builder = loop(3)
+    for turn in range(3):
+        builder.start(f"ProfilerStep#{turn}", 120 * turn - 5)
+        if turn < 2:
+            builder.end(f"ProfilerStep#{turn}", 120 * turn + 115)
+    found = iterations(builder)
+    assert found is not None
+    assert found.starts.tolist() == [0, 12]
+    assert found.end == 24
+
+
+def test_a_turn_ends_with_the_optimizer_however_often_backward_ran() -> None:
+    builder = loop(8)
+    for turn in range(1, 8, 2):  # two turns of the loop for each step of the optimizer
+        name = "Optimizer.step#AdamW.step"
+        builder.start(name, 120 * turn + 90).end(name, 120 * turn + 115)
+    found = iterations(builder)
+    assert found is not None
+    assert found.source == "optimizer"
+    assert found.bounds.tolist() == [0, 24, 48, 72, 96]
+
+
+def test_two_optimizers_of_one_step_are_one_turn() -> None:
+    builder = loop(4)
+    for turn in range(4):
+        for at in (70, 90):
+            name = "Optimizer.step#SGD.step"
+            builder.start(name, 120 * turn + at).end(name, 120 * turn + at + 15)
+    found = iterations(builder)
+    assert found is not None
+    assert len(found) == 4
+
+
+def test_the_pattern_of_allocations_is_found_without_stages() -> None:
+    found = iterations(loop(9))
+    assert found is not None
+    assert found.source == "pattern"
+    assert 0.8 < found.confidence < 1
+    # Between two turns nothing is live, so that is where they are parted.
+    assert set(found.bounds.tolist()) <= set(range(0, 109, 12))
+    assert len(found) >= 7
+
+
+def test_turns_of_uneven_length_are_found_with_no_more_confidence() -> None:
+    even, uneven = iterations(loop(12)), iterations(loop(12, jitter=1))
+    assert even is not None
+    assert uneven is not None
+    assert uneven.confidence <= even.confidence
+
+
+@pytest.mark.parametrize("turns", [1, 2, 4])
+def test_too_few_turns_are_no_pattern(turns: int) -> None:
+    assert iterations(loop(turns)) is None
+
+
+def test_the_layers_of_a_model_are_no_steps_of_a_program() -> None:
+    builder = trace()
+    call = frame("_call_impl", "torch/nn/modules/module.py", 1786)
+    for layer in range(24):
+        for place in range(4):
+            inner = [frame("forward", "block.py", place), call]
+            outer = [frame("forward", "model.py", 63), call, frame("main", "serve.py")]
+            builder.alloc(f"{layer}.{place}", MIB, frames=[*inner, *outer])
+    assert iterations(builder) is None
+
+
+def test_a_loop_that_does_nothing_but_call_a_model_is_one() -> None:
+    builder = trace()
+    call = frame("_call_impl", "torch/nn/modules/module.py", 1786)
+    for turn in range(8):
+        for line in (61, 63, 65):
+            frames = [frame("forward", "model.py", line), call, frame("main", "serve.py")]
+            builder.alloc(f"{turn}.{line}", MIB, frames=frames)
+        for line in (61, 63, 65):
+            builder.free(f"{turn}.{line}")
+    found = iterations(builder)
+    assert found is not None
+    assert found.source == "pattern"
+
+
+def test_events_without_stacks_and_without_a_rhythm_show_nothing() -> None:
+    builder = trace()
+    for number in range(60):
+        builder.alloc(f"{number}", 512 * (1 + number * number % 37))
+    assert iterations(builder) is None
+    assert iterations(trace()) is None
+    assert FIRST_US  # times do not matter: the index is the clock
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("varied", [False, True])
+def test_the_steps_of_a_training_are_found_from_its_allocations(seed: int, varied: bool) -> None:
+    staged = Program(Plan(seed, 12, varied=varied)).run().analysed().iterations
+    bare = Program(Plan(seed, 12, stages=False, varied=varied)).run().analysed().iterations
+    assert staged is not None
+    assert bare is not None
+    assert (staged.source, bare.source) == ("profiler", "pattern")
+    assert len(staged) == 12
+    # All but the first, which also makes the optimizer's state.
+    wanted = staged.starts[2:]
+    assert set(wanted.tolist()) & set(bare.bounds.tolist())
+    assert len(bare) >= 10
+    assert bare.confidence > 0.7

@@ -1,0 +1,76 @@
+"""Call sites of compiled code: the user's line, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snapreport.diagnosis.conclude import find
+from snapreport.frames.site_names import site_names
+from snapreport.model.findings import CallSite
+from tests.builders import frame, trace
+
+TORCH = "/venv/lib/python3.11/site-packages/torch"
+COMPILED = "/tmp/torchinductor_ann/yb/cyb76.py"
+CALL = frame("call", COMPILED, 175)
+RUN = frame("run", f"{TORCH}/_inductor/utils.py", 2128)
+BACKWARD = frame("backward", f"{TORCH}/_functorch/_aot_autograd/runtime_wrappers.py", 1710)
+STEP = frame("step", "train.py", 40)
+SILU = frame("silu", "model.py", 12)
+EMPTY = frame("empty_strided_cuda", "??", 0)
+
+
+def site_of(*frames: dict[str, Any]) -> CallSite:
+    (site,) = find(trace().alloc("a", 512, frames=list(frames)).file()).devices[0].sites
+    return site
+
+
+def test_a_line_that_was_compiled_is_the_site() -> None:
+    # Inductor puts it right around its own frame.
+    site = site_of(EMPTY, CALL, SILU, frame("_PyEval", "??", 0), RUN, STEP)
+    assert (site.name, site.filename, site.line) == ("silu", "model.py", 12)
+
+
+def test_in_the_backward_pass_a_line_that_was_compiled_is_the_site() -> None:
+    assert site_of(EMPTY, CALL, SILU, RUN, BACKWARD).name == "silu"
+
+
+def test_without_it_the_site_says_that_its_line_called_compiled_code() -> None:
+    site = site_of(EMPTY, CALL, frame("_PyEval", "??", 0), RUN, STEP, frame("main", "train.py", 90))
+    assert site.name == "compiled code called from step"
+    assert (site.filename, site.line) == ("train.py", 40)
+
+
+def test_what_compiled_code_calls_is_no_call_of_compiled_code() -> None:
+    assert site_of(EMPTY, frame("my_op", "ops.py", 3), RUN, CALL, RUN, STEP).name == "my_op"
+
+
+def test_a_line_that_also_allocates_by_itself_keeps_its_name() -> None:
+    builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, STEP])
+    (site,) = find(builder.alloc("b", 512, frames=[EMPTY, STEP]).file()).devices[0].sites
+    assert site.name == "step"
+
+
+def test_compiled_code_without_any_line_of_the_users_is_called_so() -> None:
+    site = site_of(EMPTY, CALL, RUN, BACKWARD)
+    assert (site.name, site.filename, site.line) == ("compiled code", COMPILED, 175)
+
+
+def test_a_kernels_name_tells_its_operators() -> None:
+    kernel = frame("triton_poi_fused_add_relu_0", COMPILED, 9)
+    assert site_of(EMPTY, kernel, RUN, BACKWARD).name == "compiled code for add_relu"
+
+
+def test_a_traced_graph_leads_to_the_line_that_it_was_traced_from() -> None:
+    text = 'File "train.py", line 40, in step\n  m(x)\nFile "model.py", line 12, in silu\n  x * y'
+    traced = frame("forward", "fx_generated_a1.py", 8) | {"fx_original_trace": text}
+    site = site_of(EMPTY, traced, frame("call", f"{TORCH}/fx/graph_module.py", 5), STEP)
+    assert site.name == "silu (model.py:12), compiled code"
+
+
+def test_the_page_calls_sites_alike() -> None:
+    file = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, STEP]).file()
+    names = file.stacks.frames.names
+    assert find(file).site_names == site_names(file.stacks)
+    called = dict(zip(names, site_names(file.stacks), strict=True))
+    assert called["step"] == "compiled code called from step"
+    assert called["run"] == "run"

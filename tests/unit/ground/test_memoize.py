@@ -1,0 +1,70 @@
+"""What follows from a table is worked out once, and let go with it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import fields
+
+import pytest
+
+from snapreport.figures.callsites import find_site_frames, label_sites
+from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.missing_stacks import missing_reason
+from snapreport.ground.memoize import once_for_both, once_for_each
+from snapreport.history.segment_replay import lives_of
+from tests.builders import MIB, frame, trace
+
+
+class Table:
+    """Anything."""
+
+
+def test_it_is_worked_out_once_for_each_and_not_kept_longer_than_it() -> None:
+    asked = []
+
+    @once_for_each
+    def work(table: Table) -> list[int]:
+        asked.append(1)
+        return [len(asked)]
+
+    one, two = Table(), Table()
+    assert (work(one), work(two), work(one)) == ([1], [2], [1])
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_for_two_objects_the_other_one_has_to_be_the_same_as_the_last_time() -> None:
+    asked = []
+
+    @once_for_both
+    def work(table: Table, other: Table) -> int:
+        asked.append((table, other))
+        return len(asked)
+
+    one, two, other = Table(), Table(), Table()
+    assert [work(one, other), work(two, other), work(one, other)] == [1, 2, 1]
+    assert [work(one, two), work(one, two), work(one, other)] == [3, 3, 4]
+    asked.clear()
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_nobody_changes_what_others_get_too() -> None:
+    built = trace().alloc("a", 4, frames=[frame("f")]).segment("a", MIB, (4, 4, "live"))
+    file = built.file()
+    stacks, device = file.stacks, file.devices[0]
+    lives = lives_of(device)
+    for shared in (
+        *(getattr(lives, column.name) for column in fields(lives)),
+        find_site_frames(stacks),
+        classify_frames(stacks.frames),
+        missing_reason(device, stacks),
+        label_sites(device, stacks)[0],
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[0] = 7

@@ -1,0 +1,151 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapreport.compare import gate_types
+from snapreport.ground import unpacking_limit
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_share,
+    format_signed_bytes,
+    parse_size,
+)
+from snapreport.model import cut
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (99 * 1024, "99.00 KiB"),
+        (100 * 1024, "100.0 KiB"),
+        (1023 * 1024, "1023 KiB"),
+        (12_435_678_901, "11.58 GiB"),
+        (2**70, "1,024 EiB"),
+    ],
+)
+def test_bytes_have_three_or_four_figures(count: int, text: str) -> None:
+    assert format_bytes(count) == text
+
+
+def test_rounding_up_to_the_next_unit_changes_the_unit() -> None:
+    assert format_bytes(2**20 - 1) == "1.00 MiB"
+    assert format_bytes(1000 * 2**20 - 1) == "1000 MiB"
+
+
+def test_a_tie_is_rounded_up_as_in_the_page() -> None:
+    assert format_bytes(1024 + 128) == "1.13 KiB"  # 1.125 KiB
+
+
+def test_a_negative_number_keeps_its_sign() -> None:
+    assert format_bytes(-1536) == "-1.50 KiB"
+
+
+def test_a_change_always_shows_its_sign() -> None:
+    assert format_signed_bytes(1536) == "+1.50 KiB"
+    assert format_signed_bytes(-1536) == "-1.50 KiB"
+    assert format_signed_bytes(0) == "0 B"
+
+
+def test_counts_have_thousands_separators() -> None:
+    assert format_count(22332) == "22,332"
+    assert format_count(-1000) == "-1,000"
+
+
+def test_a_share_is_in_percent_and_nothing_where_there_is_no_whole() -> None:
+    assert [format_share(*each) for each in ((1, 3), (0, 3), (3, 3), (0, 0))] == [
+        "33.3%", "0.0%", "100.0%", "-",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("40GiB", 40 * GIB),
+        ("40GB", 40 * 10**9),
+        ("40G", 40 * GIB),
+        ("40g", 40 * GIB),
+        ("1.5 GiB", 3 * GIB // 2),
+        ("0.1KiB", 102),
+        (".5k", 512),
+        ("2kb", 2000),
+        ("1TiB", 1 << 40),
+        ("512", 512),
+        ("512B", 512),
+        ("512 bytes", 512),
+        ("1_000_000", 1_000_000),
+        ("0", 0),
+        ("50GB", 50 * 10**9),
+        ("50GiB", 50 * GIB),
+        ("1.5GiB", 3 * GIB // 2),
+        (" 25 mb ", 25 * 10**6),
+        ("7.9EiB", int(Fraction("7.9") * 2**60)),
+        ("9223372036854775807", 2**63 - 1),
+        (4096, 4096),
+        (4096.0, 4096),
+        (np.int64(7), 7),
+    ],
+)
+def test_a_size_is_read_in_binary_and_decimal_units(text: float | str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        -1,
+        2**63,
+        True,
+        None,
+        b"1",
+        float("nan"),
+        float("inf"),
+        0.02,
+        "GiB",
+        "-1",
+        "1e9",
+        "40 apples",
+        "4iB",
+        "4Gbytes",
+        "1,5G",
+        "nan",
+        "inf",
+        "1  GB",
+        "9EiB",
+        "9223372036854775808",
+        "٣GB",
+    ],
+)
+def test_what_is_no_size_is_said_to_be_none(text: Any) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("50GB", 50 * 10**9), ("1.5GiB", 3 << 29), ("2K", 2048)]
+)
+def test_a_size_means_the_same_wherever_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, text: str, size: int
+) -> None:
+    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, text)
+    assert unpacking_limit.most_unpacked(1, 1) == size
+    assert cut.make_cut(min_size=text) == cut.Cut(min_size=size)
+    assert cut.cut_size(text) == size  # --fit
+    budget = gate_types.Budget.of({"max_peak": text, "max_growth": text, "stages": {"x": text}}, "")
+    assert (budget.max_peak, budget.max_growth, budget.stages) == (
+        size,
+        gate_types.Growth(None, size),
+        {"x": size},
+    )

@@ -1,0 +1,141 @@
+"""Block sizes: the allocator's rounding and the hole rule, in cases worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from snapreport.history.block_sizes import round_sizes, split_rules
+from tests.builders import BASE, KIB, MIB, TraceBuilder, trace
+
+
+def rounded(size: int, **divisions: int) -> int:
+    table = {key.strip("_"): value for key, value in divisions.items()}
+    rules = split_rules({"roundup_power2_divisions": table})
+    return int(round_sizes(np.array([size]), rules)[0])
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(1, 512), (511, 512), (512, 512), (513, 1024), (MIB - 1, MIB)]
+)
+def test_sizes_are_rounded_up_to_512(size: int, expected: int) -> None:
+    assert rounded(size) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "divisions", "expected"),
+    [
+        (1200, 2, 1536),  # between 1024 and 2048 in steps of 512
+        (1024, 2, 1024),  # a power of two stays
+        (1024, 4, 1024),  # not above 512 * 4: plain rounding
+        (2049, 4, 2560),
+        (3 * KIB, 4, 3 * KIB),
+        (3 * KIB + 1, 4, 3584),
+        (MIB + 1, 4, MIB + 256 * KIB),
+        (1200, 1, 1536),  # 1 and 0 are off
+        (1200, 0, 1536),
+        (600, 1024, 1024),  # below 512 * 1024: plain
+    ],
+)
+def test_divisions_round_to_steps_between_powers_of_two(
+    size: int, divisions: int, expected: int
+) -> None:
+    assert rounded(size, _1=divisions) == expected
+
+
+def test_the_division_is_that_of_the_sizes_own_power_of_two() -> None:
+    table = {"_1": 0, "_2": 4, "_4": 0}
+    assert rounded(2 * MIB - 512, **table) == 2 * MIB - 512
+    assert rounded(2 * MIB + 512, **table) == 2 * MIB + 512 * KIB
+    assert rounded(4 * MIB + 512, **table) == 4 * MIB + 512
+
+
+def test_settings_of_an_odd_shape_are_the_defaults() -> None:
+    plain = split_rules({})
+    assert split_rules({"roundup_power2_divisions": {"1": "x"}}) == plain
+    assert split_rules({"roundup_power2_divisions": 3, "max_split_size": "x"}) == plain
+    assert split_rules({"max_split_size": -1}) == plain
+
+
+def sizes(builder: TraceBuilder) -> list[tuple[int, int]]:
+    rows = builder.history().allocations
+    return list(zip(rows.block_size.tolist(), rows.block_size_max.tolist(), strict=True))
+
+
+def one_hole(hole: int, size: int) -> TraceBuilder:
+    """A large segment in which ``size`` is allocated in a hole, and freed again."""
+    return (
+        trace()
+        .event("segment_alloc", addr=BASE, size=20 * MIB)
+        .alloc(BASE + hole, 20 * MIB - hole)
+        .alloc(BASE, size)
+        .free(BASE)
+        .free(BASE + hole)
+        .segment(BASE, 20 * MIB)
+    )
+
+
+def test_a_large_hole_is_split_only_when_more_than_a_mib_remains() -> None:
+    assert sizes(one_hole(5 * MIB, 4 * MIB))[1] == (5 * MIB, 5 * MIB)
+    assert sizes(one_hole(5 * MIB + 512, 4 * MIB))[1] == (4 * MIB, 4 * MIB)
+
+
+def test_a_small_block_never_has_slack_beyond_rounding() -> None:
+    builder = trace().event("segment_alloc", addr=BASE, size=2 * MIB)
+    builder.alloc(BASE, 700).free(BASE).segment(BASE, 2 * MIB, large=False)
+    assert sizes(builder) == [(1024, 1024)]
+
+
+def test_a_pending_block_still_bounds_the_hole_below_it() -> None:
+    builder = (
+        trace()
+        .event("segment_alloc", addr=BASE, size=20 * MIB)
+        .alloc(BASE + 5 * MIB, 10 * MIB)
+        .request(BASE + 5 * MIB)
+        .alloc(BASE, 4 * MIB)
+        .complete(BASE + 5 * MIB)
+        .free(BASE)
+        .segment(BASE, 20 * MIB)
+    )
+    rows = builder.history().allocations
+    assert dict(zip(rows.addr.tolist(), rows.block_size.tolist(), strict=True))[BASE] == 5 * MIB
+
+
+def test_with_expandable_segments_every_remainder_is_split_off() -> None:
+    builder = one_hole(5 * MIB, 4 * MIB).settings(expandable_segments=True)
+    assert sizes(builder)[1] == (4 * MIB, 4 * MIB)
+
+
+def test_a_request_of_max_split_size_takes_the_whole_hole() -> None:
+    builder = one_hole(20 * MIB - 2 * MIB, 12 * MIB).settings(max_split_size=12 * MIB)
+    assert sizes(builder)[1] == (18 * MIB, 18 * MIB)
+
+
+def test_a_large_baseline_block_has_a_range_up_to_a_mib() -> None:
+    builder = trace().free(BASE, 4 * MIB).segment(BASE, 20 * MIB)
+    assert sizes(builder) == [(4 * MIB, 5 * MIB)]
+
+
+def test_a_baseline_block_ends_before_its_neighbour() -> None:
+    builder = trace().alloc(BASE + 4 * MIB + 512, 2 * MIB).free(BASE, 4 * MIB)
+    builder.segment(BASE, 20 * MIB, (4 * MIB + 512, 0, "free"), (2 * MIB, 2 * MIB, "live"))
+    assert sizes(builder)[0] == (4 * MIB, 4 * MIB + 512)
+
+
+def test_a_small_baseline_block_is_exact() -> None:
+    builder = trace().free(BASE, 700).segment(BASE, 2 * MIB, large=False)
+    assert sizes(builder) == [(1024, 1024)]
+
+
+def test_a_block_that_is_there_at_the_end_has_the_size_it_has_there() -> None:
+    builder = trace().segment(BASE, 20 * MIB, (5 * MIB, 4 * MIB, "live"))
+    assert sizes(builder) == [(5 * MIB, 5 * MIB)]
+    assert builder.history().anomalies == {}
+
+
+def test_a_final_block_that_breaks_the_rules_is_counted() -> None:
+    builder = trace().alloc(BASE, 4 * MIB).segment(BASE, 20 * MIB, (5 * MIB, 4 * MIB, "live"))
+    assert sizes(builder) == [(5 * MIB, 5 * MIB)]
+    assert builder.history().anomalies == {
+        "block of another size than the allocator's rules give": 1
+    }
