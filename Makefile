@@ -82,7 +82,7 @@ kills: $(VENV)/.installed ## kill convert and render at random moments: make kil
 
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50
-	$(BIN)/python -m benchmarks.verdicts --seeds $(SEEDS)
+	$(BIN)/python -m tests.laboratory.verdicts --seeds $(SEEDS)
 
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
 gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's counters

@@ -45,7 +45,8 @@ def reserved_changes(
 def segment_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
     """Return the life of every segment, and how many events did not fit.
 
-    Pool and kind are those of the final segments; ``analyse.allocator`` finds some of the others.
+    Pool and kind are those of the final segments; ``figures.fragmentation`` finds
+    some of the others.
     """
     final = _final_rows(segments, events)
     found = sweeps.segments(final, len(segments), other)

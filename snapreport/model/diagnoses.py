@@ -152,6 +152,8 @@ class Finding(Shown):
     view: View | None = None
     bytes: int = 0
     """How much memory is at stake: orders findings of one severity."""
+    per_iteration: int = 0
+    """How many bytes an iteration adds, where this is a leak."""
 
     def __post_init__(self) -> None:
         """Refuse a kind that nobody could gate on."""

@@ -92,7 +92,7 @@ class CallTree(Shown):
 
 @dataclass(frozen=True)
 class CallSite(Shown):
-    """Allocations live at the peak that one source line made (see ``analyse.callsites``)."""
+    """Allocations live at the peak that one source line made (see ``figures.callsites``)."""
 
     frame: int | None
     """Frame id; None for allocations without frames."""
@@ -172,9 +172,9 @@ class DeviceFindings(Shown):
     stages: tuple[StageUse, ...]
     ooms: tuple[OomEvent, ...]
     closing: Closing | None
+    """None where the device has no segments to compare with."""
     own_counters: OwnCounters | None
     """PyTorch's own, where they were read while recording."""
-    """None where the device has no segments to compare with."""
     inferred_blocks: int
     """Allocations whose block size is a range."""
     answer: str

@@ -21,9 +21,6 @@ _LOG = logging.getLogger(__name__)
 
 NO_MEMORY = "not enough memory for this file; try --jobs 1, or where more is free."
 
-LEAK_RATE = "growth per iteration"
-"""The figure of a leak that counts the bytes which an iteration adds."""
-
 
 @dataclass(frozen=True)
 class Task:
@@ -119,13 +116,7 @@ def _rank_device(device: DeviceFindings, place: int, opens: bool) -> RankDevice:
         verdict=leading.title if leading is not None else "",
         code=leading.code if leading is not None else "",
         severity=leading.severity if leading is not None else "note",
-        growth=sum(
-            int(figure.value)
-            for each in found
-            if each.code == "leak"
-            for figure in each.evidence
-            if figure.label == LEAK_RATE and isinstance(figure.value, int)
-        ),
+        growth=sum(each.per_iteration for each in found),
     )
 
 

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from benchmarks.verdicts import Match, judge
 from simulator.diseases import DISEASES, HEALTHY, Case
+from tests.laboratory.verdicts import Match, judge
 
 SEEDS = range(100, 106)
 

@@ -178,6 +178,7 @@ class _Words:
             ),
             view=self._view(top),
             bytes=grown,
+            per_iteration=per_step,
         )
 
     def _severity(self, sites: Sequence[SiteGrowth], per_step: int) -> Severity:

@@ -1,6 +1,6 @@
 /** Fragmentation after every step: the inactive bytes of segments that hold a live block.
  *
- * As in `analyse/allocator.py`, but step by step: what takes array tricks there is a plain loop here. */
+ * As in `figures/fragmentation.py`, but step by step: what takes array tricks there is a plain loop here. */
 
 import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"

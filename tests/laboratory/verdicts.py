@@ -4,7 +4,7 @@ The simulator makes each disease with a known cause and size, and healthy progra
 The table says how often the right finding was made, with the right cause and the right figures,
 and which findings to act on were made that are not true. Numbers only: the exit status is 0.
 
-    python -m benchmarks.verdicts [--seeds 20] [--first 0] [--only leak,training] [--json]
+    python -m tests.laboratory.verdicts [--seeds 20] [--first 0] [--only leak,training] [--json]
 """
 
 from __future__ import annotations
