@@ -1,7 +1,7 @@
 """Writes a JSON Schema for each JSON that the commands print, from the types that it is made of.
 
 A schema allows what is named and nothing else, so that it fails with a field that was forgotten.
-``tests/docs/test_schemas.py`` holds the files to this, and every command's output to them.
+``tests/commands/test_json.py`` holds the files to this, and every command's output to them.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def many(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
+def numbers(*names: str) -> dict[str, Schema]:
+    """Return the schemas of fields that are integers."""
+    return dict.fromkeys(names, NUMBER)
+
+
 def thing(**properties: Schema) -> Schema:
     """Return the schema of an object that has all of these and nothing else."""
     return {
@@ -91,7 +96,8 @@ def record(kind: Any, *left_out: str, **more: Schema) -> Schema:
 
 NUMBER, MAYBE_NUMBER, TEXT = of(int), of(int | None), of(str)
 LINE = {"type": ["integer", "null"]}
-FRAME = thing(name=TEXT, file=TEXT, line=LINE)
+_PLACE = {"name": TEXT, "file": TEXT, "line": LINE}
+FRAME = thing(**_PLACE)
 FRAMES = many(FRAME)
 GROUP = record(answer_tables.Group, "stack")
 STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
@@ -114,19 +120,14 @@ FINDING = thing(
 )
 DIAGNOSIS = {"findings": many(FINDING), "silenced": many(TEXT)}
 WARNINGS = many(thing(code=TEXT, text=TEXT))
-SITE = thing(name=TEXT, file=TEXT, line=LINE, bytes=NUMBER, requested=NUMBER, count=NUMBER)
+SITE = thing(**_PLACE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
 CUT = thing(
     first_step=MAYBE_NUMBER,
     last_step=MAYBE_NUMBER,
-    not_drawn=NUMBER,
-    not_drawn_bytes=NUMBER,
-    not_drawn_requested_bytes=NUMBER,
+    **numbers("not_drawn", "not_drawn_bytes", "not_drawn_requested_bytes"),
     not_drawn_share=of(float),
-    not_drawn_at_peak_bytes=NUMBER,
-    error_bytes=NUMBER,
-    error_time_us=NUMBER,
-    min_size=NUMBER,
+    **numbers("not_drawn_at_peak_bytes", "error_bytes", "error_time_us", "min_size"),
     fit=MAYBE_NUMBER,
 )
 
@@ -209,7 +210,7 @@ CHECK = thing(
     over=MAYBE_NUMBER,
     step=MAYBE_NUMBER,
     text=TEXT,
-    sites=many(thing(name=TEXT, file=TEXT, line=LINE, bytes=NUMBER, count=NUMBER)),
+    sites=many(thing(**_PLACE, **numbers("bytes", "count"))),
 )
 COMPARISON = thing(
     base=TEXT,
@@ -224,16 +225,12 @@ COMPARISON = thing(
 )
 
 ALLOCATION = thing(
-    **dict.fromkeys(
-        ("allocation", "address", "version", "bytes", "requested", "block", "alloc_step",
-         "free_requested_step", "free_step", "stream"),
-        NUMBER,
-    ),
+    **numbers("allocation", "address", "version", "bytes", "requested", "block", "alloc_step",
+              "free_requested_step", "free_step", "stream"),
     call_site=TEXT,
     stack=MAYBE_NUMBER,
 )  # fmt: skip
-NODE = thing(**FRAME["properties"], parent=MAYBE_NUMBER, bytes=NUMBER, own_bytes=NUMBER,
-             count=NUMBER)  # fmt: skip
+NODE = thing(**_PLACE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
 
 _PARTS_OF_RESERVED = maybe(record(trust.ReservedParts, difference=NUMBER))
 TRUST = {

@@ -16,8 +16,15 @@ _LAUNCHERS = {
     "accelerate": ("accelerate",),
     "accelerate.commands.launch": ("accelerate", "launch"),
     "accelerate.commands.accelerate_cli": ("accelerate",),
+    "deepspeed": ("deepspeed", "--no_local_rank"),
+    "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
 }
-"""By module or file name, how each is called. Those that take a module to run, with ``-m``."""
+"""By module or file name, how each is called. Those that take a module to run, with ``-m``.
+
+DeepSpeed says it by ``--module``, and puts ``--local_rank=0`` behind the module's name unless told
+not to; programs find it in ``LOCAL_RANK`` as well.
+"""
+_MODULE = ("-m", "--module")
 
 
 def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
@@ -32,11 +39,11 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
         return
     before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
     own = before[before.index("record") + 1 :] if "record" in before else []
-    options = [option for option in own if option not in ("-m", "--module")]
+    options = [option for option in own if option not in _MODULE]
     start = _place(arguments)
-    given = [each for each in arguments[:start] if each not in ("-m", "--module")]
-    names_module = len(given) < start or not arguments[start:]
-    run = ["-m", "snapreport", "record", *options]
+    given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
+    names_module = any(each in _MODULE for each in arguments[:start])
+    run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
     if names_module and arguments[start:]:
         run.append("-m")
     trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
@@ -52,7 +59,7 @@ def _place(arguments: Sequence[str]) -> int:
     The number of arguments where none of them looks like one.
     """
     for k, each in enumerate(arguments):
-        if each in ("-m", "--module"):
+        if each in _MODULE:
             return k + 1
         if each.endswith(".py"):
             return k

@@ -195,12 +195,20 @@ def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None
             "--stacks python accelerate launch --cpu train.py",
             "accelerate launch --cpu -m snapreport record --stacks python train.py",
         ),
+        (
+            "deepspeed --num_gpus 2 train.py --lr 3",
+            "deepspeed --no_local_rank --num_gpus 2 --module snapreport record train.py --lr 3",
+        ),
+        (
+            "deepspeed --no_local_rank --module pack.train",
+            "deepspeed --no_local_rank --module snapreport record -m pack.train",
+        ),
     ],
 )
 def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
     tmp_path: Path, given: str, command: str
 ) -> None:
-    for name in ("torchrun", "accelerate"):
+    for name in ("torchrun", "accelerate", "deepspeed"):
         (tmp_path / name).write_text("print('started')\n")
     package = tmp_path / "torch" / "distributed"  # the fake torch has none
     package.mkdir(parents=True)
@@ -234,8 +242,21 @@ def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
     assert "(Nothing was allocated in this process; child processes did the work)" in result.stderr
     report = (tmp_path / "train.memory" / "latest" / "report.md").read_text()
     assert "torchrun ... -m snapreport record train.py" in report
+    assert "deepspeed --no_local_rank --module snapreport record train.py" in report
+    assert "mpirun ... python -m snapreport record train.py" in report
     page = (tmp_path / "train.memory" / "latest" / "report.html").read_text()
     assert "child processes did the work" in page
+
+
+def test_where_nothing_is_known_of_child_processes_the_report_says_what_to_do_if_there_are(
+    tmp_path: Path,
+) -> None:
+    result = run(tmp_path, "print('all of it is done by workers of Ray')\n", "train.py")
+    assert "(Nothing was allocated" in result.stderr
+    assert "child processes" not in result.stderr
+    report = (tmp_path / "train.memory" / "latest" / "report.md").read_text()
+    assert "If other processes train, record in those." in report
+    assert "in the function that a worker of Ray runs" in report
 
 
 @needs_torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -81,15 +82,7 @@ def history_faults(
 ) -> Iterator[Finding]:
     """Yield what there is to say where no history was recorded."""
     if not len(history.segments) and not history.events:
-        if tables.recorder is not None and tables.recorder.children_s:
-            yield _in_children(tables.recorder.children_s)
-            return
-        yield Finding(
-            "nothing-allocated",
-            "note",
-            "Nothing was allocated: 0 segments and 0 events",
-            "The file holds no memory of this device.",
-        )
+        yield _nothing_allocated(tables)
         return
     if recorded(history, tables):
         return
@@ -326,20 +319,36 @@ def end_faults(
         yield from _late(history, curves, ooms[-1])
 
 
-def _in_children(seconds: int) -> Finding:
+def _nothing_allocated(tables: History) -> Finding:
+    """Say how to record the processes that train, where we recorded nothing at all in this one."""
+    recorder = tables.recorder
+    nothing = Finding(
+        "nothing-allocated",
+        "note",
+        "Nothing was allocated: 0 segments and 0 events",
+        "The file holds no memory of this device.",
+    )
+    if recorder is None or any(len(each.segments) or each.events for each in tables.devices):
+        return nothing
+    suggestions = (
+        Suggestion(
+            "Record in the processes that train: let what starts them start this.",
+            "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
+            "deepspeed --no_local_rank --module snapreport record train.py\n"
+            "mpirun ... python -m snapreport record train.py  # in place of python train.py\n"
+            'with snapreport.record("out"): ...  # in the function that a worker of Ray runs',
+        ),
+    )
+    if not recorder.children_s:
+        said = f"{nothing.explanation} If other processes train, record in those."
+        return replace(nothing, explanation=said, suggestions=suggestions)
     return Finding(
         "nothing-allocated",
         "warning",
         "Nothing was allocated in this process; child processes did the work",
-        f"They took {format_count(seconds)} s of processor time, and a recording sees its own"
-        " process alone.",
-        suggestions=(
-            Suggestion(
-                "Record in the processes that train: let what starts them start this.",
-                "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
-                "python -m snapreport record train.py        # in place of python train.py",
-            ),
-        ),
+        f"They took {format_count(recorder.children_s)} s of processor time, and a recording sees"
+        " its own process alone.",
+        suggestions=suggestions,
     )
 
 
