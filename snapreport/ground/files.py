@@ -66,7 +66,8 @@ def report_format(output: Path | None) -> str:
     if kind is None:
         check_ending(output, ".html", ".md")
         raise OutputError(
-            f"{output} ends neither in .html nor in .md; end it in one of them, or give a format."
+            f"{output} ends neither in .html nor in .md; end it in one of them, or give the format"
+            " with --format html or --format md."
         )
     return kind
 

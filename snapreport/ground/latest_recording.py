@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 LATEST = "latest"
+LATEST_FILE = "latest.txt"
 NUMBER = re.compile(r"[1-9]\d{0,8}")
 """The name of a recording's folder."""
 
@@ -19,7 +20,7 @@ def latest_number(parent: Path) -> int:
         name = str((parent / LATEST).readlink())
     except OSError:
         try:
-            with (parent / f"{LATEST}.txt").open(encoding="utf-8") as file:
+            with (parent / LATEST_FILE).open(encoding="utf-8") as file:
                 name = file.read(32).strip()
         except (OSError, ValueError):
             return 0

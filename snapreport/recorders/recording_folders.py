@@ -19,7 +19,7 @@ from pathlib import Path
 
 from snapreport.ground.errors import OutputError, OutputExistsError
 from snapreport.ground.files import write_atomically
-from snapreport.ground.latest_recording import LATEST, NUMBER, latest_number
+from snapreport.ground.latest_recording import LATEST, LATEST_FILE, NUMBER, latest_number
 from snapreport.recorders import system
 
 _RUNS = ".runs"
@@ -175,7 +175,7 @@ def _point(parent: Path, number: int) -> None:
     except (OSError, NotImplementedError):
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-    with write_atomically(parent / f"{LATEST}.txt", force=True) as out:
+    with write_atomically(parent / LATEST_FILE, force=True) as out:
         out.write(f"{number}\n".encode())
 
 

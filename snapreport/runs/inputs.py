@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.latest_recording import NUMBER, latest_number
+from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, latest_number
 
 _GZIP, _ZSTD = ".gz", (".zst", ".zstd")
 _SNAPSHOTS = (".pickle", ".pkl", ".json")
@@ -65,8 +65,8 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
     of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
     ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
     Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
-    numbered folders the one that ``latest`` leads to. Hidden files and folders, and a folder that
-    links lead to once more, are passed over without a word.
+    numbered folders the one that ``latest`` leads to. Hidden files and folders, ``latest.txt``, and
+    a folder that links lead to once more, are passed over without a word.
 
     Raises:
         InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
@@ -136,7 +136,7 @@ def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
             )
         inside.sort(key=_by_number)
         folders = [path for path in inside if path.is_dir()]
-        files = [path for path in inside if not path.is_dir()]
+        files = [path for path in inside if not path.is_dir() and path.name != LATEST_FILE]
         if newest := latest_number(place):
             numbered = {path for path in folders if NUMBER.fullmatch(path.name)}
             others = {path for path in numbered if int(path.name) != newest}

@@ -73,7 +73,7 @@ def test_of_a_programs_recordings_the_newest_is_taken(tmp_path: Path, data: byte
     assert found.skipped == (Skipped(tmp_path / "1", OTHER), Skipped(tmp_path / "3", OTHER))
     (tmp_path / "latest").unlink()
     (tmp_path / "latest.txt").write_text("2\n")
-    assert newest == list(find_inputs([tmp_path], bundles=False).files)
+    assert found == find_inputs([tmp_path], bundles=False)
 
 
 def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: bytes) -> None:
