@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
-from snapreport.ground.errors import DeviceError, QueryError
+from snapreport.ground.errors import DeviceError
 from snapreport.ground.files import stem_of
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
@@ -107,18 +107,15 @@ class Snapshot:
         Raises:
             QueryError: it would write, or SQLite does not understand it.
         """
-        if self._database is None:
-            from snapreport.bundle.query.sql_query import Database
+        from snapreport.bundle.query.sql_query import Database, ask_once
 
+        if self._database is None:
             self._database = Database(write_database(self.history))
-        answers = self._database.run(sql)
-        answer = next(answers, None)
-        rows: list[dict[str, Cell]] = []
-        if answer is not None:
-            rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-        if next(answers, None) is not None:
-            raise QueryError("A query is one statement, and this has several.")
-        return rows
+        try:
+            return ask_once(self._database, sql)
+        except KeyboardInterrupt:
+            self._database = None  # it may be in the middle of a step
+            raise
 
     def __repr__(self) -> str:
         names = ", ".join(str(device.device) for device in self.devices)

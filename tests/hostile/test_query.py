@@ -25,6 +25,8 @@ STEP = (  # one call of a function after another in one row: no step of the mach
     " printf('%.*c', 1000000, 'a') AS x, printf('%.*c', 500000, 'a') || 'b' AS y)"
 )
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -119,6 +121,36 @@ def test_a_query_ends_with_the_command_that_was_killed(
     assert ends(child)
 
 
+ASKS = """
+import sys
+import snapreport
+
+snapshot = snapreport.load(sys.argv[1])
+assert snapshot.query("SELECT 1 AS one") == [{"one": 1}]
+print("asking", flush=True)
+try:
+    snapshot.query(sys.argv[2])
+except KeyboardInterrupt:
+    print(snapshot.query("SELECT 7 AS seven"))
+"""
+
+
+@pytest.mark.parametrize("sql", [STEP, ENDLESS], ids=["one long step", "many rows"])
+def test_ctrl_c_ends_a_query_of_a_program_which_goes_on(bundle: Path, sql: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ASKS, str(bundle), sql],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asking\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "[{'seven': 7}]\n", "")
+
+
 def test_the_time_is_up_in_the_middle_of_a_step(bundle: Path) -> None:
     process = started("query", bundle, STEP, "--timeout", "0.2")
     out, err = process.communicate(timeout=60)
@@ -128,8 +160,7 @@ def test_the_time_is_up_in_the_middle_of_a_step(bundle: Path) -> None:
 
 
 def test_a_closed_pipe_ends_a_query_quietly(bundle: Path) -> None:
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
-    process = started("query", bundle, endless, "--csv", "--timeout", "0")
+    process = started("query", bundle, ENDLESS, "--csv", "--timeout", "0")
     assert process.stdout is not None
     assert process.stderr is not None
     assert [process.stdout.readline() for _ in range(3)] == ["i\n", "1\n", "2\n"]
@@ -140,8 +171,7 @@ def test_a_closed_pipe_ends_a_query_quietly(bundle: Path) -> None:
 
 
 def test_the_next_statement_is_answered_when_rows_of_the_last_are_left(bundle: Path) -> None:
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
-    process = started("query", bundle, f"{endless}; SELECT 7 AS seven")
+    process = started("query", bundle, f"{ENDLESS}; SELECT 7 AS seven")
     out, err = process.communicate(timeout=60)
     assert err == ""
     assert "and more than these 100 rows" in out

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 import apsw
 
@@ -216,6 +218,10 @@ class Database:
         )
         return tuple(str(name) for (name,) in rows)
 
+    def interrupt(self) -> None:
+        """End what is running in another thread, at the end of its step."""
+        self._connection.interrupt()
+
     def schema(self, name: str | None = None) -> str:
         """Return the statements that made the tables and views, or one of them, with comments.
 
@@ -237,6 +243,41 @@ class Database:
     def _own_rows(self, sql: str) -> Iterator[tuple[Cell, ...]]:
         self._refused, self._spent = "", 0.0
         return self._rows(self._connection.cursor(), sql)
+
+
+def ask_once(database: Database, sql: str) -> list[dict[str, Cell]]:
+    """Return the rows of one statement, each by the names of its columns.
+
+    SQLite works in a thread of its own: it looks up between the steps of its machine, and Ctrl-C
+    need not wait for the end of a step, which can be a search through two long texts.
+
+    Raises:
+        QueryError: there are several statements, or one of them is wrong.
+        BundleError: the database is damaged.
+    """
+    found: list[dict[str, Cell]] = []
+    errors: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            answers = database.run(sql)
+            for answer in islice(answers, 1):
+                found.extend(dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
+            if next(answers, None) is not None:
+                raise QueryError("A query is one statement, and this has several.")
+        except BaseException as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    try:
+        asking.join()
+    except BaseException:  # Ctrl-C, and what other signals raise
+        database.interrupt()
+        raise
+    for error in errors:
+        raise error
+    return found
 
 
 def took_too_long(seconds: float | None) -> QueryError:
