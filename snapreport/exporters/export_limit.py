@@ -7,12 +7,7 @@ from typing import BinaryIO, cast
 
 from snapreport.ground.errors import ExportError
 from snapreport.ground.units import format_bytes
-from snapreport.model.bounds import MOST_EXPORTED, most_characters
-
-
-def most_exported(length: int) -> int:
-    """Return how many bytes an export of so many bytes, unpacked, may have."""
-    return most_characters(length, MOST_EXPORTED)
+from snapreport.model.bounds import most_exported
 
 
 def too_large(name: str, length: int) -> ExportError:

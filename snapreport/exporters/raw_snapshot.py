@@ -8,9 +8,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from snapreport.exporters.export_limit import limited, most_exported, too_large
+from snapreport.exporters.export_limit import limited, too_large
 from snapreport.ground.errors import ExportError
 from snapreport.ground.safe_text import plain_json
+from snapreport.model.bounds import most_exported
 
 PROTOCOL = 4
 """What PyTorch wrote until 2026, and the last that older viewers take."""

@@ -40,13 +40,21 @@ Of real ones up to 3.2: a reference to a frame takes two to five bytes, and its 
 stack has a hundred characters; but most allocations share their call stacks.
 """
 
+_ALWAYS_WRITTEN = 1 << 23
+"""Ten times what the texts of real files come to that are so small that this is more."""
+
 MOST_EXPORTED = 256
 """Bytes of an export for each byte of its source, unpacked. JSON, which repeats the call stack of
 every event, has up to 55 in real files, and CSV 12."""
 
-_ALWAYS = 1 << 26
+_ALWAYS_EXPORTED = 1 << 26
 
 
-def most_characters(length: int, factor: int) -> int:
-    """Return how many characters may come of a file: so many for each byte, and always 64 MiB."""
-    return max(length * factor, _ALWAYS)
+def most_written(length: int) -> int:
+    """Return how many characters the texts of a snapshot may come to, of its length in bytes."""
+    return max(length * MOST_WRITTEN, _ALWAYS_WRITTEN)
+
+
+def most_exported(length: int) -> int:
+    """Return how many bytes an export may have, of the length of its source, unpacked."""
+    return max(length * MOST_EXPORTED, _ALWAYS_EXPORTED)

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.ground.units import format_bytes
-from snapreport.model.bounds import MOST_WRITTEN, most_characters
+from snapreport.model.bounds import most_written
 from snapreport.model.snapshot import RawSnapshot
 
 
@@ -33,7 +33,7 @@ def check_written(snapshot: RawSnapshot) -> None:
     for trace in snapshot.traces:
         length = np.array([len(name) for name in trace.actions], np.int64)
         written += int(length[trace.action].sum())
-    most = most_characters(snapshot.length, MOST_WRITTEN)
+    most = most_written(snapshot.length)
     if written > most:
         raise NotASnapshotError(
             f"is damaged: its texts, each written out wherever it is used, have {written:,}"

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import click
+import orjson
 
 from tests.hostile.cost import report, warm
 from tests.hostile.families import MIB, run_family
@@ -35,6 +36,9 @@ TEXTS = {
     "markup": "<&",
 }
 ORDERS = ("up", "down", "random")
+FORMS = ("pickle", "json")
+WORDS = {"text": tuple(TEXTS), "order": ORDERS, "form": FORMS}
+"""What the numbers that are none can be."""
 
 
 @dataclass(frozen=True)
@@ -65,24 +69,35 @@ class Numbers:
     contexts: int = 0
     kept: int = 1
     """Of so many allocations one is not freed."""
+    streams: int = 1
+    fields: int = 0
+    """Of each frame, as compiled code has them."""
+    storages: int = 0
+    """That our recorder named, and as many marks."""
+    form: str = "pickle"
 
     def changed(self, rng: random.Random) -> Numbers:
         """Return them with one or two of them changed."""
         new: dict[str, Any] = {}
         for each in rng.sample(fields(self), rng.choice((1, 1, 2))):
-            if each.name == "text":
-                new["text"] = rng.choice(list(TEXTS))
-            elif each.name == "order":
-                new["order"] = rng.choice(ORDERS)
+            if each.name in WORDS:
+                new[each.name] = rng.choice(WORDS[each.name])
             else:
                 old = getattr(self, each.name)
                 number = rng.choice((old // 3, old * 3, old * 2 + 1, rng.choice(STEPS)))
-                least = each.name in ("frames", "stacks", "names", "length", "devices", "kept")
+                least = getattr(Numbers(), each.name) > 0
                 new[each.name] = min(max(number, int(least)), LIMITS.get(each.name, 100_000))
         return replace(self, **new)
 
 
-LIMITS = {"frames": 3000, "length": 200_000, "devices": 64, "settings": 9000, "unknown": 200}
+LIMITS = {
+    "frames": 3000,
+    "length": 200_000,
+    "devices": 64,
+    "settings": 9000,
+    "unknown": 2000,
+    "fields": 2000,
+}
 
 
 def snapshot(numbers: Numbers) -> bytes:
@@ -94,7 +109,8 @@ def snapshot(numbers: Numbers) -> bytes:
         return f"{unit * (numbers.length // len(unit))}{i}"
 
     names = [text(i) for i in range(min(numbers.names, MOST // numbers.length + 1))]
-    frames = [{"name": name, "filename": name, "line": i} for i, name in enumerate(names)]
+    fields = {f"fx_node_op{i}" if i else "fx_node_op": text(i) for i in range(numbers.fields)}
+    frames = [{"name": name, "filename": name, "line": i, **fields} for i, name in enumerate(names)]
     stacks = [
         [frames[(i * 7 + j) % len(frames)] for j in range(numbers.frames)]
         for i in range(min(numbers.stacks, MOST // numbers.frames + 1))
@@ -108,7 +124,7 @@ def snapshot(numbers: Numbers) -> bytes:
             "action": "alloc",
             "addr": 0x7F0000000000 + 512 * (i if i % numbers.kept == 0 else i % 1000),
             "size": 512,
-            "stream": 0,
+            "stream": i % numbers.streams,
             "time_us": i,
             "frames": stacks[i % len(stacks)],
             **unknown,
@@ -160,15 +176,24 @@ def snapshot(numbers: Numbers) -> bytes:
         }
         for i in range(numbers.stages)
     ]
-    return pickle.dumps(
-        {
-            "segments": segments,
-            "device_traces": [events] + [[] for _ in range(numbers.devices - 1)],
-            "external_annotations": stages,
-            "allocator_settings": {f"setting{i}": i for i in range(numbers.settings)},
-        },
-        4,
-    )
+    made: dict[str, Any] = {
+        "segments": segments,
+        "device_traces": [events] + [[] for _ in range(numbers.devices - 1)],
+        "external_annotations": stages,
+        "allocator_settings": {f"setting{i}": i for i in range(numbers.settings)},
+    }
+    if numbers.storages:
+        some = [(i, names[i % len(names)]) for i in range(numbers.storages)]
+        made["snapreport"] = {
+            "format": 1,
+            "storages": [
+                {"device": "cuda:0", "kind": "parameter", "name": name}
+                | {"address": 0x7F0000000000 + 512 * i, "size": 512}
+                for i, name in some
+            ],
+            "marks": [{"name": name, "time_us": i} for i, name in some],
+        }
+    return pickle.dumps(made, 4) if numbers.form == "pickle" else orjson.dumps(made)
 
 
 @dataclass(frozen=True)
@@ -198,7 +223,8 @@ def cost(numbers: Numbers) -> Cost | None:
     if not LEAST <= len(data) <= MOST:
         return None
     warm(report)
-    tried = run_family("", lambda: [("", data)], report, ".pickle", seconds=SECONDS, memory=MEMORY)
+    ending = f".{numbers.form}"
+    tried = run_family("", lambda: [("", data)], report, ending, seconds=SECONDS, memory=MEMORY)
     return Cost(numbers, len(data), tried.worst_s, tried.worst_bytes, tried.notes)
 
 

@@ -12,7 +12,7 @@ import pytest
 import snapreport
 from snapreport.api.exporting import EXPORTS
 from snapreport.ground.errors import ExportError, NotASnapshotError
-from snapreport.model.bounds import MOST_EXPORTED, MOST_WRITTEN, most_characters
+from snapreport.model.bounds import MOST_EXPORTED, MOST_WRITTEN, most_exported, most_written
 from snapreport.read import read_bytes, read_snapshot
 from tests.builders import frame, trace
 from tests.corpus import NO_CORPUS, corpus_files
@@ -107,7 +107,7 @@ def test_a_small_file_gives_no_large_bundle(place: str) -> None:
     with pytest.raises(NotASnapshotError) as caught:
         read_bytes(data, "x.pickle")
     assert str(caught.value).startswith("x.pickle is damaged: its texts, each written out")
-    assert str(caught.value).endswith(f"at most {most_characters(len(data), MOST_WRITTEN):,}.")
+    assert str(caught.value).endswith(f"at most {most_written(len(data)):,}.")
 
 
 def test_one_text_is_kept_once() -> None:
@@ -127,7 +127,7 @@ def test_a_small_file_gives_no_large_export(form: str) -> None:
         builder.alloc(f"a{i}", 512, frames=long, user_metadata=text)
 
     def attempt(source: Path, output: Path) -> None:
-        most = most_characters(source.stat().st_size, MOST_EXPORTED)
+        most = most_exported(source.stat().st_size)
         if source.stat().st_size > 300_000 and form in ("csv", "json"):  # not the first, to warm up
             with pytest.raises(ExportError, match=r"input\.pickle would have over 7\d\.\d+ MiB"):
                 snapreport.export(source, form, output)
