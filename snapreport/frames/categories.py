@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.ground.memoize import once_for_both, shared
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory, History
@@ -138,6 +139,7 @@ def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
     return Category(f"unknown ({reason})" if reason else "unknown", reason or NO_RULE)
 
 
+@once_for_both
 def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64]:
     """The first rule that fits a frame of each stack, ``len(rules)`` for none; (n_stacks,)."""
     frames = stacks.frames
@@ -152,4 +154,4 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
     found = np.full(len(stacks), len(rules), np.int64)
     framed = stacks.stack_node >= 0
     found[framed] = of_node[stacks.stack_node[framed]]
-    return found
+    return shared(found)

@@ -93,7 +93,7 @@ class Numbers:
 LIMITS = {
     "frames": 3000,
     "length": 200_000,
-    "devices": 64,
+    "devices": 256,
     "settings": 9000,
     "unknown": 2000,
     "fields": 2000,

@@ -17,6 +17,8 @@ WORST = {
     "stages": Numbers(stages=20_000),
     "segments": Numbers(segments=10_000, order="random"),
     "devices": Numbers(devices=64, events=1000),
+    "devices and frames": Numbers(devices=256, events=2000, frames=40, stacks=1000, names=20_000),
+    "devices and long names": Numbers(devices=256, events=333, names=30, length=100_000),
 }
 
 
