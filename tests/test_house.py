@@ -43,8 +43,6 @@ ROOMS = (
     "main",
 )
 
-NATIVE = dict.fromkeys(("analyse", "libraries", "sorting"), "native")
-
 # What a room does without, though it lies below: each for a reason of its own.
 CLOSED = {
     "model": {"native"},  # plain data
@@ -69,7 +67,7 @@ def room_of(dotted: str) -> str:
     parts = dotted.split(".")
     if len(parts) == 1:
         return "root"
-    return {"__init__": "root", "__main__": "main", **NATIVE}.get(parts[1], parts[1])
+    return {"__init__": "root", "__main__": "main"}.get(parts[1], parts[1])
 
 
 def dotted_name(path: Path) -> str:

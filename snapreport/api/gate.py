@@ -14,7 +14,6 @@ from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
 from snapreport.figures.callsites import find_sites
-from snapreport.figures.curves import sum_live
 from snapreport.figures.moment_lookup import find_stage
 from snapreport.frames.categories import DEFAULT_RULES
 from snapreport.ground.errors import BudgetError, DeviceError, MomentError
@@ -24,6 +23,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.findings import StageUse
+from snapreport.native.sweeps import sum_live
 from snapreport.read import has_budget, read_budget
 
 if TYPE_CHECKING:

@@ -8,55 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.bundle.strips import Strip, lay_strips
 from snapreport.model.cut import Drawn
 from snapreport.model.history import Allocations, DeviceHistory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+"""Its size, timesteps and offsets."""
+
 CUT_RULE = (
     "Allocations that were cut keep their rows, with a size of 0. Rows behind the last allocation"
     " are the sum of those, which lies on top; it is exact at the steps sampled."
 )
-
-
-ROWS_AT_ONCE = 1 << 12
-"""How many rows are handed out at a time; the last ones with those for the sum."""
-
-
-def lay_cut_strips(
-    history: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]
-) -> Iterator[list[Strip]]:
-    """Lay out what is drawn, so that strips and sum together are the curve of requested bytes.
-
-    Row i is still allocation i; after the last one come those of ``lay_rest``.
-
-    Args:
-        history: the device.
-        drawn: what is drawn of it.
-        steps: where to sample, as from ``sampled_steps``.
-    """
-    rows = history.allocations
-    laid = (strip for part in lay_strips(_kept(history, drawn), steps) for strip in part)
-    wanted = np.zeros(len(rows), np.bool_)
-    wanted[drawn.rows] = True
-    end = max(history.events, 1)
-    begin = np.maximum(rows.alloc_step, 0)
-    flat = np.zeros(2, np.int64)
-    part: list[Strip] = []
-    for row, drawn_here in enumerate(wanted.tolist()):
-        if drawn_here:
-            part.append(next(laid))
-        else:
-            last = min(int(rows.free_step[row]), end)
-            part.append((0, np.array([begin[row], last], np.int64), flat))
-        if len(part) == ROWS_AT_ONCE:
-            yield part
-            part = []
-    part.extend(lay_rest(history, drawn, steps))
-    if part:
-        yield part
 
 
 def lay_rest(history: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> Iterator[Strip]:

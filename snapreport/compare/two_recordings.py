@@ -34,7 +34,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, StageUse
 from snapreport.model.history import History
 from snapreport.model.stacks import UNKNOWN_LINE
-from snapreport.sorting import unique
+from snapreport.native.sorting import unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

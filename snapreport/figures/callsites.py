@@ -22,7 +22,7 @@ from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.model.findings import MISSING_REASONS, CallSite
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
-from snapreport.sorting import distinct
+from snapreport.native.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import sum_live
 from snapreport.model.answer_tables import GroupCurve, Profile
 from snapreport.model.history import DeviceHistory
-from snapreport.sorting import unique
+from snapreport.native.sorting import unique
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse import sweeps
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.recording_facts import CurvePeak
 from snapreport.model.snapshot import NO_TIME
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,20 +61,6 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
     )
 
 
-def sum_live(
-    weight: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], events: int
-) -> NDArray[np.int64]:
-    """Add up weights over ``begin <= step < end``; int64, shape (events + 1,)."""
-    found = sweeps.sum_live(weight, begin, end, events)
-    if found is not None:
-        return found
-    deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, begin + 1, weight)
-    np.subtract.at(deltas, end + 1, weight)
-    np.cumsum(deltas, out=deltas)
-    return deltas[: events + 1]
-
-
 def peak_without(
     curve: NDArray[np.int64],
     weight: NDArray[np.int64],
@@ -87,11 +73,9 @@ def peak_without(
         curve: int64, shape (n_events + 1,), as in ``Curves``.
         weight, begin, end: int64, shape (n,): what is taken away over ``begin <= step < end``.
     """
-    found = sweeps.peak_without(curve, weight, begin, end)
-    if found is None:
-        rest = curve - sum_live(weight, begin, end, len(curve) - 1)
-        found = int(rest.max()), int(rest.argmax())
-    return found[0], found[1] - 1
+    rest = curve - sum_live(weight, begin, end, len(curve) - 1)
+    place = int(rest.argmax())
+    return int(rest[place]), place - 1
 
 
 def find_peaks(

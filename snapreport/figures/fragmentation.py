@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse import sweeps
 from snapreport.figures.curves import Curves
 from snapreport.history.block_sizes import SMALL_SIZE
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
-from snapreport.sorting import distinct, stable_order, unique
+from snapreport.native import sweeps
+from snapreport.native.sorting import distinct, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 _SMALL_SEGMENT = 2**21
 """Segments of the small pool have this size; only expandable ones differ."""
 _UNKNOWN = -1
-_FEW = 24
-"""Up to this many addresses are looked up one by one: an array of all segments costs more."""
 
 
 def find_allocator_use(history: DeviceHistory, lives: SegmentLives, curves: Curves) -> AllocatorUse:
@@ -70,45 +67,8 @@ def locate(
     Returns:
         int32, shape (len(steps),): rows of ``lives``, NO_ID where none does.
     """
-    compiled = sweeps.locate(lives, steps, addresses)
-    if compiled is not None:
-        return compiled
-    found = np.full(len(steps), NO_ID, np.int32)
-    ends_first = stable_order(lives.end_step)
-    changes = unique(np.concatenate([lives.start_step, lives.end_step]))
-    bounds = [
-        np.searchsorted(column, changes, side="right").tolist()
-        for column in (lives.start_step, lives.end_step[ends_first])
-    ]
-    points = np.append(np.searchsorted(steps, changes), len(steps)).tolist()
-    address = lives.address.tolist()
-    high = lives.address + lives.size
-    there: list[int] = []
-    starts: list[int] = []
-    begun = ended = 0
-    for k, (begin, end) in enumerate(zip(*bounds, strict=True)):
-        for row in ends_first[ended:end].tolist():
-            place = bisect_left(starts, address[row])
-            del starts[place], there[place]
-        for row in range(begun, begin):
-            place = bisect_left(starts, address[row])
-            starts.insert(place, address[row])
-            there.insert(place, row)
-        begun, ended = begin, end
-        first, last = points[k], points[k + 1]
-        if first == last or not there:
-            continue
-        if last - first <= _FEW:
-            for i, wanted in enumerate(addresses[first:last].tolist(), first):
-                place = bisect_right(starts, wanted) - 1
-                if place >= 0 and wanted < high[there[place]]:
-                    found[i] = there[place]
-            continue
-        wanted_here = addresses[first:last]
-        places = np.searchsorted(np.array(starts), wanted_here, side="right") - 1
-        at = np.array(there, np.int32)[places]
-        found[first:last] = np.where((places >= 0) & (wanted_here < high[at]), at, NO_ID)
-    return found
+    spans = (lives.address, lives.size, lives.start_step, lives.end_step)
+    return sweeps.locate(spans, stable_order(lives.end_step), steps, addresses)
 
 
 def fragmentation_of(
@@ -124,38 +84,8 @@ def fragmentation_of(
     moved = np.flatnonzero(live & ((born != freed) | (born == NO_ID)))
     before = _used_before(lives, rows, moved)
     columns = (rows.alloc_step, rows.free_step, rows.block_size)
-    compiled = sweeps.fragmentation(columns, (born, freed), lives, before, history.events)
-    if compiled is not None:
-        return compiled
-
-    gone = live & (rows.free_step < history.events)
-    first, last = np.flatnonzero(live & (born != NO_ID)), np.flatnonzero(gone & (freed != NO_ID))
-    row = np.concatenate([born[first], freed[last]])
-    step = np.concatenate([rows.alloc_step[first], rows.free_step[last]])
-    change = np.concatenate([rows.block_size[first], -rows.block_size[last]])
-    order = stable_order(row.astype(np.int64) * (history.events + 2) + step)
-    step, change = step[order], change[order]
-
-    # What is used in the segment after each of its changes: its own running sum.
-    counts = np.bincount(row, minlength=len(lives))
-    ends = np.cumsum(counts)
-    begins = ends - counts
-    total = np.concatenate([[0], np.cumsum(change)])
-    used = total[1:] + np.repeat(before - total[begins], counts)
-    waste = np.where(used > 0, np.repeat(lives.size, counts) - used, 0)
-    at_start = np.where(before > 0, lives.size - before, 0)
-    some = counts > 0
-    added = np.diff(waste, prepend=0)
-    added[begins[some]] = waste[begins[some]] - at_start[some]
-    at_end = at_start.copy()
-    at_end[some] = waste[ends[some] - 1]
-
-    deltas = np.zeros(history.events + 2, np.int64)
-    np.add.at(deltas, step + 1, added)
-    np.add.at(deltas, lives.start_step + 1, at_start)
-    np.add.at(deltas, lives.end_step + 1, -at_end)
-    np.cumsum(deltas, out=deltas)
-    return deltas[: history.events + 1]
+    segments = (lives.start_step, lives.end_step, lives.size, before)
+    return sweeps.fragmentation(columns, (born, freed), segments, history.events)
 
 
 def _used_before(

@@ -21,7 +21,7 @@ from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable, short_name
 from snapreport.names.short_paths import short_names
-from snapreport.sorting import distinct, unique
+from snapreport.native.sorting import distinct, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

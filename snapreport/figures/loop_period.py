@@ -18,7 +18,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
-from snapreport.sorting import stable_order, unique
+from snapreport.native.sorting import stable_order, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

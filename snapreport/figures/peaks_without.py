@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse import sweeps
 from snapreport.figures.curves import peak_without
 from snapreport.figures.range_maxima import range_maxima
-from snapreport.sorting import stable_order
+from snapreport.native.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,10 +51,7 @@ def peaks_without(
     whole = int(curve[top])
     peaks, steps = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
-    found = sweeps.peaks_without(curve, (weight, begin, end), group, large)
-    if found is not None:
-        peaks[large], steps[large] = found
-    for one in large.tolist() if found is None else []:
+    for one in large.tolist():
         own = np.flatnonzero(group == one)
         peaks[one], steps[one] = peak_without(curve, weight[own], begin[own], end[own])
     left = held > 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.sorting import stable_order
+from snapreport.native.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.analyse import sweeps
 from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
+from snapreport.native.sweeps import weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,26 +56,6 @@ def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> C
         end=int(curve[-1]),
         by_time=by_time,
     )
-
-
-def weigh(curve: NDArray[np.int64], times: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Return the least and the most of a curve, and the sum of its values times how long they last.
-
-    A time before the latest so far counts as that: no step lasts less than nothing.
-
-    Args:
-        curve: int64, shape (n_events + 1,).
-        times: int64 microseconds, shape (n_events,), at least one.
-    """
-    found = sweeps.weigh(curve, times)
-    if found is None:
-        lasting = np.diff(np.maximum.accumulate(times))
-        # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
-        low, high = curve[1:-1] & 0xFFFFF, curve[1:-1] >> 20
-        halves = int(np.dot(low, lasting)), int(np.dot(high, lasting))
-        found = int(curve.min()), int(curve.max()), halves
-    least, most, (below, above) = found
-    return least, most, (above << 20) + below
 
 
 def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:

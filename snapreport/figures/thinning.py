@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import sum_live
 from snapreport.ground.errors import CutError
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
 from snapreport.model.history import START, Allocations
 from snapreport.model.snapshot import NO_TIME
-from snapreport.sorting import unique
+from snapreport.native.sorting import unique
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

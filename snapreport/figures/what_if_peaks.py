@@ -18,7 +18,7 @@ from snapreport.model.answer_tables import Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
-from snapreport.sorting import stable_order, unique
+from snapreport.native.sorting import stable_order, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

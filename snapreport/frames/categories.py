@@ -19,7 +19,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import lowest_on_path
-from snapreport.sorting import distinct
+from snapreport.native.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

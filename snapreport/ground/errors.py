@@ -65,6 +65,10 @@ class OutputError(SnapreportError):
     """The file cannot be written: no such folder, no permission, no space left."""
 
 
+class NativeLibraryError(SnapreportError):
+    """The native library is missing, stale or cannot be loaded; the message says what to do."""
+
+
 class RecordingError(SnapreportError):
     """The running program cannot be recorded: no torch, no such device, recording twice."""
 

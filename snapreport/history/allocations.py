@@ -13,7 +13,7 @@ from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
 from snapreport.model.stacks import NO_STACK, StackTable
-from snapreport.sorting import distinct, is_among, stable_order
+from snapreport.native.sorting import distinct, is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import numpy as np
 
 from snapreport.history.holes import find_holes
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.sorting import stable_order
+from snapreport.native.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

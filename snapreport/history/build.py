@@ -16,7 +16,7 @@ from snapreport.history.stage_spans import build_stages
 from snapreport.history.storage_blocks import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
-from snapreport.sorting import stable_order
+from snapreport.native.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.snapshot import Trace
-from snapreport.sorting import is_among, stable_order
+from snapreport.native.sorting import is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

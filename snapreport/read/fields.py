@@ -12,7 +12,6 @@ import numpy as np
 from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
-from snapreport.read import compiled
 from snapreport.read.limits import Allowance
 
 if TYPE_CHECKING:
@@ -36,9 +35,6 @@ def integers(
     Raises:
         NotASnapshotError: a value is missing, no integer, or outside of 64 bits.
     """
-    column = compiled.take_integers(rows, key)
-    if column is not None:
-        return column
     try:
         values = take(rows, key, default)
         if set(map(type, values)) <= _INT_TYPES:

@@ -13,8 +13,7 @@ from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
-from snapreport.read import compiled
-from snapreport.read.fields import check_key
+from snapreport.read.fields import check_key, take
 from snapreport.read.prefix_tree import prefix_tree
 
 if TYPE_CHECKING:
@@ -112,13 +111,11 @@ class StackInterner:
 
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
-        grouped = compiled.group_lists(rows, key)
-        if grouped is None:
-            return np.array([self.intern(row.get(key)) for row in rows], np.int32)
-        group, first = grouped
-        # One more, which the group -1 picks.
-        ids = [*(self.intern(rows[row][key]) for row in first.tolist()), NO_STACK]
-        return np.array(ids, np.int32)[group]
+        lists = take(rows, key)
+        # By identity first: the events of one allocation share their list.
+        distinct = dict(zip(map(id, lists), lists, strict=True))
+        ids = {key: self.intern(frames) for key, frames in distinct.items()}
+        return np.array(list(map(ids.__getitem__, map(id, lists))), np.int32)
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import mmap
 import re
 
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
-from snapreport.read import compiled
-from snapreport.read.limits import MOST_INTEGER, MOST_TEXT
+from snapreport.native.pickles import scan
 
 # The unpickler makes a table as long as the highest memo index. A pickler counts them from 0, so
 # there is an opcode of the file for each: one may not exceed the file's length, in these units.
@@ -16,68 +14,12 @@ _MEMO_UNIT = 1 << 16
 _MOST_MEMO_UNITS = 0x3FF
 
 
-def _counted(opcode: bytes, lengths: range, more: bytes = b"") -> bytes:
-    """Give a pattern for an opcode that is followed by a byte n, more bytes and n bytes."""
-    each = (re.escape(bytes([n])) + more + b".{%d}" % n for n in lengths)
-    return opcode + b"(?:" + b"|".join(each) + b")"
-
-
 def _memo_units(length: int) -> int:
     """Return what the upper two bytes of a memo index may be in a file of this length."""
     return min(length // _MEMO_UNIT, _MOST_MEMO_UNITS)
 
 
-@functools.lru_cache(4)
-def _harmless(memo_units: int) -> re.Pattern[bytes]:
-    """Give the pattern of what may stand in a pickle; made when it is needed, as it takes 6 ms.
-
-    The alternatives are tried in order: memo references come first, they are 9 of 10 opcodes.
-    One match takes up to 60,000 opcodes or groups; only what has a long length ends it.
-
-    No two values of many have the same hash in Python, whatever the file: a dict that has them as
-    keys would take longer than the file is old. Hashes of texts cannot be foreseen; those of
-    numbers can, and repeat every 2**61 - 1, so numbers have 64 bits. A tuple's follows from its
-    parts', so it is taken with its parts: those of a snapshot are two small integers, as of pools.
-    """
-    high, low = divmod(memo_units, 256)
-    upper = rb"[\x00-%s]%s" % (re.escape(bytes([low])), re.escape(bytes([high])))
-    if high:
-        upper += rb"|.[\x00-%s]" % re.escape(bytes([high - 1]))
-    put = rb"\x94|q.|r..(?:" + upper + b")"  # MEMOIZE BINPUT LONG_BINPUT
-    small = rb"K.|M..|J...."  # BININT1 BININT2 BININT
-    scalar = b"|".join(
-        (
-            small,
-            rb"[N\x88\x89)]",  # NONE NEWTRUE NEWFALSE EMPTY_TUPLE
-            _counted(rb"\x8a", range(MOST_INTEGER)),  # LONG1
-            rb"\x8a%c.{%d}\x00" % (MOST_INTEGER, MOST_INTEGER - 1),  # LONG1 without a sign
-            rb"G(?:[\x3c-\x43\xbc-\xc3].{7}|[\x00\x80]\x00{7})",  # BINFLOAT
-            _counted(rb"\x8c", range(256)),  # SHORT_BINUNICODE
-            _counted(rb"X", range(256), rb"\x00\x00\x00"),  # BINUNICODE
-        )
-    )
-    part = b"(?:" + small + rb")(?:" + put + rb"|\x95.{8}){0,3}"
-    return re.compile(
-        b"(?:"
-        + b"|".join(
-            (
-                rb"(?:h.){1,200}",  # BINGET
-                rb"(?:j....){1,200}",  # LONG_BINGET
-                rb"[\x94eu}\]sa]+",  # MEMOIZE APPENDS SETITEMS EMPTY_DICT EMPTY_LIST SETITEM APPEND
-                part + rb"(?:\x85|" + part + rb"\x86)",  # TUPLE1 TUPLE2
-                scalar,
-                rb"\(",  # MARK
-                put,
-                rb"\x95.{8}",  # FRAME
-                rb"\x80[\x02-\x05]",  # PROTO
-            )
-        )
-        + b"){1,60000}",
-        re.DOTALL,
-    )
-
-
-# Length-prefixed opcodes that the pattern leaves to us: how many bytes their length takes.
+# Opcodes of long texts: how many bytes their length takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
 _TUPLES = b"t\x85\x86\x87"
 _STOP = b"."
@@ -100,34 +42,10 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
     """
     if data[:1] != b"\x80":
         raise NotASnapshotError("is no pickle of protocol 2 or later.")
-    position = compiled.scan(data)
-    if position is None:
-        position = scan(data)
+    position = scan(data)
     opcode = data[position : position + 1]
     if opcode != _STOP:
         raise _refusal(data, position)
-
-
-def scan(data: bytes | mmap.mmap) -> int:
-    """Return where the first opcode stands that is not allowed or not complete, STOP included.
-
-    ``opcodes.c`` does the same in a twentieth of the time.
-    """
-    position, length = 0, len(data)
-    harmless = _harmless(_memo_units(length))
-    while True:
-        run = harmless.match(data, position)
-        if run is not None:
-            position = run.end()
-            continue
-        width = _PREFIXED.get(data[position : position + 1])
-        if width is None:
-            return position
-        start = position + 1 + width
-        count = int.from_bytes(data[position + 1 : start], "little")
-        if start > length or count > min(MOST_TEXT, length - start):
-            return position
-        position = start + count
 
 
 def _cut_off(length: int) -> NotASnapshotError:

@@ -1,13 +1,12 @@
 """A pickle whose trace events were read straight into columns, and all else of it as objects.
 
-The compiled part (``events.c``) does it without a Python object per event. It takes only what it
+The native library does it without a Python object per event. It takes only what it
 knows to be as in every snapshot; whatever else there may be is left to the unpickler, which gives
 the same results and has all the messages.
 """
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.read import compiled
+from snapreport.native import pickles
 from snapreport.read.limits import MOST_DEVICES
 from snapreport.read.memory_need import PARSED_EVENT, REST, require_memory
 
@@ -87,26 +86,6 @@ class ParsedTrace:
         return len(self.action)
 
 
-# As in events.c.
-_INTEGERS = ("addr", "size", "stream", "time_us")
-_IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
-_TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
-_STACK = np.dtype([("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True)
-_UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
-
-
-class _Parsed(ctypes.Structure):
-    _fields_ = (
-        ("machine", ctypes.c_void_p),
-        ("integers", ctypes.c_void_p * len(_INTEGERS)),
-        ("ids", ctypes.c_void_p * len(_IDS)),
-        *((name, ctypes.c_void_p) for name in ("traces", "stacks", "stack_frames", "unknowns")),
-        ("rest", ctypes.c_void_p),
-        *((f"n_{name}", ctypes.c_uint64) for name in ("rows", "traces", "stacks")),
-        *((f"n_{name}", ctypes.c_uint64) for name in ("stack_frames", "unknowns", "rest")),
-    )
-
-
 def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
     """Load a pickle with its device traces as columns.
 
@@ -116,60 +95,33 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
 
     Returns:
         the object in the pickle, in which ``device_traces`` is a list of ParsedTrace. None where
-        there is no compiled part, or where the pickle is any but the usual kind: nothing can be
-        said of it then, neither that it is a snapshot nor that it is safe.
+        it is any but the usual kind: nothing can be said of it then, neither that it is a snapshot
+        nor that it is safe.
 
     Raises:
         NotEnoughMemoryError: it has more events than this machine can take.
     """
-    library = compiled.events()
-    if library is None:
-        return None
-    parsed = _Parsed()
-    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
-    done = library.snapreport_events(view.ctypes.data, len(view), ctypes.byref(parsed))
-    del view  # or an error's traceback would hold on to it, and the file could not be closed
-    if not done:
-        return None
-    if parsed.n_traces > MOST_DEVICES:  # which the usual way refuses
-        library.snapreport_events_free(ctypes.byref(parsed))
-        return None
-    try:
-        # The copies below take the place of what the library has, which is let go after that.
-        require_memory(PARSED_EVENT * parsed.n_rows)
-        rest = ctypes.string_at(parsed.rest, parsed.n_rest)
-        integers = [_copy(each, parsed.n_rows, np.dtype(np.int64)) for each in parsed.integers]
-        ids = [_copy(each, parsed.n_rows, np.dtype(np.int32)) for each in parsed.ids]
-        traces = _copy(parsed.traces, parsed.n_traces, _TRACE)
-        unknowns = _copy(parsed.unknowns, parsed.n_unknowns, _UNKNOWN)
-        stacks = _copy(parsed.stacks, parsed.n_stacks, _STACK)
-        stack_frames = _copy(parsed.stack_frames, parsed.n_stack_frames, np.dtype(np.int32))
-    finally:
-        library.snapreport_events_free(ctypes.byref(parsed))
-    require_memory(REST * len(rest))
-    top, frames, texts, pairs = load(rest)
-    del rest
-    start = np.append(stacks["start"], len(stack_frames)).astype(np.int64)
-    file = ParsedFile(texts, pairs, frames, start, stack_frames)
-    columns = dict(zip((*_INTEGERS, *_IDS), (*integers, *ids), strict=True))
+    with pickles.events(data) as found:
+        if found is None or found.n_traces > MOST_DEVICES:  # which the general way refuses
+            return None
+        # The copies take the place of what the library has, which is let go after that.
+        require_memory(PARSED_EVENT * found.n_events)
+        columns = found.copy()
+    require_memory(REST * len(columns.rest))
+    top, frames, texts, pairs = load(columns.rest)
+    unknowns, by_name = columns.unknowns, columns.by_name
+    start = np.append(columns.stack_start, len(columns.stack_frames)).astype(np.int64)
+    file = ParsedFile(texts, pairs, frames, start, columns.stack_frames)
     top["device_traces"] = [
         ParsedTrace(
             file,
             frozenset(key for key, bit in _KEY_BITS.items() if first_keys >> bit & 1),
             [(int(row["text"]), int(row["count"])) for row in unknowns[unknowns["trace"] == k]],
-            **{name: column[begin:end] for name, column in columns.items()},
+            **{name: column[begin:end] for name, column in by_name.items()},
         )
-        for k, (begin, end, first_keys) in enumerate(traces.tolist())
+        for k, (begin, end, first_keys) in enumerate(columns.traces.tolist())
     ]
     return top
-
-
-def _copy(address: int | None, length: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return a copy of an array of the library's."""
-    if not length:
-        return np.empty(0, kind)
-    raw = (ctypes.c_char * (length * kind.itemsize)).from_address(address or 0)
-    return np.array(np.frombuffer(memoryview(raw), kind))
 
 
 def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:

@@ -8,7 +8,6 @@ import pickle
 from typing import Any, NoReturn
 
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
-from snapreport.read import compiled
 from snapreport.read.memory_need import parsed_memory, require_memory, unpickled_memory
 from snapreport.read.opcodes import check_opcodes
 from snapreport.read.parsed import parse
@@ -49,14 +48,13 @@ def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
     """Load a pickle as ``load_plain_pickle()`` does, its device traces as columns if they can be.
 
     Returns:
-        the object; if it is a snapshot of the usual kind and there is the compiled part, its
-        ``device_traces`` are a list of ``ParsedTrace``.
+        the object; if it is a snapshot of the usual kind, its ``device_traces`` are
+        a list of ``ParsedTrace``.
 
     Raises:
         UnsafePickleError, NotASnapshotError, NotEnoughMemoryError: as ``load_plain_pickle()``.
     """
-    if compiled.events() is not None:
-        require_memory(parsed_memory(data))
+    require_memory(parsed_memory(data))
     top = parse(data, _load)
     return load_plain_pickle(data) if top is None else top
 

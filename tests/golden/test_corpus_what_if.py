@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.figures.curves import sum_live
 from snapreport.figures.what_if_peaks import find_members
+from snapreport.native.sweeps import sum_live
 from tests.corpus import every_corpus_file
 
 

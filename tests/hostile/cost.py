@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import snapreport
-from snapreport.read import compiled
+from snapreport.native.library import library
 from tests.clock import TRIES, slowness
 from tests.hostile.families import MIB, Attempt, run_family
 
@@ -67,7 +67,6 @@ def assert_within(
 @functools.cache
 def warm(attempt: Attempt) -> None:
     """Import and open what an attempt needs, so that no child has to."""
-    compiled.scan(SAMPLE.read_bytes())  # which only a file that events.c leaves to Python needs
-    compiled.take_integers([], "size")
+    library()
     with tempfile.TemporaryDirectory() as folder:
         attempt(SAMPLE, Path(folder, "output"))

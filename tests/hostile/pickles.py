@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import os
 import pickle
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import orjson
 
 import snapreport
-from snapreport.bundle import pages, strips_text
-from snapreport.libraries import OFF
-from snapreport.read import compiled
+from snapreport.read import unpickle
 from tests import bombs
 from tests.corpus import corpus_files
 from tests.hostile.families import Family, Inputs, run_family
@@ -106,29 +103,8 @@ def truncated(data: bytes) -> Inputs:
     return lambda: ((f"first {n} bytes", data[:n]) for n in range(len(data)))
 
 
-@contextmanager
-def without_compiled() -> Iterator[None]:
-    """Do all in Python, in the processes that are forked meanwhile."""
-    before = os.environ.get(OFF)
-    os.environ[OFF] = "1"
-    _forget()
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[OFF]
-        _forget()
-
-
-def _forget() -> None:
-    reading = (compiled._opcodes, compiled._columns, compiled.events)
-    for opened in (*reading, pages._library, strips_text._library):
-        opened.cache_clear()
-        opened()  # in this process, not in one that may load nothing
-
-
 def families(share: float) -> Iterator[Family]:
-    """Try all of it, with the compiled parts and without them."""
+    """Try all of it, and some as files that are read in the general way."""
 
     def some(number: int) -> int:
         return max(1, round(number * share))
@@ -151,18 +127,20 @@ def families(share: float) -> Iterator[Family]:
     yield run_family("JSON made to be slow or large", made(bombs.jsons), attempt, ".json")
     yield run_family("gzip and zstd made to be large", made(bombs.packed), attempt, ".packed")
     yield run_family("pickles that run something", bombs.running, attempt, ".pickle")
-    with without_compiled():
+    with mock.patch.object(unpickle, "parse", return_value=None):  # in what is forked meanwhile
         yield run_family(
-            "snapshots bent, in Python", mutated(2, some(MUTATED * 2 // 10)), attempt, ".pickle"
+            "snapshots bent, read generally",
+            mutated(2, some(MUTATED * 2 // 10)),
+            attempt,
+            ".pickle",
         )
         yield run_family(
-            "pickles made to be slow, in Python", made(bombs.pickles), attempt, ".pickle"
+            "pickles made to be slow, read generally", made(bombs.pickles), attempt, ".pickle"
         )
 
 
 def attempt_warm() -> None:
     """Import and open all that an attempt needs, so that no child has to."""
-    _forget()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "warm.pickle")
         for data in (small(), gzip.compress(small()), *real_snapshots()[:3]):

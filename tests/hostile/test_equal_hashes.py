@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from snapreport.ground.errors import UnsafePickleError
-from snapreport.read import compiled, read_bytes
+from snapreport.read import read_bytes, unpickle
 from tests.bombs import MODULUS, PROTO, integer, snapshot
 from tests.builders import frame, trace
 from tests.hostile.cost import assert_within
@@ -85,12 +85,11 @@ def slow() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("way", ["compiled", "python"])
+@pytest.mark.parametrize("way", ["columns", "objects"])
 @pytest.mark.parametrize("kind", slow())
 def test_what_may_be_a_key_has_few_of_one_hash(
     kind: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if way == "python":
-        for part in ("scan", "take_integers", "group_lists", "events"):
-            monkeypatch.setattr(compiled, part, lambda *_: None)
-    assert_within(slow()[kind], seconds=3, mib=100)
+    if way == "objects":
+        monkeypatch.setattr(unpickle, "parse", lambda *_: None)
+    assert_within(slow()[kind], seconds=2, mib=60)

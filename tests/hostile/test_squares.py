@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.analyse import sweeps
 from snapreport.frames.source_files import common_tail, find_roots
 from snapreport.history.segment_replay import segment_lives
 from snapreport.model.history import Events
@@ -28,8 +27,6 @@ def test_files_that_shorten_to_one_name_are_numbered_in_one_go() -> None:
 
 @pytest.mark.parametrize("order", ["up", "down", "random"])
 def test_segments_in_any_order_of_addresses_are_replayed_in_a_moment(order: str) -> None:
-    if sweeps._library() is None:
-        pytest.skip("sweeps.c was not compiled")
     n = 200_000
     place = np.arange(n, dtype=np.int64)
     if order == "random":

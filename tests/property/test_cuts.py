@@ -15,7 +15,6 @@ import pytest
 import snapreport
 from simulator import Simulator
 from snapreport.bundle import strips
-from snapreport.bundle.cut_strips import lay_cut_strips
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.thinning import REST_COLUMNS, Cutter, Thinning
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Picture
@@ -26,6 +25,7 @@ from snapreport.reporters.page.page_report import HtmlReporter
 from snapreport.reporters.page.payload import pack
 from tests.builders import history_of
 from tests.corpus import corpus_files
+from tests.laid_strips import rows_of
 from tests.payloads import Unpacked, drawn_curves
 from tests.property.simulated import for_simulations
 
@@ -230,7 +230,10 @@ def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
             ):
                 history = device.history
                 steps = strips.sampled_steps(history)
-                laid = [each for some in lay_cut_strips(history, part, steps) for each in some]
+                laid = [
+                    (row["size"], np.array(row["timesteps"]), row["offsets"])
+                    for row in rows_of(history, drawn=part)
+                ]
                 drawn = set(part.rows.tolist())
                 n = len(history.allocations)
                 sizes = history.allocations.size.tolist()

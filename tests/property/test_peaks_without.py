@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.analyse import sweeps
 from snapreport.figures import peaks_without as module
-from snapreport.figures.curves import sum_live
 from snapreport.figures.peaks_without import peaks_without
+from snapreport.native.sweeps import sum_live
 from tests.property.examples import tried
 
 EVENTS = 40
@@ -21,12 +20,11 @@ member = st.tuples(
 WAYS = [(1, 0), (4, 1), (1 << 60, 99)]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("large", "few"), WAYS)
 @tried(100)
 @given(members=st.lists(member, min_size=1, max_size=40), base=st.integers(0, 60))
 def test_it_is_the_most_of_what_is_left(
-    large: int, few: int, compiled: bool, members: list[tuple[int, int, int, int]], base: int
+    large: int, few: int, members: list[tuple[int, int, int, int]], base: int
 ) -> None:
     group, begin, end, weight = np.array(members, np.int64).T
     end = np.maximum(begin, end)
@@ -40,8 +38,6 @@ def test_it_is_the_most_of_what_is_left(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_LARGE", large)
         patched.setattr(module, "_FEW", few)
-        if not compiled:
-            patched.setattr(sweeps, "_library", lambda: None)
         peaks, steps = peaks_without(curve, group, begin, end, weight, held)
     for number in range(len(held)):
         own = group == number

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport import sorting
-from snapreport.sorting import distinct, is_among, median, stable_order, unique
+from snapreport.native.sorting import distinct, is_among, median, number, stable_order, unique
 
 LEAST, MOST = -(2**63), 2**63 - 1
 # Small numbers, such as 16 bits hold, addresses, and what leaves no room for a place behind it.
@@ -57,19 +56,9 @@ def test_the_median_is_that_of_numpy(values: list[float]) -> None:
     assert median(np.array(values)) == np.median(np.array(values))
 
 
-@pytest.fixture(params=["compiled", "numpy"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let long columns be told apart and ordered in one of the two ways."""
-    if request.param == "numpy":
-        monkeypatch.setattr(sorting, "_library", lambda: None)
-    elif sorting._library() is None:
-        pytest.skip("sorting.c was not compiled")
-    return str(request.param)
-
-
 @pytest.mark.parametrize("ends", [*RANGES, (-3, 2**16 - 4), (7, 7 + 2**16), (2**62, MOST)])
 @pytest.mark.parametrize("different", [1, 2, 1000, 2**17])
-def test_long_columns_are_as_short_ones(way: str, ends: tuple[int, int], different: int) -> None:
+def test_long_columns_are_as_short_ones(ends: tuple[int, int], different: int) -> None:
     chance = np.random.default_rng(different)
     some = chance.integers(*ends, different, endpoint=True)
     some[-1:] = ends[1]
@@ -85,7 +74,7 @@ def test_long_columns_are_as_short_ones(way: str, ends: tuple[int, int], differe
 
 
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "u8", "?"])
-def test_long_narrow_columns_keep_their_type(way: str, kind: str) -> None:
+def test_long_narrow_columns_keep_their_type(kind: str) -> None:
     values = np.random.default_rng(1).integers(0, 2**62, 9000).astype(kind)
     for column in (values, values[::-2]):
         found, place = distinct(column)
@@ -96,12 +85,10 @@ def test_long_narrow_columns_keep_their_type(way: str, kind: str) -> None:
 
 
 def test_numbers_that_meet_in_the_table_are_sorted_instead() -> None:
-    if sorting._library() is None:
-        pytest.skip("sorting.c was not compiled")
     # The inverse of the factor that spreads them: all of these fall into the same few places.
     back = pow(0x9E3779B97F4A7C15, -1, 2**64)
     hostile = np.array([i * back % 2**64 for i in range(9000)], np.uint64).view(np.int64)
-    assert sorting._numbered(hostile) is None
+    assert number(hostile, 1 << 14) is None
     found, place = distinct(hostile)
     assert np.array_equal(found, np.unique(hostile))
     assert np.array_equal(found[place], hostile)

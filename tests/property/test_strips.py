@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from itertools import pairwise
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from simulator import Simulator
-from snapreport.bundle import strips as strips_module
-from snapreport.bundle.strips import Strip, lay_strips, sampled_steps
+from snapreport.bundle.strips import sampled_steps
 from snapreport.figures.curves import find_curves
 from snapreport.model.history import DeviceHistory
 from tests.laid_strips import Strips, make_strips
@@ -113,24 +110,3 @@ def offset_at(strips: Strips, row: int, step: int) -> float:
     following = bisect_left(steps, step)
     share = (step - steps[last]) / (steps[following] - steps[last])
     return offsets[last] + share * (offsets[following] - offsets[last])
-
-
-@for_simulations(60)
-def test_strips_are_the_same_in_blocks_and_parts_of_any_size(simulation: Simulator) -> None:
-    for _, device in device_files(simulation):
-        for columns in (3, EXACT):
-            steps = sampled_steps(device, columns)
-            whole = plain(lay_strips(device, steps))
-            for cells, points in ((1, 1), (40, 7), (1 << 30, 1 << 30)):
-                with (
-                    mock.patch.object(strips_module, "_CELLS", cells),
-                    mock.patch.object(strips_module, "POINTS_AT_ONCE", points),
-                ):
-                    parts = list(lay_strips(device, steps))
-                assert plain(parts) == whole
-                if points == 1:
-                    assert all(len(part) == 1 for part in parts)
-
-
-def plain(parts: Iterable[list[Strip]]) -> list[tuple[int, list[int], list[int]]]:
-    return [(size, at.tolist(), offsets.tolist()) for part in parts for size, at, offsets in part]

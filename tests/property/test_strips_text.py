@@ -1,12 +1,7 @@
-"""What was compiled from strips.c writes the strips that the Python code does, part by part."""
+"""The native library writes the strips that the plain code of the tests does, part by part."""
 
 from __future__ import annotations
 
-import ctypes
-import io
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -15,22 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import snapreport
 from simulator import Simulator
-from snapreport.bundle import cut_strips, strips, strips_text, write_bundle
+from snapreport.bundle import strips_text
 from snapreport.model.cut import Drawn
-from snapreport.model.history import START, DeviceHistory, History
-from tests.corpus import corpus_files
+from snapreport.model.history import START, DeviceHistory
+from snapreport.native import library, strip_rows
+from snapreport.native.strip_rows import StripRows
 from tests.laid_strips import device_of, drawn_rows
 from tests.property.examples import tried
 from tests.property.simulated import device_files, for_simulations
+from tests.reference import strips as reference
 
-COMPILED = strips_text._library()
-pytestmark = pytest.mark.skipif(COMPILED is None, reason="strips.c was not compiled")
 SIZES = st.one_of(st.integers(0, 5), st.integers(0, 1 << 40), st.sampled_from([0, 1 << 62]))
-SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
-ENDINGS = {".pickle", ".gz", ".zst", ".json"}
-FILES = [*(p for p in sorted(SAMPLES.iterdir()) if p.suffix in ENDINGS), *corpus_files()]
 
 checked = tried(200)
 
@@ -50,16 +41,10 @@ def devices(draw: st.DrawFn) -> DeviceHistory:
 def parts(
     device: DeviceHistory, first_id: int = 0, drawn: Drawn | None = None, columns: int | None = None
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the parts of the text as the library makes them, and as Python does."""
-
-    def made() -> list[bytes]:
-        return list(strips_text.strips_text(device, first_id, drawn, columns))
-
-    steps = strips.sampled_steps(device, columns)
-    assert strips_text._begin(device, first_id, drawn, steps) is not None
-    compiled = made()
-    with mock.patch.object(strips_text, "_library", return_value=None):
-        return compiled, made()
+    """Return the parts of the text as the library makes them, and as they are to be."""
+    made = list(strips_text.strips_text(device, first_id, drawn, columns))
+    most = strips_text.POINTS_AT_ONCE, strips_text.ROWS_AT_ONCE
+    return made, reference.strips_text(device, first_id, drawn, columns, most)
 
 
 @checked
@@ -95,9 +80,7 @@ def test_parts_of_any_size_are_those_of_python(device: DeviceHistory, data: st.D
     n = len(device.allocations)
     drawn = drawn_rows(device, sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [])
     with (
-        mock.patch.object(strips, "POINTS_AT_ONCE", points),
         mock.patch.object(strips_text, "POINTS_AT_ONCE", points),
-        mock.patch.object(cut_strips, "ROWS_AT_ONCE", many),
         mock.patch.object(strips_text, "ROWS_AT_ONCE", many),
     ):
         for cut in (None, drawn):
@@ -115,30 +98,20 @@ def test_simulated_recordings_have_the_text_of_python(simulation: Simulator) -> 
 
 def test_many_rows_and_long_paths_have_the_text_of_python() -> None:
     random = np.random.default_rng(5)
-    for n, events, columns in ((9000, 20_000, None), (3000, 9000, 1 << 30), (5000, 1 << 20, 384)):
+    for n, events, columns in ((900, 5000, None), (300, 900, 1 << 30), (500, 1 << 20, 384)):
         born = np.sort(random.integers(START, events, n))
         freed = np.minimum(born + 1 + random.integers(0, events // 3, n), events)
         rows = np.stack((born, freed, random.integers(0, 1 << 50, n)), axis=1)
         compiled, python = parts(device_of(rows.tolist(), events), 10**6, columns=columns)
-        assert len(compiled) > 2
+        assert len(b"".join(compiled)) > 1 << 16
         assert compiled == python
 
 
 def test_rows_that_fill_a_part_of_a_cut_are_an_array() -> None:
     device = device_of([(START, 3, 8)] * 4, 3)
-    with (
-        mock.patch.object(cut_strips, "ROWS_AT_ONCE", 2),
-        mock.patch.object(strips_text, "ROWS_AT_ONCE", 2),
-    ):
+    with mock.patch.object(strips_text, "ROWS_AT_ONCE", 2):
         for text in parts(device, drawn=drawn_rows(device, [0, 1, 2, 3])):
             assert len(orjson.loads(b"".join(text))) == 4
-
-
-def outcome(device: DeviceHistory) -> bytes | type[Exception]:
-    try:
-        return b"".join(strips_text.strips_text(device, columns=3))
-    except (ValueError, IndexError, OverflowError) as error:
-        return type(error)
 
 
 ANY = st.one_of(st.integers(-3, 12), st.sampled_from([-(2**63), 2**63 - 1, 1 << 40]))
@@ -146,13 +119,26 @@ ANY = st.one_of(st.integers(-3, 12), st.sampled_from([-(2**63), 2**63 - 1, 1 << 
 
 @checked
 @given(st.lists(st.tuples(ANY, ANY, ANY), max_size=12), st.integers(0, 10))
-def test_what_is_not_in_order_is_left_to_python(
-    rows: list[tuple[int, int, int]], events: int
-) -> None:
-    device = device_of(rows, events)
-    found = outcome(device)
-    with mock.patch.object(strips_text, "_library", return_value=None):
-        assert outcome(device) == found
+def test_what_is_not_in_order_is_refused(rows: list[tuple[int, int, int]], events: int) -> None:
+    births = [born for born, _, _ in rows]
+    fine = births == sorted(births) and all(
+        START <= born < events and freed > born for born, freed, _ in rows
+    )
+    steps = [*range(max(events, 1))]
+    if fine:
+        text = b",".join(begin(rows, steps, events=events).up_to(99))
+        assert len(orjson.loads(b"[" + text + b"]")) == len(rows)
+    else:
+        with pytest.raises(ValueError, match="not in order"):
+            begin(rows, steps, events=events)
+
+
+def begin(
+    rows: list[tuple[int, int, int]], steps: list[int], first_id: int = 0, events: int = 4
+) -> StripRows:
+    column = device_of(rows, events).allocations
+    columns = column.alloc_step, column.free_step, column.size
+    return StripRows(columns, None, np.array(steps, np.int64), events, first_id, 1)
 
 
 @pytest.mark.parametrize(
@@ -166,46 +152,32 @@ def test_what_is_not_in_order_is_left_to_python(
         ([(0, 1, 8)], [1, 1, 3]),
         ([(0, 1, 8)], [-1, 3]),
         ([(0, 1, 8)], [1, 4]),
+        ([(0, 1, 8)], []),
     ],
 )
-def test_the_library_refuses_what_is_not_in_order(
+def test_rows_and_steps_that_are_not_in_order_are_refused(
     rows: list[tuple[int, int, int]], steps: list[int]
 ) -> None:
-    at = np.array(steps, np.int64)
-    assert strips_text._begin(device_of(rows, 4), 0, None, at) is None
-    assert strips_text._begin(device_of([(0, 1, 8)], 4), 0, None, np.array([3])) is not None
+    with pytest.raises(ValueError, match="not in order"):
+        begin(rows, steps)
+    begin([(0, 1, 8)], [3])
 
 
-def test_the_library_refuses_what_it_has_no_room_for() -> None:
-    assert COMPILED is not None
-    device = device_of([(0, 1, 8)], 4)
-    for change in ("room_points", "room_text", "n_steps"):
-        compiled = strips_text._begin(device, 0, None, np.arange(4))
-        assert compiled is not None
-        fields = compiled.fields
-        setattr(fields, change, 0 if change == "n_steps" else getattr(fields, change) - 1)
-        assert not COMPILED.snapreport_strips_begin(ctypes.byref(fields)), change
-    assert strips_text._begin(device, 2**63 - 1, None, np.arange(4)) is None
-    assert strips_text._begin(device, -1, None, np.arange(4)) is None
-    assert strips_text._begin(replace(device, events=-1), 0, None, np.arange(4)) is None
+@pytest.mark.parametrize("first_id", [2**63 - 1, -1])
+def test_ids_beyond_64_bits_are_refused(first_id: int) -> None:
+    with pytest.raises(ValueError, match="not in order"):
+        begin([(0, 1, 8)], [3], first_id)
 
 
-def bundles(history: History) -> Iterator[bytes]:
-    """Make bundles of a history: whole, and cut to every second allocation."""
-    cut = [
-        drawn_rows(device, range(0, len(device.allocations), 2))
-        for device in history.devices
-        if device.events * len(device.allocations) < 1 << 22
-    ]
-    for drawn in (None, cut) if len(cut) == len(history.devices) else (None,):
-        out = io.BytesIO()
-        write_bundle(history, out, drawn=drawn)
-        yield out.getvalue()
+@pytest.mark.parametrize("change", ["room_points", "room_text"])
+def test_the_library_refuses_what_it_has_no_room_for(change: str) -> None:
+    made = library.Strips
 
+    def narrow(**fields: int) -> library.Strips:
+        return made(**{**fields, change: fields[change] - 1})
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_bundles_are_the_same_to_the_byte_either_way(path: Path) -> None:
-    history = snapreport.load(path).history
-    compiled = list(bundles(history))
-    with mock.patch.object(strips_text, "_library", return_value=None):
-        assert list(bundles(history)) == compiled
+    with (
+        mock.patch.object(strip_rows, "Strips", narrow),
+        pytest.raises(ValueError, match="not in order"),
+    ):
+        begin([(0, 1, 8)], [0, 1, 2, 3])

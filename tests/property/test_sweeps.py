@@ -1,10 +1,10 @@
-"""What was compiled from ``sweeps.c`` says the same as the Python code that stands in for it."""
+"""The native library sweeps over recordings as the plain code of the tests does."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 from unittest import mock
@@ -14,34 +14,37 @@ import pytest
 from numpy.typing import NDArray
 
 from simulator import Simulator
-from snapreport.analyse import sweeps
-from snapreport.figures.curves import find_curves, peak_without, sum_live
+from snapreport.figures.curves import find_curves, peak_without
 from snapreport.figures.fragmentation import find_allocator_use, locate
-from snapreport.figures.statistics import weigh
-from snapreport.history.holes import find_holes, replay_holes
+from snapreport.history.holes import find_holes
 from snapreport.history.segment_replay import segment_lives
 from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import Segments
+from snapreport.native.sweeps import sum_live, weigh
 from tests.property.simulated import device_pairs, for_simulations
+from tests.reference import segments as segments_reference
+from tests.reference import sweeps as reference
+from tests.reference.holes import replay_holes
 from tests.unit.history.test_holes import as_columns, scene, spans_of
 
 Found = TypeVar("Found")
 
-if sweeps._library() is None:
-    pytest.skip("sweeps.c was not compiled", allow_module_level=True)
-
-
-@contextmanager
-def without_library() -> Iterator[None]:
-    with mock.patch.object(sweeps, "_library", return_value=None):
-        yield
+# Where the plain code takes the place of the library's.
+PLAIN = {
+    "snapreport.figures.curves.sum_live": reference.sum_live,
+    "snapreport.native.sweeps.locate": reference.locate,
+    "snapreport.native.sweeps.fragmentation": reference.fragmentation,
+    "snapreport.history.segment_replay.undo_segments": segments_reference.undo_segments,
+}
 
 
 def both(work: Callable[[], Found]) -> tuple[Found, Found]:
-    """Return what the compiled way gives, and what Python gives."""
+    """Return what comes of the library, and of the plain code."""
     compiled = work()
-    with without_library():
+    with ExitStack() as patched:
+        for name, plain in PLAIN.items():
+            patched.enter_context(mock.patch(name, plain))
         return compiled, work()
 
 
@@ -76,7 +79,8 @@ def assert_all_same(history: DeviceHistory) -> None:
     assert_same(use.fragmentation, plain_use.fragmentation)
     rows = history.allocations
     fixed = lives.where(~lives.expandable)
-    compiled, replayed = both(lambda: find_holes(rows.addr, rows.alloc_step, rows.free_step, fixed))
+    blocks = rows.addr, rows.alloc_step, rows.free_step
+    compiled, replayed = find_holes(*blocks, fixed), replay_holes(*blocks, fixed)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])
 
@@ -151,12 +155,12 @@ def test_segment_events_by_the_thousand_in_any_order(order: str) -> None:
     assert_same(*both(partial(locate, lives, steps, other.addr[steps % events])))
 
 
-def test_addresses_below_zero_are_left_to_python() -> None:
+@pytest.mark.parametrize("addr", [-3, 2**63 - 2])
+def test_segments_beyond_all_memory_are_refused(addr: int) -> None:
     other, segments, events = odd_recording(9)
-    other.addr[::2] = -3
-    (lives, misfits), (plain, also) = both(lambda: segment_lives(other, segments, events))
-    assert_same_lives(lives, plain)
-    assert misfits == also
+    other.addr[::2], other.size[:] = addr, 2
+    with pytest.raises(ValueError, match="beyond all memory"):
+        segment_lives(other, segments, events)
 
 
 def test_where_addresses_lie_at_some_steps() -> None:
@@ -175,7 +179,8 @@ def test_weights_over_spans() -> None:
         for n in (0, 1, 40):
             begin, end = np.sort(chance.integers(-1, events + 1, (2, n)), axis=0)
             weight = chance.integers(-(2**62), 2**62, n)  # sums wrap around alike
-            assert_same(*both(partial(sum_live, weight, begin, end, events)))
+            spans = weight, begin, end, events
+            assert_same(sum_live(*spans), reference.sum_live(*spans))
             curve = chance.integers(0, 3, events + 1)
             few = weight >> 60
             compiled, plain = both(partial(peak_without, curve, few, begin, end))
@@ -186,26 +191,39 @@ def test_values_over_time() -> None:
     chance = np.random.default_rng(5)
     for n in (2, 3, 60):
         curve, times = chance.integers(-(2**45), 2**45, n), chance.integers(0, 2**30, n - 1)
-        compiled, plain = both(partial(weigh, curve, times))
+        compiled, plain = weigh(curve, times), reference.weigh(curve, times)
         latest = [max(times[: i + 1].tolist()) for i in range(n - 1)]
         weighted = sum(int(curve[i]) * (latest[i] - latest[i - 1]) for i in range(1, n - 1))
         assert compiled == plain == (int(curve.min()), int(curve.max()), weighted)
 
 
-def test_steps_out_of_range_are_as_wrong_as_in_python() -> None:
+@pytest.mark.parametrize(("begin", "end"), [(1, 9), (-2, 1), (5, 5)])
+def test_steps_out_of_range_are_refused(begin: int, end: int) -> None:
     one = np.ones(1, np.int64)
-    with pytest.raises(IndexError):
-        sum_live(one, one, 9 * one, 3)
+    for way in (sum_live, reference.sum_live):
+        with pytest.raises(IndexError, match="a step is out of range"):
+            way(one, begin * one, end * one, 3)
+
+
+def test_columns_of_another_length_or_type_are_refused() -> None:
+    three, two = np.ones(3, np.int64), np.ones(2, np.int64)
+    with pytest.raises(ValueError, match="shape"):
+        sum_live(three, two, three, 5)
+    with pytest.raises(TypeError, match="safe"):
+        sum_live(np.ones(3), three, three, 5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no times"):
+        weigh(two[:1], two[:0])
+    columns: list[Any] = [three.astype(np.int32), np.ones(6, np.int64)[::2]]
+    for column in columns:
+        assert sum_live(column, 0 * three, 2 * three, 3).tolist() == [0, 3, 3, 0]
 
 
 @pytest.mark.parametrize("seed", range(120))
 def test_holes_are_those_of_the_replay(seed: int) -> None:
     blocks, segments = scene(seed)
     addr, born, died = as_columns(blocks)
-    addr += 10  # addresses below zero are left to Python
-    spans = spans_of([(a + 10, size, first, last) for a, size, first, last in segments])
-    compiled = sweeps.holes(addr, born, died, spans)
-    assert compiled is not None
+    spans = spans_of(segments)
+    compiled = find_holes(addr, born, died, spans)
     replayed = replay_holes(addr, born, died, spans)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])
@@ -233,8 +251,7 @@ def test_holes_among_many_places() -> None:
     born, died = np.sort(chance.permutation(4 * n)[: 2 * n].reshape(2, n), axis=0).astype(np.int64)
     born[: n // 8] = -1
     spans = spans_of([(i * top // 8, top // 8, -1 if i % 2 else 900, 3 * n) for i in range(8)])
-    compiled = sweeps.holes(addr, born, died, spans)
-    assert compiled is not None
+    compiled = find_holes(addr, born, died, spans)
     replayed = replay_holes(addr, born, died, spans)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from packaging.requirements import Requirement
 
 import snapreport
 from snapreport.ground.version import __version__
+from snapreport.native.compiling import NAME
 from tests.conftest import REPOSITORY
 from tests.lowest import pins
 
@@ -28,18 +30,7 @@ else:
 # Building takes seconds: with `--dist loadfile` these tests share one build.
 
 
-LIBRARIES = {
-    f"snapreport/{name}.so"
-    for name in (
-        "_sorting",
-        "analyse/_sweeps",
-        "bundle/_pages",
-        "bundle/_strips",
-        "read/_columns",
-        "read/_events",
-        "read/_opcodes",
-    )
-}
+LIBRARY = f"snapreport/native/{NAME}"
 
 
 @pytest.fixture(scope="module")
@@ -81,22 +72,48 @@ def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
     assert not [name for name in names if name.endswith(".ts") or "node_modules" in name]
 
 
-def test_the_wheel_is_for_one_platform_only_if_something_in_it_was_compiled(
-    built: Path, tmp_path: Path
-) -> None:
+def test_the_wheel_has_the_native_library_for_one_platform_and_any_python(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    compiled = LIBRARIES & set(zipfile.ZipFile(wheel).namelist())
+    assert LIBRARY in zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith(f"snapreport-{__version__}-py3-none-")
-    assert wheel.name.endswith("-any.whl") == (not compiled)
-    if shutil.which("cc") is not None and os.name == "posix":
-        assert (
-            compiled | {"snapreport/read/_columns.so"} == LIBRARIES
-        )  # that wants Python's headers
-    (pure,) = build(tmp_path, SNAPREPORT_NO_COMPILED="1").glob("*.whl")
-    assert pure.name == f"snapreport-{__version__}-py3-none-any.whl"
-    names = set(zipfile.ZipFile(pure).namelist())
-    assert not LIBRARIES & names
-    assert "snapreport/read/opcodes.py" in names
+    assert not wheel.name.endswith("-any.whl")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows' own compilers are not looked for")
+def test_a_build_without_a_compiler_asks_for_one(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    script = "from hatchling.build import get_requires_for_build_wheel as ask; print(*ask())"
+    asked = {}
+    for name, path in (("none", str(tmp_path / "bin")), ("some", os.environ["PATH"])):
+        environment = {key: value for key, value in os.environ.items() if key != "CC"}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=REPOSITORY,
+            env=environment | {"PATH": path},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        asked[name] = done.stdout.split()
+    if importlib.util.find_spec("ziglang") is None:
+        assert asked["none"] == ["ziglang"]
+    if shutil.which("cc") is not None:
+        assert asked["some"] == []
+
+
+def test_a_build_whose_compiler_fails_ends_in_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
+        cwd=REPOSITORY,
+        env=os.environ | {"CC": "no-such-compiler"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    said = (done.stdout + done.stderr).strip().splitlines()
+    assert said[-1].startswith("snapreport's native library cannot be made: ")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
@@ -110,8 +127,8 @@ def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
         "templates/package-lock.json",
         "tests/conftest.py",
     }
-    assert needed | {"hatch_build.py", "snapreport/read/opcodes.c"} <= names
-    assert not LIBRARIES & names
+    assert needed | {"hatch_build.py", "snapreport/native/events.c"} <= names
+    assert LIBRARY not in names
     assert not [name for name in names if "node_modules" in name or ".venv" in name]
 
 

@@ -23,7 +23,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
-from snapreport.sorting import distinct, unique
+from snapreport.native.sorting import distinct, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
-from snapreport.sorting import median
+from snapreport.native.sorting import median
 
 MIB = 1 << 20
 _LEAST = 32 * MIB

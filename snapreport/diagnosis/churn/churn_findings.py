@@ -17,7 +17,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
-from snapreport.sorting import distinct
+from snapreport.native.sorting import distinct
 
 MIB = 1 << 20
 _OFTEN, _SHARE = 200, 0.1

@@ -9,12 +9,13 @@ import numpy as np
 
 from snapreport.diagnosis.churn.churn_types import HeldThrough, Pending, Remade, Transients
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import live_at, peak_without, sum_live
+from snapreport.figures.curves import live_at, peak_without
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
-from snapreport.sorting import distinct, is_among, median, stable_order
+from snapreport.native.sorting import distinct, is_among, median, stable_order
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from snapreport.model.diagnoses import Column, Figure, Finding, Severity, Sugges
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
-from snapreport.sorting import is_among
+from snapreport.native.sorting import is_among
 
 MIB = 1 << 20
 MANY = 1000

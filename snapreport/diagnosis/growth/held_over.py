@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.diagnosis.growth.growth_types import HeldOver
-from snapreport.figures.curves import sum_live
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import START
-from snapreport.sorting import is_among, median, unique
+from snapreport.native.sorting import is_among, median, unique
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,11 +10,11 @@ import numpy as np
 from snapreport.diagnosis.growth.growth_types import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.diagnosis.growth.held_over import bounds_until, find_held_over, is_own
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import sum_live
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
-from snapreport.sorting import distinct, median, stable_order, unique
+from snapreport.native.sorting import distinct, median, stable_order, unique
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

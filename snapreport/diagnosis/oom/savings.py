@@ -23,7 +23,7 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFindings
 from snapreport.model.history import START, History
 from snapreport.model.stacks import NO_STACK
 from snapreport.model.what_if import WhatIf
-from snapreport.sorting import is_among, unique
+from snapreport.native.sorting import is_among, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from snapreport.ground.units import format_count
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss
-from snapreport.sorting import median
+from snapreport.native.sorting import median
 
 # Below this a round number of events is too likely by chance, and nobody asks for such a ring.
 _SMALLEST_RING = 500

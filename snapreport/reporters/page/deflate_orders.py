@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.model.history import Allocations
-from snapreport.sorting import stable_order
+from snapreport.native.sorting import stable_order
 
 Ids = NDArray[np.int64]
 

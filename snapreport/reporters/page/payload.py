@@ -24,11 +24,11 @@ from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.stacks import short_name
+from snapreport.native.sorting import distinct, unique
 from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
 from snapreport.reporters.page.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.page.stack_subset import StackSubset, Strings
 from snapreport.reporters.words.summary_rows import lines_note
-from snapreport.sorting import distinct, unique
 
 FORMAT = 3
 

@@ -9,7 +9,7 @@ import numpy as np
 from snapreport.ground.safe_text import shown
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import with_ancestors
-from snapreport.sorting import distinct, unique
+from snapreport.native.sorting import distinct, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Holes found all at once are those of the replay, birth by birth."""
+"""Holes are those of the replay, birth by birth."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from snapreport.history import holes
-from snapreport.history.holes import find_holes, replay_holes
+from snapreport.history.holes import find_holes
 from snapreport.model.segment_lives import SegmentLives
+from tests.reference.holes import replay_holes
 
 
 def spans_of(rows: list[tuple[int, int, int, int]]) -> SegmentLives:
@@ -58,18 +58,6 @@ def as_columns(blocks: list[tuple[int, int, int]]) -> list[np.ndarray]:
     return list(np.array(blocks, np.int64).reshape(-1, 3).T)
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_all_at_once_finds_what_the_replay_finds(seed: int) -> None:
-    blocks, segments = scene(seed)
-    addr, born, died = as_columns(blocks)
-    spans = spans_of(segments)
-    at_once = holes._all_at_once(addr, born, died, spans)
-    one_by_one = replay_holes(addr, born, died, spans)
-    assert at_once is not None
-    for here, there in zip(at_once, one_by_one, strict=True):
-        assert here.tolist() == there.tolist()
-
-
 @pytest.mark.parametrize(
     ("blocks", "segments"),
     [
@@ -78,30 +66,15 @@ def test_all_at_once_finds_what_the_replay_finds(seed: int) -> None:
         ([(10, 5, 8)], [(0, 50, -1, 20), (0, 30, 3, 9)]),  # two segments at once
     ],
 )
-def test_what_cannot_be_is_replayed(
+def test_what_cannot_be_is_replayed_as_well(
     blocks: list[tuple[int, int, int]], segments: list[tuple[int, int, int, int]]
 ) -> None:
     addr, born, died = as_columns(blocks)
     spans = spans_of(segments)
-    assert holes._all_at_once(addr, born, died, spans) is None
     for here, there in zip(
         find_holes(addr, born, died, spans), replay_holes(addr, born, died, spans), strict=True
     ):
         assert here.tolist() == there.tolist()
-
-
-def test_a_neighbour_beyond_many_dead_ones_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = [(0, 500, 900), (300, 1, 900), (301, 0, 900)]
-    blocks += [(1 + i, 2 + i, 400) for i in range(200)]
-    addr, born, died = as_columns(blocks)
-    spans = spans_of([(0, 400, -1, 1000)])
-    found = holes._all_at_once(addr, born, died, spans)
-    assert found is not None
-    assert found[0].tolist() == replay_holes(addr, born, died, spans)[0].tolist()
-    assert found[0][0] == 300
-    monkeypatch.setattr(holes, "_MOST_ASKED", 100)
-    assert holes._all_at_once(addr, born, died, spans) is None
-    assert find_holes(addr, born, died, spans)[0][0] == 300
 
 
 def test_a_hole_ends_at_the_next_block_or_the_end_of_the_segment() -> None:

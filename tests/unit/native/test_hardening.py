@@ -1,21 +1,19 @@
-"""The libraries are built so that a fault in them ends the process, and can do no more."""
+"""The native library is built so that a fault in it ends the process, and can do no more."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import struct
-import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from snapreport.native import library
+from snapreport.native.compiling import OPTIONS, compile_library
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("cc") is None, reason="read from Linux's libraries"
+    sys.platform != "linux" or shutil.which("cc") is None, reason="read from a library of Linux"
 )
 
 _DYNAMIC, _GNU_RELRO = 2, 0x6474E552
@@ -46,24 +44,13 @@ def dynamic(library: bytes) -> dict[int, int]:
 @pytest.mark.skipif(
     struct.calcsize("P") != 8 or sys.byteorder != "little", reason="these are read alone"
 )
-def test_libraries_bind_at_once_and_guard_their_stacks(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("hatch_build", REPOSITORY / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
-    include = f"-I{sysconfig.get_path('include')}"
-    guarded = []
-    for name in build.SOURCES:
-        target = tmp_path / f"{Path(name).stem}.so"
-        command = ["cc", *build.OPTIONS, include, "-o", str(target), str(REPOSITORY / name)]
-        said = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert said.stderr == ""
-        library = target.read_bytes()
-        entries = dynamic(library)
-        assert entries.get(_FLAGS, 0) & _BIND_NOW or entries.get(_FLAGS_1, 0) & _NOW, name
-        assert any(kind == _GNU_RELRO for kind, _, _ in segments(library)), name
-        if b"__stack_chk_fail" in library:
-            guarded.append(name)
-    assert guarded, "some functions have arrays of their own"
-    assert {"-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"} <= set(build.OPTIONS)
+def test_the_library_binds_at_once_and_guards_its_stacks(tmp_path: Path) -> None:
+    for source in library.FOLDER.glob("*.[ch]"):
+        shutil.copy(source, tmp_path)
+    shutil.copy(library.FOLDER / "compiling.py", tmp_path)
+    made = compile_library(tmp_path).read_bytes()
+    entries = dynamic(made)
+    assert entries.get(_FLAGS, 0) & _BIND_NOW or entries.get(_FLAGS_1, 0) & _NOW
+    assert any(kind == _GNU_RELRO for kind, _, _ in segments(made))
+    assert b"__stack_chk_fail" in made, "some functions have arrays of their own"
+    assert {"-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"} <= set(OPTIONS)

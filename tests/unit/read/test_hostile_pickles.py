@@ -14,22 +14,20 @@ import pytest
 from snapreport.ground.errors import NotASnapshotError, SnapreportError, UnsafePickleError
 from snapreport.history.build import build_history
 from snapreport.model.recorder_notes import recorder_info
-from snapreport.read import compiled, read_bytes
+from snapreport.read import read_bytes, unpickle
 from snapreport.read.limits import MOST_DEVICES, MOST_INTEGER, MOST_POOLS, MOST_TEXT, Allowance
 from snapreport.read.opcodes import check_opcodes
 from tests import bombs
 from tests.builders import frame, trace
 
-PARTS = ("scan", "take_integers", "group_lists", "events")
 SECONDS = 60
 """What is a bomb takes hours, and all of them together a few seconds if they do not go off."""
 
 
-@pytest.fixture(params=["compiled", "python"])
+@pytest.fixture(params=["columns", "objects"])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "python":
-        for name in PARTS:
-            monkeypatch.setattr(compiled, name, lambda *_: None)
+    if request.param == "objects":
+        monkeypatch.setattr(unpickle, "parse", lambda *_: None)
 
 
 def outcome(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Events that are read straight into columns are the same, to the last message, as without."""
+"""Events that are read straight into columns are those of the general way, to the last message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ import snapreport
 from simulator import Simulator
 from snapreport.ground.errors import SnapreportError
 from snapreport.model.snapshot import RawSnapshot
-from snapreport.read import compiled, read_bytes, unpickle
+from snapreport.read import read_bytes, unpickle
 from snapreport.read.parsed import ParsedTrace, compress, parse, renumber
 from tests.builders import MIB, differences, frame, stack, trace
 from tests.corpus import every_corpus_file
 from tests.property.simulated import for_simulations
-
-pytestmark = pytest.mark.skipif(compiled.events() is None, reason="events.c was not compiled")
 
 
 def verdict(data: bytes) -> RawSnapshot | str:
@@ -35,14 +33,14 @@ def verdict(data: bytes) -> RawSnapshot | str:
 
 
 def is_taken(data: bytes) -> bool:
-    """Say whether the compiled part takes a pickle."""
+    """Say whether the native library takes a pickle."""
     return parse(data, unpickle._load) is not None
 
 
 def alone(data: bytes) -> RawSnapshot | str:
-    """Read as where there is no compiled part for events."""
+    """Read in the general way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "events", lambda: None)
+        patch.setattr(unpickle, "parse", lambda *_: None)
         return verdict(data)
 
 
@@ -228,7 +226,7 @@ def test_the_bundle_is_the_same_to_the_byte(
 ) -> None:
     path = samples / f"{name}.pickle"
     ours = snapreport.convert(path, tmp_path / "with.zip").read_bytes()
-    monkeypatch.setattr(compiled, "events", lambda: None)
+    monkeypatch.setattr(unpickle, "parse", lambda *_: None)
     assert snapreport.convert(path, tmp_path / "without.zip").read_bytes() == ours
 
 

@@ -1,22 +1,10 @@
-/* Sweep over the steps of a recording, as the Python code beside this does without a compiler.
+/* Sweep over the steps of a recording.
  *
- * sweeps.py calls it and hands all memory over. Every index is checked before it is used: at the
- * first thing that is not as expected it gives up, and the caller goes the slow way, which comes
- * to the same.
+ * The caller hands all memory over. At the first thing that is not as it has to be, such as a step
+ * out of range, a function returns 0 or -1, and what it wrote means nothing.
  */
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: sweeps.py refuses a library of another version. */
-EXPORT int32_t snapreport_sweeps_version(void) { return 1; }
+#include "native.h"
 
 enum { NO_ID = -1, START = -1 };
 
@@ -178,7 +166,7 @@ static void take_out(ordered *all, int64_t first, int64_t last)
     }
 }
 
-/* curves.sum_live: `sums` has `events` + 2 zeros.  Returns 1, or 0 for a step out of range. */
+/* Add up weights from one step to another: `sums` has `events` + 2 zeros.  Returns 1, or 0 for a step out of range. */
 EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, const int64_t *end,
                                    int64_t n, int64_t events, int64_t *sums)
 {
@@ -192,7 +180,7 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
-/* statistics.weigh: there is one value more than `n` times.
+/* Weigh a curve by time: there is one value more than `n` times.
  *
  * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,
  * each times how long the value lasts: from its time, or the latest so far, to the next one.
@@ -216,73 +204,7 @@ EXPORT void snapreport_weigh(const int64_t *values, const int64_t *times, int64_
     found[3] = (int64_t)high;
 }
 
-/* curves.peak_without: `sums` has `points` + 1 zeros; `found` is the peak, and its place.
- *
- * Returns 1, or 0 for a step out of range, and where there is no curve.
- */
-EXPORT int32_t snapreport_peak_without(const int64_t *curve, int64_t points, const int64_t *weight,
-                                       const int64_t *begin, const int64_t *end, int64_t n,
-                                       int64_t *sums, int64_t *found)
-{
-    if (points < 1)
-        return 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (begin[i] < START || begin[i] >= points || end[i] < START || end[i] >= points)
-            return 0;
-        sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
-        sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
-    }
-    int64_t sum = sums[0], most = minus(curve[0], sum), place = 0;
-    for (int64_t i = 1; i < points; i++) {
-        sum = plus(sum, sums[i]);
-        int64_t rest = minus(curve[i], sum);
-        if (rest > most) {
-            most = rest;
-            place = i;
-        }
-    }
-    found[0] = most;
-    found[1] = place;
-    return 1;
-}
-
-/* peaks_without: likewise for each of some groups, whose members are marked with their numbers. */
-EXPORT int32_t snapreport_peaks_without(const int64_t *curve, int64_t points, const int64_t *weight,
-                                        const int64_t *begin, const int64_t *end,
-                                        const int64_t *group, int64_t n, const int64_t *groups,
-                                        int64_t n_groups, int64_t *sums, int64_t *peaks,
-                                        int64_t *places)
-{
-    if (points < 1)
-        return 0;
-    for (int64_t i = 0; i < n; i++)
-        if (begin[i] < START || begin[i] >= points || end[i] < START || end[i] >= points)
-            return 0;
-    for (int64_t k = 0; k < n_groups; k++) {
-        for (int64_t i = 0; i < n; i++) {
-            if (group[i] != groups[k])
-                continue;
-            sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
-            sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
-        }
-        int64_t sum = 0, most = INT64_MIN, place = 0;
-        for (int64_t i = 0; i < points; i++) {
-            sum = plus(sum, sums[i]);
-            sums[i] = 0; /* for the next group */
-            int64_t rest = minus(curve[i], sum);
-            if (rest > most) {
-                most = rest;
-                place = i;
-            }
-        }
-        sums[points] = 0;
-        peaks[k] = most;
-        places[k] = place;
-    }
-    return 1;
-}
-
-/* allocator.locate: `ends_first` has the rows of the `n_lives` lives in order of their ends.
+/* Find the life that holds each of some addresses at its step: `ends_first` has the rows of the `n_lives` lives in order of their ends.
  *
  * Returns 1, or 0 where a life ends that never began.
  */
@@ -325,7 +247,7 @@ done:
 
 static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size, used) : 0; }
 
-/* allocator.fragmentation_of, once it is known what each segment held `before` it began.
+/* Add up what segments waste after each step, where each held so much `before` it began.
  *
  * used, head, next: room for `n_lives`, `events` and `n` numbers.
  * sums: `events` + 2 zeros.
@@ -544,7 +466,7 @@ static void undo_unmap(replay *all, span gone)
     put(all, there, first, gone);
 }
 
-/* segment_replay.segment_lives.
+/* Undo the events of segments, the last first.
  *
  * final: COLUMNS numbers for each of the `n_final` segments at the end, in address order, in the
  *   columns of `rows`, the step of the start left out of account.
@@ -670,56 +592,67 @@ static int64_t taken_next_to(const bits *all, int64_t place, int above)
     return NO_ID;
 }
 
-/* holes.replay_holes, where no two blocks or segments begin at one address at the same time.
+/* Return how far it is from a place to the next one above that is taken, or to the segment's end;
+ * 0 where the place is in none. */
+static int64_t room_above(const bits *active, const ordered *segments, const int64_t *ends,
+                          const int64_t *at, int64_t place)
+{
+    int64_t end = end_around(segments, ends, at[place]);
+    int64_t above = end ? taken_next_to(active, place, 1) : NO_ID;
+    if (above != NO_ID && at[above] < end)
+        end = at[above];
+    return end ? end - at[place] : 0;
+}
+
+/* Find the hole that each block was put in, one birth and death after the other.
  *
  * at: the `n_places` distinct addresses at which blocks begin, ascending; place: of each block.
  * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
  * start, gone: the steps at which the `n_segments` segments begin and end; likewise the orders.
  * ends: where the segments end in memory.
- * owner: room for `n_places` rows.
+ * count, ranged: room for `n_places` numbers each.
  * hole, bound: `n` zeros each.
  *
- * Returns 1, or 0 where two do.
+ * Any number of blocks or segments may begin at one address. Of segments, the latest counts; when
+ * a block or segment goes, one of those that begin where it does goes.
+ *
+ * Returns 1, or 0 where there is no memory for it.
  */
 EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64_t *place,
                                 const int64_t *born, const int64_t *died, const int64_t *by_birth,
                                 const int64_t *by_death, int64_t n, const int64_t *address,
                                 const int64_t *ends, const int64_t *start, const int64_t *gone,
                                 const int64_t *by_start, const int64_t *by_end,
-                                int64_t n_segments, int32_t *owner, int64_t *hole, int64_t *bound)
+                                int64_t n_segments, int32_t *count, int32_t *ranged, int64_t *hole,
+                                int64_t *bound)
 {
     bits active = {.levels = 0};
     ordered segments;
-    int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0, where;
-    int32_t sound = 0;
+    int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0;
     int room = make_room(&segments, n_segments);
-    room = make_bits(&active, n_places) && room;
-    if (!room || n >= INT32_MAX || n_segments >= INT32_MAX)
-        goto done;
-    for (int64_t i = 0; i < n_places; i++)
-        owner[i] = NO_ID;
-    for (; next_start < n_segments && start[by_start[next_start]] < 0; next_start++) {
-        int64_t i = by_start[next_start];
-        where = place_of(&segments, address[i], 0);
-        if (where < segments.n && key_at(&segments, where) == address[i])
-            goto done;
-        insert(&segments, where, address[i], (int32_t)i);
+    room = make_bits(&active, n_places) && room && n < INT32_MAX && n_segments < INT32_MAX;
+    for (int64_t i = 0; room && i < n_places; i++) {
+        count[i] = 0;
+        ranged[i] = NO_ID; /* the block from before the recording that is there */
     }
-    for (; next_birth < n && born[by_birth[next_birth]] < 0; next_birth++) {
-        int64_t i = by_birth[next_birth];
-        if (owner[place[i]] != NO_ID)
-            goto done;
-        take_place(&active, place[i]);
-        owner[place[i]] = (int32_t)i;
-    }
+    for (int64_t i = 0; room && i < n_segments; i++)
+        if (start[i] < 0) {
+            insert(&segments, place_of(&segments, address[i], 1), address[i], (int32_t)i);
+            next_start++;
+        }
+    for (int64_t i = 0; room && i < n; i++)
+        if (born[i] < 0) {
+            count[place[i]]++;
+            take_place(&active, place[i]);
+            ranged[place[i]] = (int32_t)i;
+            next_birth++;
+        }
     for (int64_t k = 0; k < next_birth; k++) {
-        int64_t i = by_birth[k], end = end_around(&segments, ends, at[place[i]]);
-        int64_t above = end ? taken_next_to(&active, place[i], 1) : NO_ID;
-        if (above != NO_ID && at[above] < end)
-            end = at[above];
-        bound[i] = end ? end - at[place[i]] : 0;
+        int64_t i = by_birth[k];
+        bound[i] = room_above(&active, &segments, ends, at, place[i]);
     }
-    while (next_birth < n || next_death < n || next_start < n_segments || next_end < n_segments) {
+    while (room && (next_birth < n || next_death < n || next_start < n_segments ||
+                    next_end < n_segments)) {
         /* Of one step: a segment goes, a block goes, a segment comes, a block comes. */
         int64_t step = INT64_MAX;
         int what = -1;
@@ -732,43 +665,30 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
         if (next_birth < n && (what < 0 || born[by_birth[next_birth]] < step))
             what = 3;
         if (what == 0) {
-            int64_t i = by_end[next_end++];
-            where = place_of(&segments, address[i], 0);
-            if (where == segments.n || row_at(&segments, where) != i)
-                goto done;
-            take_out(&segments, where, where + 1);
+            int64_t one = address[by_end[next_end++]], where = place_of(&segments, one, 0);
+            if (where < segments.n && key_at(&segments, where) == one)
+                take_out(&segments, where, where + 1); /* the first, and the latest stays */
         } else if (what == 1) {
             int64_t i = by_death[next_death++];
-            if (owner[place[i]] != i)
-                goto done;
-            leave_place(&active, place[i]);
-            owner[place[i]] = NO_ID;
+            if (count[place[i]] && --count[place[i]] == 0)
+                leave_place(&active, place[i]);
+            if (ranged[place[i]] == i)
+                ranged[place[i]] = NO_ID;
         } else if (what == 2) {
             int64_t i = by_start[next_start++];
-            where = place_of(&segments, address[i], 0);
-            if (where < segments.n && key_at(&segments, where) == address[i])
-                goto done;
-            insert(&segments, where, address[i], (int32_t)i);
+            insert(&segments, place_of(&segments, address[i], 1), address[i], (int32_t)i);
         } else {
             int64_t i = by_birth[next_birth++];
-            if (owner[place[i]] != NO_ID)
-                goto done;
-            int64_t end = end_around(&segments, ends, at[place[i]]);
-            int64_t above = end ? taken_next_to(&active, place[i], 1) : NO_ID;
-            if (above != NO_ID && at[above] < end)
-                end = at[above];
-            hole[i] = end ? end - at[place[i]] : 0;
+            hole[i] = room_above(&active, &segments, ends, at, place[i]);
             int64_t below = taken_next_to(&active, place[i], 0);
-            below = below == NO_ID ? NO_ID : owner[below];
-            if (below != NO_ID && born[below] < 0 && at[place[i]] - at[place[below]] < bound[below])
-                bound[below] = at[place[i]] - at[place[below]];
+            int64_t limited = below == NO_ID ? NO_ID : ranged[below];
+            if (limited != NO_ID && at[place[i]] - at[below] < bound[limited])
+                bound[limited] = at[place[i]] - at[below];
+            count[place[i]]++;
             take_place(&active, place[i]);
-            owner[place[i]] = (int32_t)i;
         }
     }
-    sound = 1;
-done:
     give_bits_back(&active);
     give_back(&segments);
-    return sound;
+    return room;
 }

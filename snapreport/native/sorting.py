@@ -8,15 +8,12 @@ order; and small numbers need no sorting to be told apart. And some of its own (
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.libraries import Shape, open_library
+from snapreport.native.library import library, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,21 +25,6 @@ _FEW = 1 << 16
 """More distinct numbers than this are sorted: a table of them fits no near cache."""
 _SPREAD = 4
 """Numbers that lie this much further apart than there are of them are sorted, not counted."""
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    """Return the library made from ``sorting.c``, None where there is none to use."""
-    p, n = ctypes.c_void_p, ctypes.c_int64
-    shapes: dict[str, Shape] = {
-        "snapreport_number": (n, p, n, p, ctypes.c_int32, p, n, p),
-        "snapreport_order": (None, p, n, p, p),
-    }
-    path = Path(__file__).with_name("_sorting.so")
-    library: ctypes.CDLL | None = open_library(
-        ctypes.CDLL, path, "snapreport_sorting_version", shapes
-    )
-    return library
 
 
 def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
@@ -59,11 +41,6 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
         wide = keys.dtype.itemsize > 1 or low < 0
         keys = (np.subtract(keys, low, dtype=np.int64) if wide else keys).astype(np.uint16)
     bits = _bits(n)
-    if keys.dtype == np.uint16 and n >= _LONG and (library := _library()) is not None:
-        counts, places = np.zeros(1 << 16, np.int64), np.empty(n, np.int64)
-        keys = np.ascontiguousarray(keys)
-        library.snapreport_order(keys.ctypes.data, n, counts.ctypes.data, places.ctypes.data)
-        return places
     if keys.dtype == np.uint16 or (high - low).bit_length() + bits > _BITS:
         order: NDArray[np.int64] = np.argsort(keys, kind="stable")
         return order
@@ -117,28 +94,38 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """Do as ``distinct`` where there is a library, and few are distinct."""
-    library = _library()
-    if library is None or len(values) < _LONG or values.dtype == np.uint64:
+    """Do as ``distinct`` where a column is long and few are distinct."""
+    if len(values) < _LONG or values.dtype == np.uint64:
         return None
-    whole, place = np.ascontiguousarray(values, np.int64), np.empty(len(values), np.int64)
-    most = min(_FEW, 1 << _bits(len(values)))
-    met, table = np.empty(most, np.int64), np.empty(2 * most, np.int32)
-    n = library.snapreport_number(
-        whole.ctypes.data,
-        len(whole),
-        table.ctypes.data,
-        _bits(len(table)),
-        met.ctypes.data,
-        len(met),
-        place.ctypes.data,
-    )
-    if n < 0:
+    found = number(values, min(_FEW, 1 << _bits(len(values))))
+    if found is None:
         return None
-    order = np.argsort(met[:n])
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    met, place = found
+    order = np.argsort(met)
+    rank = np.empty(len(met), np.int64)
+    rank[order] = np.arange(len(met))
     return met[order].astype(values.dtype), rank.take(place)
+
+
+def number(
+    values: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Number distinct values in the order in which they are first met.
+
+    Args:
+        values: int64, shape (n,).
+        most: how many there may be.
+
+    Returns:
+        int64, shape (m,), the values; and int64, shape (n,), the number of each. None where there
+        are more than that, or they were chosen to take long.
+    """
+    (column,) = taken(np.int64, len(values), values)
+    bits = most.bit_length() + 1
+    met, place = np.empty(most, np.int64), np.empty(len(column), np.int64)
+    table = np.empty(1 << bits, np.int32)
+    n = library().number(column, len(column), table, bits, met, most, place)
+    return None if n < 0 else (met[:n], place)
 
 
 def unique(values: NDArray[Any]) -> NDArray[Any]:

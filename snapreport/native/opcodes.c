@@ -1,28 +1,16 @@
-/* Pass over the opcodes of a pickle that a snapshot may have; see opcodes.py, whose scan() does
- * the same without a compiler, to the byte.
+/* Pass over the opcodes of a pickle that a snapshot may have; read/opcodes.py says which and why.
  *
  * It reads a stranger's bytes, so it is as small as it can be: it writes nothing, allocates
- * nothing, and reads data[i] only after comparing i with the length. Nothing of Python is in it;
- * opcodes.py calls it through ctypes.
+ * nothing, and reads data[i] only after comparing i with the length.
  */
 
-#include <stddef.h>
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: opcodes.py refuses a library of another version. */
-EXPORT int32_t snapreport_scan_version(void) { return 1; }
+#include "native.h"
 
 /* How many bytes follow an opcode: a fixed number, or a length of so many bytes and as many bytes
  * as that says. */
 enum { REFUSED = 0, FIXED = 1, COUNTED = 2 };
 
-/* As in limits.py and opcodes.py: bytes, bytes, parts, and opcodes behind a part. */
+/* As in read/limits.py and read/opcodes.py: bytes, bytes, parts, and opcodes behind a part. */
 enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_PARTS = 2, MOST_KEPT = 3 };
 
 static unsigned kind_of(unsigned char opcode, unsigned *width)
@@ -75,7 +63,7 @@ static unsigned effect_of(unsigned char opcode)
     }
 }
 
-/* Say whether a BINFLOAT is 0 or of a size that numbers have: see _harmless() in opcodes.py. */
+/* Say whether a BINFLOAT is 0 or of a size that numbers have: see read/opcodes.py. */
 static int is_common(const unsigned char *bytes)
 {
     const unsigned char size = bytes[0] & 0x7F; /* the upper 7 of 11 bits of the exponent */

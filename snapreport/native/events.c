@@ -1,6 +1,6 @@
 /* Read the trace events of a pickle straight into columns, without a Python object for each.
  *
- * A machine for the few opcodes of a snapshot (opcodes.py has the list). Events become rows of
+ * A machine for the few opcodes of a snapshot (read/opcodes.py has the list). Events become rows of
  * columns, their call stacks are told apart by the frames in them, and all else that the file
  * holds is kept and written out again at the end as a small pickle, which Python loads as any
  * other. So what is not an event goes the same way as ever.
@@ -11,23 +11,10 @@
  * unpickler then reads the whole file and knows all the messages.
  *
  * It reads a stranger's bytes: data[i] is read only after comparing i with the length, every index
- * is compared with the length of its array, and no value is an address. Nothing of Python is in
- * it; parsed.py calls it through ctypes.
+ * is compared with the length of its array, and no value is an address.
  */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: compiled.py refuses a library of another version. */
-EXPORT int32_t snapreport_events_version(void) { return 1; }
+#include "native.h"
 
 #define TRY(what) do { if (!(what)) return 0; } while (0) /* 0 is "not for me", everywhere */
 
@@ -84,7 +71,7 @@ enum { INTEGERS = 4, IDS = 6 }; /* columns: addr size stream time; action frames
 enum { MOST_UNKNOWN = 64, MOST_PAIRS = 256, MOST_PROBES = 512, DEEPEST = 64 };
 /* As in opcodes.c. */
 enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_KEPT = 3 };
-#define MEMO_LIMIT ((size_t)1 << 26) /* as in opcodes.py */
+#define MEMO_LIMIT ((size_t)1 << 26) /* as in read/opcodes.py */
 #define ROW_LIMIT ((size_t)INT32_MAX)
 
 typedef struct {

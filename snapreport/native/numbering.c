@@ -1,18 +1,6 @@
-/* Number and order long columns of integers, as sorting.py does without a compiler.
- *
- * sorting.py calls it and hands all memory over.
- */
+/* Number the values of a long column of integers. */
 
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: sorting.py refuses a library of another version. */
-EXPORT int32_t snapreport_sorting_version(void) { return 1; }
+#include "native.h"
 
 /* Looks at the table for each value, on average: numbers that were chosen to meet there need more,
  * and are sorted instead. */
@@ -52,22 +40,4 @@ EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *tabl
         place[i] = table[slot];
     }
     return met;
-}
-
-/* Return in `order` the places that sort keys, equal ones as they come.
- *
- * counts: a zero for each of the 65536 keys that there can be.
- */
-EXPORT void snapreport_order(const uint16_t *keys, int64_t n, int64_t *counts, int64_t *order)
-{
-    int64_t sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        counts[keys[i]]++;
-    for (int64_t key = 0; key <= UINT16_MAX; key++) {
-        int64_t count = counts[key];
-        counts[key] = sum;
-        sum += count;
-    }
-    for (int64_t i = 0; i < n; i++)
-        order[counts[keys[i]]++] = i;
 }

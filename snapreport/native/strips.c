@@ -1,4 +1,4 @@
-/* Lay out strips and write the rows of allocations.json, as strips.py does without a compiler.
+/* Lay out strips and write the rows of allocations.json.
  *
  * Rows are gone through in the order of their births, and each lies on those before it. So two
  * tables are all that is kept of those: the bytes live at each sampled step, and the bytes that
@@ -6,27 +6,15 @@
  * nothing is kept of that either.
  *
  * snapreport_strips_begin() refuses whatever is not in order; after that no step or row is beyond
- * its table. Bytes are added up modulo 2^64, as NumPy does. Nothing of Python is in it, and the
- * caller holds every table; strips_text.py calls it through ctypes.
+ * its table. Bytes are added up modulo 2^64, as NumPy does. The caller holds every table.
  */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: strips_text.py refuses a library of another version. */
-EXPORT int32_t snapreport_strips_version(void) { return 1; }
+#include "native.h"
 
 /* Characters of two numbers of 64 bits with a comma each, and of a row besides its points. */
 enum { POINT_TEXT = 2 * 21, ROW_TEXT = 64 + 3 * 20, LEAST_POINTS = 2 };
 
-/* As in strips_text.py. */
+/* As in library.py. */
 typedef struct {
     const int64_t *alloc_step, *free_step, *size; /* of each row */
     const uint8_t *drawn;     /* of each row, whether it is drawn; NULL where all are */

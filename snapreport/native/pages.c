@@ -1,21 +1,11 @@
-/* Read the rows of an SQLite table of integers, as pages.py does without a compiler; and, as only
- * this does, of a table that has one column of short texts besides, of which few are distinct.
+/* Read the rows of an SQLite table of integers, or of one that has a column of short texts besides,
+ * of which few are distinct.
  *
  * Every place that is read is checked against the length of the file first. At the first thing
- * that is not as expected it gives up; the caller then goes the slow way, which comes to the same.
+ * that is not as expected it gives up; the caller then asks SQLite.
  */
 
-#include <stdint.h>
-#include <string.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Raise it when the meaning changes: pages.py refuses a library of another version. */
-EXPORT int32_t snapreport_rows_version(void) { return 1; }
+#include "native.h"
 
 /* A row has at least its place in the list, its length, its id and its header's length. */
 enum { LEAF_HEADER = 8, LEAST_ROW = 5, MOST_COLUMNS = 126, VARINT = 8, FLOAT = 7, ONE = 9 };

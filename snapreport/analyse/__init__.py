@@ -1,1 +1,0 @@
-"""The sweeps in C, until they have a room of their own."""

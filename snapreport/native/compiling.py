@@ -1,0 +1,135 @@
+"""Make the library of the C sources beside this.
+
+The build does it, and a checkout whose sources have changed since. Nothing but the standard library
+is imported, as a build has no more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+ZIG = "ziglang"
+"""The package on PyPI that has a C compiler, for where there is none."""
+
+NAME = "_native.dll" if os.name == "nt" else "_native.so"
+_MARK = b"snapreport sources "  # as in identity.c
+
+# What is read is a stranger's: a fault that nobody found is to end the process and no more.
+OPTIONS = [
+    "-O2",
+    "-shared",
+    "-fvisibility=hidden",
+    "-fstack-protector-strong",
+    "-U_FORTIFY_SOURCE",  # some compilers set it, and warn of another value
+    "-D_FORTIFY_SOURCE=2",
+    *([] if os.name == "nt" else ["-fPIC"]),
+    *(["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []),
+]
+
+_ZIG_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
+_ZIG_SYSTEMS = {"win32": "windows-gnu", "darwin": "macos"}
+_PROBE = "#include <stdlib.h>\n#include <string.h>\n"
+
+
+class CompileError(Exception):
+    """There is no C compiler, or it failed; the message is one line and says why."""
+
+
+def sources_hash(folder: Path) -> str:
+    """Return a hash of what the library is made from; an empty text where that is not there."""
+    sources = [path for path in sorted(folder.iterdir()) if path.suffix in (".c", ".h")]
+    if not sources:
+        return ""
+    digest = hashlib.sha256()
+    for path in (*sources, folder / Path(__file__).name):
+        data = path.read_bytes()
+        digest.update(b"%s %d\n" % (path.name.encode(), len(data)) + data)
+    return digest.hexdigest()
+
+
+def is_fresh(folder: Path) -> bool:
+    """Say whether the library in a folder was made from the sources in it, if any are there.
+
+    Raises:
+        FileNotFoundError: there is no library.
+    """
+    wanted = sources_hash(folder)
+    return _MARK + wanted.encode() in (folder / NAME).read_bytes()
+
+
+def find_compiler() -> list[str] | None:
+    """Return the command of a C compiler that works: CC's, the first one found, or ziglang's."""
+    if chosen := os.environ.get("CC"):
+        return shlex.split(chosen, posix=os.name != "nt")
+    # Of Windows' own compilers, the options are others.
+    for name in () if os.name == "nt" else ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        # Some are there without the headers of C, or only ask to be installed.
+        if path is not None and _works([path]):
+            return [path]
+    if importlib.util.find_spec(ZIG) is not None:
+        return [sys.executable, "-m", ZIG, "cc", *zig_target()]
+    return None
+
+
+def _works(compiler: list[str]) -> bool:
+    command = [*compiler, "-x", "c", "-fsyntax-only", "-"]
+    done = subprocess.run(command, input=_PROBE, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.returncode == 0
+
+
+def zig_target() -> list[str]:
+    """Return options for any processor of this kind, and the oldest C library that Python knows."""
+    machine = _ZIG_MACHINES.get(platform.machine().lower())
+    system = _ZIG_SYSTEMS.get(sys.platform)
+    if sys.platform == "linux":
+        musl = "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+        system = "linux-musl" if musl else "linux-gnu.2.17"
+    if machine is None or system is None:
+        return ["-mcpu=baseline"]
+    return ["-target", f"{machine}-{system}"]
+
+
+def compile_library(folder: Path) -> Path:
+    """Make the library of the sources in a folder, and put it there in one step.
+
+    Several processes may do so at once.
+
+    Raises:
+        CompileError: it cannot be made.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise CompileError(f"there is no C compiler; install one, or: pip install {ZIG}")
+    sources = sorted(path.name for path in folder.glob("*.c"))
+    defined = f'-DSOURCES_HASH="{sources_hash(folder)}"'
+    try:
+        with tempfile.TemporaryDirectory(prefix="_native.", suffix=".part", dir=folder) as made:
+            library = Path(made, NAME)
+            done = subprocess.run(  # noqa: S603  (the compiler that the user chose)
+                [*compiler, *OPTIONS, defined, "-o", str(library), *sources],
+                cwd=folder,
+                env={**os.environ, "ZIG_LOCAL_CACHE_DIR": made},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if done.returncode:
+                said = done.stderr.strip().splitlines() or ["it said nothing"]
+                first = next((line for line in said if "error" in line), said[0])
+                raise CompileError(f"the C compiler {compiler[0]} failed: {first.strip()[:300]}")
+            os.replace(library, folder / NAME)
+    except OSError as error:
+        raise CompileError(f"it cannot be compiled: {error}") from error
+    return folder / NAME

@@ -1,0 +1,5 @@
+/* Which sources the library was made from: library.py looks for it before it loads the library. */
+
+#include "native.h"
+
+EXPORT const char snapreport_sources[] = "snapreport sources " SOURCES_HASH;

@@ -1,0 +1,176 @@
+"""Open the native library, and see to it that it is the one that its sources make."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.ctypeslib import ndpointer
+
+from snapreport.ground.errors import NativeLibraryError
+from snapreport.native.compiling import NAME, CompileError, compile_library, is_fresh
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+FOLDER = Path(__file__).parent
+
+
+def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
+    """Return what an argument has to be: an array of a type, each number right behind the last."""
+    return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
+
+
+_U8, _I8, _I32, _I64 = map(_taken, ("u1", "i1", "i4", "i8"))
+# Those that the library writes to.
+_OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
+_OUTU64 = _taken("u8", "WRITEABLE")
+_N, _SIZE, _INT, _P = ctypes.c_int64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_void_p
+
+# What each function returns, then what it takes; None for nothing.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "scan": (ctypes.c_size_t, _U8, ctypes.c_size_t),
+    "events": (_INT, _U8, ctypes.c_size_t, _P),
+    "events_free": (None, _P),
+    "rows": (
+        *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
+        *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
+    ),
+    "strips_begin": (_INT, _P),
+    "strips_go_on": (_SIZE, _P, _SIZE),
+    "number": (_N, _I64, _N, _OUT32, _INT, _OUT64, _N, _OUT64),
+    "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
+    "weigh": (None, _I64, _I64, _N, _OUT64),
+    "locate": (_INT, _I64, _I64, _I64, _I64, _I64, _N, _I64, _I64, _N, _OUT32),
+    "fragmentation": (
+        *(_INT, _I64, _I64, _I64, _I32, _I32, _N, _N),
+        *(_I64, _I64, _I64, _I64, _N, _OUT64, _OUT32, _OUT32, _OUT64),
+    ),
+    "segments": (_N, _I64, _N, _I8, _I64, _I64, _I64, _I64, _N, _OUT64, _N, _OUT64),
+    "holes": (
+        *(_INT, _I64, _N, _I64, _I64, _I64, _I64, _I64, _N),
+        *(_I64, _I64, _I64, _I64, _I64, _I64, _N, _OUT32, _OUT32, _OUT64, _OUT64),
+    ),
+}
+
+INTEGERS = ("addr", "size", "stream", "time_us")
+IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
+
+
+class Events(ctypes.Structure):
+    """What a pickle came to: ``parsed`` in events.c."""
+
+    _fields_ = (
+        ("machine", _P),
+        ("integers", _P * len(INTEGERS)),
+        ("ids", _P * len(IDS)),
+        *((name, _P) for name in ("traces", "stacks", "stack_frames", "unknowns", "rest")),
+        *((f"n_{name}", _SIZE) for name in ("rows", "traces", "stacks")),
+        *((f"n_{name}", _SIZE) for name in ("stack_frames", "unknowns", "rest")),
+    )
+
+
+class Strips(ctypes.Structure):
+    """Where the writer of strips stands, and its tables: ``strips`` in strips.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("alloc_step", "free_step", "size", "drawn")),
+        *((name, _P) for name in ("steps", "live", "freed")),
+        *((name, _P) for name in ("point_steps", "point_offsets", "text")),
+        *((name, _SIZE) for name in ("n_rows", "n_steps", "room_points", "room_text")),
+        ("most_points", _SIZE),
+        *((name, _N) for name in ("events", "end", "first_id")),
+        *((name, _SIZE) for name in ("row", "first_sample", "n_points", "total")),
+        ("moving", _SIZE),
+    )
+
+
+@functools.cache
+def library() -> Any:
+    """Return the library; its functions have the names of those in C without ``snapreport_``.
+
+    Raises:
+        NativeLibraryError: there is none, or it is not the one that the sources make.
+    """
+    return _opened(FOLDER)
+
+
+class _Library:
+    """The functions by their names, with what they take."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = loaded[f"snapreport_{name}"]
+            function.argtypes, function.restype = arguments, result
+            setattr(self, name, function)
+
+
+def _opened(folder: Path) -> _Library:
+    path = folder / NAME
+    try:
+        wrong = "" if is_fresh(folder) else "is not made from the sources beside it"
+    except FileNotFoundError:
+        wrong = "is missing"
+    if wrong and not (folder.parents[1] / "hatch_build.py").is_file():  # no checkout
+        raise NativeLibraryError(
+            f"snapreport's native library {path} {wrong}; install snapreport again:"
+            " pip install --force-reinstall --no-deps snapreport"
+        )
+    try:
+        if wrong:
+            compile_library(folder)
+        return _Library(ctypes.CDLL(str(path)))
+    except CompileError as error:
+        raise NativeLibraryError(
+            f"snapreport's native library {path} {wrong}, and {error}"
+        ) from error
+    except (OSError, AttributeError) as error:  # made for another machine
+        raise NativeLibraryError(
+            f"snapreport's native library cannot be used ({error}); delete {path} and install"
+            " snapreport again."
+        ) from error
+
+
+def taken(kind: DTypeLike, n: int, *columns: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return columns as the library takes them, whatever their strides.
+
+    Args:
+        kind: the type of their numbers.
+        n: how many each of them has.
+        columns: of this type, or of one that fits into it.
+
+    Raises:
+        TypeError: a column has numbers that do not fit.
+        ValueError: a column has another shape.
+    """
+    for column in columns:
+        if column.shape != (n,):
+            raise ValueError(f"a column of {n:,} numbers has the shape {column.shape}")
+    return [np.ascontiguousarray(each.astype(kind, casting="safe", copy=False)) for each in columns]
+
+
+def address(array: NDArray[Any]) -> int:
+    """Return where an array lies in memory; whoever asks holds on to it."""
+    return int(array.ctypes.data)
+
+
+def pointer(structure: Events | Strips) -> Any:
+    """Return what a function takes for a structure."""
+    return ctypes.byref(structure)
+
+
+def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return a copy of an array that the library has."""
+    dtype = np.dtype(kind)
+    if not length:
+        return np.empty(0, dtype)
+    raw = (ctypes.c_char * (length * dtype.itemsize)).from_address(place or 0)
+    return np.array(np.frombuffer(memoryview(raw), dtype))
+
+
+def text_at(place: int | None, length: int) -> bytes:
+    """Return a copy of bytes that the library has."""
+    return ctypes.string_at(place or 0, length) if length else b""

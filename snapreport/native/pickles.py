@@ -1,0 +1,93 @@
+"""Read pickles: pass over their opcodes, or read trace events straight into columns."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.native.library import IDS, INTEGERS, Events, copied, library, pointer, text_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# As in events.c.
+_TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
+_STACK = np.dtype([("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True)
+_UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
+
+
+def scan(data: bytes | mmap.mmap) -> int:
+    """Return where the first opcode stands that is not allowed or not complete, STOP included."""
+    scan = library().scan
+    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
+    return int(scan(view, len(view)))
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The events of a pickle, and all else of it."""
+
+    by_name: dict[str, NDArray[Any]]
+    """A column for each of INTEGERS, int64, and of IDS, int32; all have the same shape (n,)."""
+    traces: NDArray[Any]
+    """Records of ``begin`` and ``end``, rows of the events; and ``first_keys``, bits."""
+    unknowns: NDArray[Any]
+    """Records of ``trace``, ``text`` and ``count``: keys that are none of an event's."""
+    stack_start: NDArray[np.uint64]
+    """uint64, shape (n_stacks,): where each stack begins in ``stack_frames``."""
+    stack_frames: NDArray[np.int32]
+    """int32: the frames of all stacks, one after the other."""
+    rest: bytes
+    """A pickle of (the snapshot without events, the frames, the texts, the pairs of integers)."""
+
+
+class FoundEvents:
+    """A pickle that the library has read, and the number of its events and traces."""
+
+    def __init__(self, found: Events) -> None:
+        self._found = found
+        self.n_events, self.n_traces = int(found.n_rows), int(found.n_traces)
+
+    def copy(self) -> Columns:
+        """Return it as columns."""
+        found, n = self._found, self.n_events
+        columns = {
+            name: copied(place, n, kind)
+            for names, places, kind in (
+                (INTEGERS, found.integers, np.int64),
+                (IDS, found.ids, np.int32),
+            )
+            for name, place in zip(names, places, strict=True)
+        }
+        return Columns(
+            columns,
+            copied(found.traces, self.n_traces, _TRACE),
+            copied(found.unknowns, found.n_unknowns, _UNKNOWN),
+            copied(found.stacks, found.n_stacks, _STACK)["start"],
+            copied(found.stack_frames, found.n_stack_frames, np.int32),
+            text_at(found.rest, found.n_rest),
+        )
+
+
+@contextmanager
+def events(data: bytes | mmap.mmap) -> Iterator[FoundEvents | None]:
+    """Read a pickle, and hold what it came to meanwhile; None where it is any but the usual kind.
+
+    Nothing can be said of such a pickle, neither that it is a snapshot nor that it is safe.
+    """
+    found, opened = Events(), library()
+    view = np.frombuffer(data, np.uint8)
+    done = opened.events(view, len(view), pointer(found))
+    del view  # or an error's traceback would hold on to it, and the file could not be closed
+    if not done:
+        yield None
+        return
+    try:
+        yield FoundEvents(found)
+    finally:
+        opened.events_free(pointer(found))

@@ -1,0 +1,78 @@
+"""Lay out strips, and write the rows of ``allocations.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapreport.native.library import Strips, address, library, pointer, taken, text_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
+"""Characters of a point at most, with its share of the rest of its row: as in strips.c."""
+
+
+class StripRows:
+    """The rows of a device; it goes on where it stopped."""
+
+    def __init__(
+        self,
+        rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+        drawn: NDArray[np.bool_] | None,
+        steps: NDArray[np.int64],
+        events: int,
+        first_id: int,
+        most_points: int,
+    ) -> None:
+        """Make the tables, and check that all is in order.
+
+        Args:
+            rows: the step of each allocation's birth, ascending from -1 on, and of its end, after
+                that; and its size. int64, shape (n,).
+            drawn: bool, shape (n,), whether each is drawn; None where all are.
+            steps: int64, shape (n_steps,), where to sample: ascending, the last step among them.
+            events: how many steps there are.
+            first_id: the first row's ``elem``.
+            most_points: of rows that are written at once, if it is not one row.
+
+        Raises:
+            ValueError: something is not in order.
+        """
+        self._n, end = len(rows[0]), max(events, 1)
+        room = 2 * len(steps) + 2
+        alloc_step, free_step, size = taken(np.int64, self._n, *rows)
+        self._tables: dict[str, NDArray[Any]] = {
+            "alloc_step": alloc_step,
+            "free_step": free_step,
+            "size": size,
+            "steps": taken(np.int64, len(steps), steps)[0],
+            "live": np.zeros(len(steps), np.uint64),
+            "freed": np.zeros(end + 1, np.uint64),
+            "point_steps": np.empty(room, np.int64),
+            "point_offsets": np.empty(room, np.uint64),
+            "text": np.empty(max(room, most_points) * _POINT_TEXT, np.uint8),
+        }
+        if drawn is not None:
+            self._tables["drawn"] = taken(np.bool_, self._n, drawn)[0]
+        self._strips = Strips(
+            **{name: address(table) for name, table in self._tables.items()},
+            n_rows=self._n,
+            n_steps=len(steps),
+            room_points=room,
+            room_text=len(self._tables["text"]),
+            most_points=most_points,
+            events=events,
+            end=end,
+            first_id=first_id,
+        )
+        if not library().strips_begin(pointer(self._strips)):
+            raise ValueError("the allocations or the steps are not in order")
+
+    def up_to(self, row: int) -> Iterator[bytes]:
+        """Yield the next rows up to this one, some at a time, with commas between them."""
+        while length := library().strips_go_on(pointer(self._strips), row):
+            yield text_at(self._strips.text, length)

@@ -1,0 +1,1 @@
+"""What the native library does, once more: plain, slow, and in Python."""

@@ -1,0 +1,128 @@
+"""The rows of ``allocations.json``, each by itself: what ``bundle.strips_text`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from snapreport.bundle.cut_strips import lay_rest
+from snapreport.bundle.strips import sampled_steps, with_last_step
+from snapreport.model.cut import Drawn
+from snapreport.model.history import DeviceHistory
+
+Points = list[tuple[int, int]]
+"""Steps and offsets."""
+
+
+def strips_text(
+    history: DeviceHistory,
+    first_id: int,
+    drawn: Drawn | None,
+    columns: int | None,
+    most: tuple[int, int],
+) -> list[bytes]:
+    """Return the text in its parts.
+
+    Args:
+        history: the device.
+        first_id: the first row's ``elem``.
+        drawn: what is drawn one by one; None for all.
+        columns: the most steps to sample; None for the rule that the manifest states.
+        most: points of a part, if it is not one row; and rows of a part of a cut.
+    """
+    steps = sampled_steps(history, columns)
+    rows, end = history.allocations, max(history.events, 1)
+    if drawn is None:
+        laid = _paths(rows.alloc_step, rows.free_step, rows.size, steps, history)
+        sizes = rows.size.tolist()
+    else:
+        taken = drawn.rows
+        some = _paths(
+            rows.alloc_step[taken], rows.free_step[taken], rows.size[taken], steps, history
+        )
+        paths = iter(some)
+        kept = set(taken.tolist())
+        laid, sizes = [], []
+        for row, (born, freed) in enumerate(
+            zip(rows.alloc_step.tolist(), rows.free_step.tolist(), strict=True)
+        ):
+            flat = [(max(born, 0), 0), (min(freed, end), 0)]
+            laid.append(next(paths) if row in kept else flat)
+            sizes.append(int(rows.size[row]) if row in kept else 0)
+    texts = [
+        _row(first_id + i, size, path)
+        for i, (size, path) in enumerate(zip(sizes, laid, strict=True))
+    ]
+    if drawn is None:
+        parts = list(_by_points(texts, [len(path) for path in laid], most[0]))
+    else:
+        whole = len(texts) // most[1] * most[1]
+        for i, (size, at, offsets) in enumerate(lay_rest(history, drawn, steps), len(texts)):
+            path = list(zip(at.tolist(), offsets.tolist(), strict=True))
+            texts.append(_row(first_id + i, size, path))
+        cuts = [*range(0, whole + 1, most[1]), len(texts)]
+        parts = [texts[a:b] for a, b in pairwise(cuts) if a < b]
+    joined = [b",".join(part) for part in parts]
+    return [(b"," if i else b"[") + part for i, part in enumerate(joined)] + [
+        b"]" if joined else b"[]"
+    ]
+
+
+def _row(number: int, size: int, path: Points) -> bytes:
+    steps, offsets = ([point[i] for point in path] for i in (0, 1))
+    return orjson.dumps(
+        {"elem": number, "size": size, "timesteps": steps, "offsets": offsets, "color": number}
+    )
+
+
+def _by_points(texts: list[bytes], points: list[int], most: int) -> Iterator[list[bytes]]:
+    low = 0
+    while low < len(texts):
+        high = low + 1
+        while high < len(texts) and sum(points[low : high + 1]) <= most:
+            high += 1
+        yield texts[low:high]
+        low = high
+
+
+def _paths(
+    born: NDArray[np.int64],
+    freed: NDArray[np.int64],
+    size: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    history: DeviceHistory,
+) -> list[Points]:
+    """Return where each row lies, on those before it, from its birth to its end."""
+    steps = with_last_step(history, steps)
+    end = max(history.events, 1)
+    gone = np.where(freed >= history.events, end, freed)
+    paths = []
+    for row in range(len(born)):
+        first, last = max(int(born[row]), 0), int(gone[row])
+        older, frees = size[:row], gone[:row]
+        # A newcomer goes on top of all that is there; and what goes with it is there to the last.
+        path = [(first, int(older[freed[:row] > born[row]].sum()))]
+        before = None  # the sample before
+        for step in steps[(steps >= born[row]) & (steps < last)].tolist():
+            below = int(older[frees > step].sum())
+            if below != path[-1][1]:
+                _hold(path, first, steps, step)
+                path.append((step, below))
+            before = step
+        at_last = int(older[frees >= last].sum())
+        if before is not None and at_last != path[-1][1]:
+            after = steps[steps > before]
+            _hold(path, first, steps, int(after[0]) if len(after) else end)
+        paths.append([*path, (last, at_last)])
+    return paths
+
+
+def _hold(path: Points, first: int, steps: NDArray[np.int64], step: int) -> None:
+    """Let a row stay where it is up to the sample before a step."""
+    before = steps[steps < step]
+    if len(before) and first < before[-1] and path[-1][0] != before[-1]:
+        path.append((int(before[-1]), path[-1][1]))
