@@ -134,7 +134,7 @@ LOCK_RUN := locked/run.txt
 LOCKED := $(PIP) install --no-deps --require-hashes --requirement
 # Built by what is locked, too. It lies here, so there is nothing to take a hash of.
 EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
-BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/*.c snapreport/*/*.c)
+BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/native/*.[ch]) snapreport/native/compiling.py
 
 $(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/python
 	$(LOCKED) $(LOCK_RUN)

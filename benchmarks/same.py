@@ -6,7 +6,6 @@ snapshots, the small workloads are taken.
 
     python -m benchmarks.same ../before
     python -m benchmarks.same ../before snapshots/*.pickle
-    python -m benchmarks.same . --without-compiled        this one, with and without its fast paths
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = ("page.html", "page.md", "page.json")
 
 
-def results(checkout: Path, snapshot: Path, folder: Path, compiled: bool) -> dict[str, bytes]:
+def results(checkout: Path, snapshot: Path, folder: Path) -> dict[str, bytes]:
     """Return what a checkout makes of a snapshot, by the name of the file; errors, too."""
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    if not compiled:
-        environment["SNAPREPORT_NO_COMPILED"] = "1"
     bundle = folder / "bundle.zip"
     commands = {
         "convert": ["convert", str(snapshot), "-o", str(bundle)],
@@ -55,15 +52,12 @@ def results(checkout: Path, snapshot: Path, folder: Path, compiled: bool) -> dic
     return found
 
 
-def differences(
-    checkouts: tuple[Path, Path], snapshot: Path, compiled: tuple[bool, bool]
-) -> list[str]:
+def differences(checkouts: tuple[Path, Path], snapshot: Path) -> list[str]:
     """Name the results that differ between two checkouts."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         one, other = (
-            results(checkout, snapshot, folder / str(i), fast)
-            for i, (checkout, fast) in enumerate(zip(checkouts, compiled, strict=True))
+            results(checkout, snapshot, folder / str(i)) for i, checkout in enumerate(checkouts)
         )
     return sorted(each for each in {*one, *other} if one.get(each) != other.get(each))
 
@@ -73,9 +67,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare this checkout's results with another's.")
     parser.add_argument("other", type=Path, metavar="CHECKOUT")
     parser.add_argument("snapshots", nargs="*", type=Path, metavar="SNAPSHOT")
-    parser.add_argument(
-        "--without-compiled", action="store_true", help="the other one reads without compiled parts"
-    )
     arguments = parser.parse_args(argv)
     folder = REPOSITORY / "out" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     checkouts = (REPOSITORY, arguments.other.resolve())
     wrong = 0
     for snapshot in snapshots:
-        found = differences(checkouts, snapshot, (True, not arguments.without_compiled))
+        found = differences(checkouts, snapshot)
         wrong += bool(found)
         print(f"{snapshot.name}: {', '.join(found) + ' differ' if found else 'the same'}")
     raise SystemExit(1 if wrong else 0)
