@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ import pytest
 from tests.corpus import NO_CORPUS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Hundreds of tests start a Python, many with PyTorch, which `make` does not compile. Where nothing
+# is kept of what Python compiles, each of them compiles a thousand modules again.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -34,7 +34,6 @@ def run(
             "PYTHONPATH": places,
             "CUDA_VISIBLE_DEVICES": "",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         },
         capture_output=True,
         text=True,
