@@ -118,7 +118,7 @@ FINDING = thing(
     suggestions=many(SUGGESTION),
     view=maybe(record(diagnoses.View, "event")),
 )
-DIAGNOSIS = {"findings": many(FINDING), "silenced": many(TEXT)}
+DIAGNOSIS = thing(findings=many(FINDING), silenced=many(TEXT))
 WARNINGS = many(thing(code=TEXT, text=TEXT))
 SITE = thing(**_PLACE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
@@ -129,6 +129,18 @@ CUT = thing(
     not_drawn_share=of(float),
     **numbers("not_drawn_at_peak_bytes", "error_bytes", "error_time_us", "min_size"),
     fit=MAYBE_NUMBER,
+)
+
+_PARTS_OF_RESERVED = maybe(record(trust.ReservedParts, difference=NUMBER))
+TRUST = record(
+    trust.TrustFacts,
+    closing=maybe(CLOSING),
+    at_peak=_PARTS_OF_RESERVED,
+    at_end=_PARTS_OF_RESERVED,
+    verdict=of(trust.Verdict),
+    sentence=TEXT,
+    checks=many(of(trust.Check)),
+    fixes=many(thing(text=TEXT, change=TEXT)),
 )
 
 DEVICE = thing(
@@ -151,11 +163,12 @@ DEVICE = thing(
     own_counters=of(recording_facts.OwnCounters | None),
     answer=TEXT,
     warnings=WARNINGS,
-    diagnosis=thing(**DIAGNOSIS),
+    diagnosis=DIAGNOSIS,
     sites=many(SITE),
     stages=many(of(findings.StageUse)),
     ooms=many(record(recording_facts.OomEvent, "stack")),
     closing=maybe(CLOSING),
+    trust=TRUST,
     inferred_blocks=NUMBER,
     anomalies=of(dict[str, int]),
 )
@@ -232,24 +245,11 @@ ALLOCATION = thing(
 )  # fmt: skip
 NODE = thing(**_PLACE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
 
-_PARTS_OF_RESERVED = maybe(record(trust.ReservedParts, difference=NUMBER))
-TRUST = {
-    **record(
-        trust.TrustFacts,
-        closing=maybe(CLOSING),
-        at_peak=_PARTS_OF_RESERVED,
-        at_end=_PARTS_OF_RESERVED,
-    )["properties"],
-    "verdict": of(trust.Verdict),
-    "sentence": TEXT,
-    "checks": many(of(trust.Check)),
-    "fixes": many(thing(text=TEXT, change=TEXT)),
-}
-
 _FILE = {"file": TEXT}
 _ONE = {**_FILE, "device": TEXT}
 _MOMENT = {**_ONE, "step": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
-_USAGE = {**_MOMENT, "event": maybe(EVENT), "amounts": AMOUNTS, "parts": PARTS}
+_LIVE = {**_MOMENT, "event": maybe(EVENT), "amounts": AMOUNTS, "parts": PARTS,
+         "ever_allocated": NUMBER}  # fmt: skip
 _WHAT_IF = {**_ONE, "curve": TEXT, "by": TEXT, "peak_bytes": NUMBER, "peak_step": NUMBER}
 _CELL = {"type": ["null", "integer", "number", "string"]}
 
@@ -265,37 +265,18 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "warnings": WARNINGS,
             "default": NUMBER,
             "devices": many(DEVICE),
-        }
-    ],
-    "diagnose": [
-        {
-            **_FILE,
             "findings": many(FINDING),
-            "devices": many(thing(device=TEXT, **DIAGNOSIS)),
         }
     ],
-    "check-recording": [{**_FILE, "devices": many(thing(device=TEXT, **TRUST))}],
-    "peak": [{**_USAGE, "stacks": many(STACK)}],
-    "usage": [_USAGE],
     "live": [
-        {
-            **_MOMENT,
-            "allocations": many(ALLOCATION),
-            "stacks": many(thing(id=NUMBER, frames=FRAMES)),
-        },
-        {
-            **_MOMENT,
-            "by": {"enum": list(answer_tables.GROUPINGS)},
-            "groups": many(either(GROUP, STACK)),
-        },
-        {**_MOMENT, "tree": many(NODE)},
-    ],
-    "lines": [
-        {
-            **_MOMENT,
-            "ever_allocated": NUMBER,
-            "lines": many(record(answer_tables.LineUse, "filename", file=TEXT)),
-        }
+        {**_LIVE, "by": {"const": "allocation"}, "allocations": many(ALLOCATION),
+         "stacks": many(thing(id=NUMBER, frames=FRAMES))},
+        {**_LIVE, "by": {"const": "tree"}, "tree": many(NODE)},
+        {**_LIVE, "by": {"const": "line"},
+         "lines": many(record(answer_tables.LineUse, "filename", file=TEXT))},
+        {**_LIVE, "by": {"const": "stack"}, "groups": many(STACK)},
+        {**_LIVE, "by": {"enum": [each for each in answer_tables.GROUPINGS
+                                  if each not in ("stack", "line")]}, "groups": many(GROUP)},
     ],
     "stages": [
         {

@@ -23,16 +23,11 @@ _NAMES = (
     "record",
     "convert",
     "render",
-    "diagnose",
-    "check-recording",
     "summary",
-    "profile",
-    "usage",
-    "stages",
-    "whatif",
-    "peak",
     "live",
-    "lines",
+    "stages",
+    "profile",
+    "whatif",
     "diff",
     "check",
     "query",
@@ -46,8 +41,7 @@ class _Modules(UserDict[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name in _NAMES and name not in self.data:
-            place = name.replace("-", "_")
-            self.data[name] = getattr(importlib.import_module(f"{__name__}.{place}"), place)
+            self.data[name] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
         return self.data[name]
 
     def __contains__(self, name: object) -> bool:

@@ -8,14 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 import snapreport
 from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.commands.moments import MomentChoice
 from snapreport.commands.naming import paths_kept
 from snapreport.ground.safe_text import plain_json
-from snapreport.model.answer_tables import GROUPINGS, Group
+from snapreport.model.answer_tables import Group
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device, Moment
@@ -89,19 +87,14 @@ def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[s
     return [group_as_json(group, device.file.stacks, by) for group in groups]
 
 
-def json_bytes(name: str, answer: dict[str, Any]) -> bytes:
-    """Return an answer as indented JSON that begins with the name and version of its format."""
+def print_json(name: str, answer: dict[str, Any]) -> None:
+    """Write an answer as indented JSON that begins with the name and version of its format."""
     import orjson
 
     from snapreport.reporters.json.json_parts import with_format
 
     whole = orjson.dumps(with_format(name, answer), option=orjson.OPT_INDENT_2)
-    return plain_json(whole) + b"\n"
-
-
-def print_json(name: str, answer: dict[str, Any]) -> None:
-    """Write an answer to stdout as JSON."""
-    print_bytes(json_bytes(name, answer))
+    print_bytes(plain_json(whole) + b"\n")
 
 
 def new_page(full: bool = False) -> Page:
@@ -114,10 +107,3 @@ def new_page(full: bool = False) -> Page:
 def print_page(page: Page) -> None:
     """Write a page to stdout."""
     print_clean(page.render())
-
-
-by_option = click.option(
-    "--by",
-    type=click.Choice(GROUPINGS),
-    help="Group what is live.",
-)

@@ -71,7 +71,7 @@ def convert(
         _say_size(source, path)
         say_warnings(warnings)
         if warnings:
-            say(f"snapreport diagnose {path.name} explains, and says what to do.")
+            say(f"snapreport summary --findings {path.name} explains, and says what to do.")
     print_path(path)
 
 

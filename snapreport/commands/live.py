@@ -1,14 +1,15 @@
-"""``snapreport live``: the allocations live at a moment, one by one, grouped or as a tree."""
+"""``snapreport live``: what is live at a moment, grouped in one way or another."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from snapreport.commands.answers import (
-    by_option,
+    event_json,
     groups_json,
     load_moment,
     moment_json,
@@ -27,20 +28,37 @@ from snapreport.commands.options import (
     source_argument,
     top_option,
 )
+from snapreport.model.answer_tables import GROUPINGS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from snapreport.api.device import Moment
+    from snapreport.api.device import Device, Moment
+    from snapreport.model.answer_tables import LineUse
+
+_VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))
 
 
-@click.command(short_help="Print what was live at a moment: a table, groups or a tree.")
+@click.command(short_help="Print what is live at the peak, or at another moment.")
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Of this device")
 @moment_options
-@by_option
-@click.option("--tree", is_flag=True, help="As a call tree, outermost frame first.")
+@click.option(
+    "--by",
+    type=click.Choice(_VIEWS),
+    default="stack",
+    show_default=True,
+    help="A row for each of these; tree is a call tree, outermost frame first.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="With --by line, count the innermost frame of a file that matches: a part of its name, "
+    "a glob, /regex/.",
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Never count these files.")
 @top_option(20)
 @json_option
 @full_option
@@ -50,57 +68,87 @@ def live(
     source: Path,
     device: str | None,
     choice: MomentChoice,
-    by: str | None,
-    tree: bool,
+    by: str,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
     top: int,
     as_json: bool,
     full: bool,
     quiet: bool,
 ) -> None:
-    """Print what was live at a moment of a SNAPSHOT or BUNDLE, the peak by default.
+    """Print what is live at a moment of a SNAPSHOT or BUNDLE: at the peak, or when you say.
 
-    One row per allocation, largest first; with --by one row per group, with --tree a call tree.
-    Either way the bytes add up to the curve at that moment.
+    First the amounts, what led to them, and how much is from before the recording; then who
+    holds it. The rows add up to the curve at that moment, to the byte.
+
+    --by line prints bytes, the running sum, the median allocation, the count, all that the line
+    allocated in the recording, and the line: that of the call site, or with patterns that of the
+    innermost frame in a matching file.
 
     \b
     Example:
-      snapreport live snap.zip --by file
+      snapreport live snap.zip
+      snapreport live snap.zip --by line
     """
-    if by and tree:
-        raise click.UsageError("--by and --tree are two views; give one of them.")
+    if (include or exclude) and by != "line":
+        raise click.UsageError("--include and --exclude choose lines; add --by line.")
     moment = load_moment(source, device, choice, quiet)
-    most = None if full else top
+    amounts, parts = moment.amounts, moment.parts()
+    rows = moment.device.allocations
+    ever = int((rows.size if choice.curve == "requested" else rows.block_size).sum())
     if as_json:
-        print_json("live", moment_json(moment, **_answer(moment, by, tree)))
+        about = moment_json(
+            moment,
+            event=event_json(moment),
+            amounts=asdict(amounts),
+            parts=asdict(parts),
+            ever_allocated=ever,
+            by=by,
+        )
+        print_json("live", {**about, **_rows_json(moment, by, include, exclude)})
         return
     from snapreport.reporters.terminal import answers_text
     from snapreport.reporters.terminal.tree_text import tree_lines
     from snapreport.reporters.words.summary_rows import lines_note
 
     page = new_page(full)
-    page.say(moment_name(moment).text, "title")
-    if tree:
+    answers_text.amounts(page, moment_name(moment), amounts, parts, ever, moment.event())
+    page.say()
+    most = None if full else top
+    if by == "tree":
         kinds = moment.device.frame_kinds
         for line in tree_lines(moment.tree(), moment.device.file.stacks, kinds, most or 10**9):
             page.amount(*line)
-    elif by:
-        answers_text.groups(page, by, moment.by(by), moment.bytes, most)
-    else:
+    elif by == "allocation":
         found = moment.live()
-        rows = moment.device.allocations
         sites = moment.device.site_names(found.rows[:most])
         answers_text.allocations(page, found, rows, sites, moment.device.events, most)
+    elif by == "line":
+        answers_text.lines(page, moment.lines(include, exclude), most)
+    else:
+        answers_text.groups(page, by, moment.by(by), moment.bytes, most)
     if note := lines_note(moment.device.file):
         page.say(note)
     print_page(page)
 
 
-def _answer(moment: Moment, by: str | None, tree: bool) -> dict[str, Any]:
-    device = moment.device
-    if by:
-        return {"by": by, "groups": groups_json(device, moment.by(by), by)}
-    if tree:
+def _rows_json(
+    moment: Moment, by: str, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> dict[str, Any]:
+    if by == "tree":
         return {"tree": _tree(moment)}
+    if by == "allocation":
+        return _allocations(moment, moment.device)
+    if by == "line":
+        return {"lines": [_line(each) for each in moment.lines(include, exclude)]}
+    return {"groups": groups_json(moment.device, moment.by(by), by)}
+
+
+def _line(line: LineUse) -> dict[str, Any]:
+    return {"file" if key == "filename" else key: value for key, value in asdict(line).items()}
+
+
+def _allocations(moment: Moment, device: Device) -> dict[str, Any]:
     from snapreport.reporters.json.json_parts import id_or_none, stack_table
 
     live, rows = moment.live(), device.allocations

@@ -1,44 +1,82 @@
-"""``snapreport summary``: the figures of a snapshot or bundle, on the terminal or as JSON."""
+"""``snapreport summary``: what held the memory, what went wrong, and whether to trust it."""
 
 from __future__ import annotations
 
-import sys
 from io import BytesIO
 from pathlib import Path
 
 import click
 
 import snapreport
-from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
+from snapreport.commands.answers import new_page, print_page
+from snapreport.commands.console import print_bytes, progress_bar
 from snapreport.commands.naming import keep_paths_option, paths_kept
-from snapreport.commands.options import device_option, quiet_option, source_argument
+from snapreport.commands.options import (
+    device_option,
+    full_option,
+    ignore_option,
+    json_option,
+    quiet_option,
+    source_argument,
+)
 
 
-@click.command(short_help="Print what held the memory at the peak.")
+@click.command(short_help="Print what held the memory, what went wrong, and what to do.")
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Only this device")
-@click.option("--json", "as_json", is_flag=True, help="Every figure as JSON, sizes in bytes.")
+@click.option(
+    "--findings", is_flag=True, help="The findings alone: their evidence, and what would help."
+)
+@click.option(
+    "--recording", is_flag=True, help="Whether the recording can be trusted alone, by every check."
+)
+@ignore_option
+@json_option
+@full_option
 @keep_paths_option
 @quiet_option
-def summary(source: Path, device: str | None, as_json: bool, quiet: bool) -> None:
-    """Print what held the memory at the peak of a SNAPSHOT or BUNDLE.
+def summary(
+    source: Path,
+    device: str | None,
+    findings: bool,
+    recording: bool,
+    ignore: tuple[str, ...],
+    as_json: bool,
+    full: bool,
+    quiet: bool,
+) -> None:
+    """Print what held the memory of a SNAPSHOT or BUNDLE, what went wrong, and what to do.
+
+    The peak and who held it, stages, findings in a line each, and whether the recording can be
+    trusted. --findings and --recording print these parts in full. The status is 0 whatever is
+    found; `snapreport check` fails instead.
 
     \b
     Example:
-      snapreport summary snap.pickle --json
+      snapreport summary snap.zip
+      snapreport summary snap.zip --findings
     """
     with progress_bar(quiet) as progress:
-        findings = snapreport.load(source, keep_paths=paths_kept(), progress=progress).findings(
-            device=device
-        )
-    text = BytesIO()
+        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+        found = snapshot.findings(device=device, ignore=ignore)
     if as_json:
         from snapreport.reporters.json.json_report import JsonReporter
 
-        JsonReporter().render(findings, text)
+        text = BytesIO()
+        JsonReporter().render(found, text)
         print_bytes(text.getvalue())
-    else:
-        from snapreport.reporters.terminal.summary_text import TextReporter
+        return
+    page = new_page(full)
+    if findings:
+        from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
 
-        TextReporter(colour=in_colour(sys.stdout)).render(findings, text)
-        print_clean(text.getvalue())
+        write_diagnoses(page, found, full)
+    if recording:
+        from snapreport.reporters.terminal.trust_text import write_trust
+
+        write_trust(page, found)
+    if not findings and not recording:
+        from snapreport.reporters.terminal.summary_text import write_summary
+
+        write_summary(page, found, full)
+    print_page(page)

@@ -14,7 +14,7 @@ import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 
 /** What scripts may use of a page, as `window.snapreport`. */
 interface PageApi {
-  /** All findings, as `snapreport summary --json` prints them. */
+  /** The findings, as `snapreport summary --json` prints them. */
   summary: Summary
   /** The part of the axis and the bytes that the timeline shows. */
   window(): Window | null

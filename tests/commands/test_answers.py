@@ -37,28 +37,30 @@ def staged(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["peak", "usage", "live", "lines", "stages", "profile"])
+@pytest.mark.parametrize(
+    "command", ["live", "live --by line", "live --by allocation", "stages", "profile"]
+)
 def test_a_bundle_gives_the_same_answers_as_its_snapshot(
     run: Run, snapshot: Path, bundle: Path, command: str
 ) -> None:
     for more in ((), ("--json",)):
-        first, second = run(command, snapshot, *more), run(command, bundle, *more)
+        first, second = (run(*command.split(), each, *more) for each in (snapshot, bundle))
         assert first.exit_code == second.exit_code == 0
         assert first.stdout == second.stdout
         assert first.stderr == ""
 
 
 def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: Path) -> None:
-    text = run("peak", snapshot).stdout
+    text = run("live", snapshot).stdout
     assert "at step 2" in text
     assert f"after alloc of 1.00 MiB at {SECOND:#x}" in text
     assert "baseline 0 B in 0 allocations, made in the recording 2.00 MiB in 2" in text
-    found = orjson.loads(run("peak", snapshot, "--json").stdout)
+    found = orjson.loads(run("live", snapshot, "--json").stdout)
     assert (found["step"], found["bytes"]) == (2, 2 * MIB)
     assert found["event"]["action"] == "alloc"
     assert [entry["name"] for entry in found["event"]["frames"]] == ["forward", "<module>"]
-    assert sum(stack["bytes"] for stack in found["stacks"]) == 2 * MIB
-    inside = orjson.loads(run("peak", snapshot, "--json", "--between", "3", "4").stdout)
+    assert sum(stack["bytes"] for stack in found["groups"]) == 2 * MIB
+    inside = orjson.loads(run("live", snapshot, "--json", "--between", "3", "4").stdout)
     assert (inside["step"], inside["bytes"]) == (3, MIB)
 
 
@@ -77,44 +79,47 @@ def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: 
 def test_a_moment_has_many_names(
     run: Run, snapshot: Path, moment: tuple[str, ...], step: int, live: int
 ) -> None:
-    found = orjson.loads(run("usage", snapshot, "--json", *moment).stdout)
+    found = orjson.loads(run("live", snapshot, "--json", *moment).stdout)
     assert (found["step"], found["amounts"]["allocated"]) == (step, live)
 
 
 def test_a_stage_is_a_moment_by_its_name_its_number_or_a_part(run: Run, staged: Path) -> None:
     for name, held in (("forward", 3), ("forward[1]", 1), ("forward[2]", 3), ("FORW", 3)):
-        found = orjson.loads(run("usage", staged, "--json", "--stage", name).stdout)
+        found = orjson.loads(run("live", staged, "--json", "--stage", name).stdout)
         assert found["bytes"] == held * MIB
 
 
-def test_live_is_a_table_groups_or_a_tree(run: Run, staged: Path) -> None:
-    rows = orjson.loads(run("live", staged, "--json").stdout)["allocations"]
+def test_live_is_rows_groups_or_a_tree(run: Run, staged: Path) -> None:
+    each = run("live", staged, "--json", "--by", "allocation").stdout
+    rows = orjson.loads(each)["allocations"]
     assert [(row["bytes"], row["call_site"]) for row in rows] == [(3 * MIB, "loss  ~/loss.py:9")]
     groups = orjson.loads(run("live", staged, "--json", "--by", "file").stdout)["groups"]
     assert [(group["name"], group["bytes"]) for group in groups] == [("~/loss.py", 3 * MIB)]
-    tree = orjson.loads(run("live", staged, "--json", "--tree").stdout)["tree"]
+    tree = orjson.loads(run("live", staged, "--json", "--by", "tree").stdout)["tree"]
     assert [(node["name"], node["bytes"]) for node in tree[1:]] == [
         ("main", 3 * MIB),
         ("loss", 3 * MIB),
     ]
-    assert "loss" in run("live", staged, "--tree").stdout
+    assert "loss" in run("live", staged, "--by", "tree").stdout
     before = run("live", staged, "--step", "-1", "--by", "line").stdout
     assert "before recording" in before
     assert "2.00 MiB" in before
 
 
 def test_lines_take_the_innermost_frame_of_a_matching_file(run: Run, staged: Path) -> None:
-    found = orjson.loads(run("lines", staged, "--json").stdout)
+    found = orjson.loads(run("live", staged, "--by", "line", "--json").stdout)
     (line,) = found["lines"]
     assert (line["location"], line["function"]) == ("~/loss.py:9", "loss")
     assert found["ever_allocated"] == 6 * MIB
-    outer = orjson.loads(run("lines", staged, "--json", "--include", "train.py").stdout)["lines"]
-    assert [line["location"] for line in outer] == ["~/train.py:2"]
-    none = orjson.loads(run("lines", staged, "--json", "--exclude", "/.*[.]py/").stdout)["lines"]
-    assert [line["location"] for line in none] == ["no matching frame"]
+    for pattern, place in (
+        (("--include", "train.py"), "~/train.py:2"),
+        (("--exclude", "/.*[.]py/"), "no matching frame"),
+    ):
+        chosen = run("live", staged, "--by", "line", "--json", *pattern).stdout
+        assert [line["location"] for line in orjson.loads(chosen)["lines"]] == [place]
 
 
-@pytest.mark.parametrize("command", [("live",), ("live", "--by", "line"), ("lines",)])
+@pytest.mark.parametrize("command", [("live",), ("live", "--by", "line")])
 def test_lines_of_a_def_are_said_to_be_those(
     run: Run, snapshot: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -137,9 +142,7 @@ def test_stages_are_numbered_filtered_and_show_their_stacks(run: Run, staged: Pa
     assert "forward[2]" in run("stages", staged, "--name", "FOR").stdout
 
 
-def test_a_profile_takes_rules_and_writes_what_its_name_says(
-    run: Run, staged: Path, folder: Path
-) -> None:
+def test_a_profile_takes_rules_and_is_json_or_csv(run: Run, staged: Path, folder: Path) -> None:
     rules = '{"model": "model[.]py", "rest": "."}'
     found = orjson.loads(run("profile", staged, "--json", "--rules", rules).stdout)
     assert {(g["name"], g["rule"], g["peak_bytes"]) for g in found["groups"]} == {
@@ -148,42 +151,40 @@ def test_a_profile_takes_rules_and_writes_what_its_name_says(
         ("unknown (before recording)", "before recording", 2 * MIB),
     }
     (folder / "rules.yaml").write_text("- category: late\n  function: ^loss$\n")
-    result = run("profile", staged, "--by", "custom", "--rules", "rules.yaml", "-o", "p.csv")
-    assert result.stdout == "p.csv\n"
-    lines = (folder / "p.csv").read_text().splitlines()
-    rows = list(csv.DictReader(lines))
+    result = run("profile", staged, "--rules", "rules.yaml", "--csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [int(row["step"]) for row in rows][:2] == [-1, 0]
     assert max(int(row["late"]) for row in rows) == 3 * MIB
     for row in rows:
         parts = [int(row[name]) for name in row if name not in ("step", "time_us", "total")]
         assert sum(parts) == int(row["total"])
-    assert run("profile", staged, "--rules", rules, "-o", "p.html").exit_code == 0
+    assert run("render", staged, "--rules", rules, "-o", "p.html").exit_code == 0
     assert "model[.]py" not in (folder / "p.html").read_text()  # it is in the packed data alone
-    assert run("profile", staged, "-o", "p.json").exit_code == 0
-    assert orjson.loads((folder / "p.json").read_bytes())["by"] == "category"
 
 
 def test_long_answers_say_what_they_leave_out(run: Run, snapshot: Path) -> None:
-    text = run("live", snapshot, "--top", "1").stdout
+    text = run("live", snapshot, "--by", "allocation", "--top", "1").stdout
     assert text.endswith("and 1 more with 1.00 MiB; --full shows all\n")
-    assert "more with" not in run("live", snapshot, "--top", "1", "--full").stdout
+    assert (
+        "more with"
+        not in run("live", snapshot, "--by", "allocation", "--top", "1", "--full").stdout
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("usage", "--step", "5"), "there is no step 5; this device has -1 (the start) to 4."),
-        (("usage", "--step", "-2"), "there is no step -2;"),
-        (("peak", "--stage", "forwrd"), "has no stages"),
+        (("live", "--step", "5"), "there is no step 5; this device has -1 (the start) to 4."),
+        (("live", "--step", "-2"), "there is no step -2;"),
+        (("live", "--stage", "forwrd"), "has no stages"),
         (("live", "--at", "alloc", "0x10"), "no allocation was ever at 0x10"),
         (("live", "--at", "free", "7f0000000000"), "was never freed in this recording"),
         (("live", "--between", "3", "1"), "ends at step 1, before it begins at 3"),
-        (("lines", "--include", "/(/"), "/(/ is no regular expression"),
+        (("live", "--by", "line", "--include", "/(/"), "/(/ is no regular expression"),
         (("live", "--device", "7"), "has no device '7'; it has cuda:0"),
         (("profile", "--rules", '{"a": "("}'), "rule 1 (a): '(' is no regular expression"),
         (("profile", "--rules", "[]"), "there is no rule in it"),
         (("profile", "--rules", "nowhere.json"), "nowhere.json cannot be read"),
-        (("profile", "-o", "x.txt"), "x.txt should end in .html, .json or .csv"),
     ],
 )
 def test_what_cannot_be_answered_is_one_line(
@@ -198,7 +199,7 @@ def test_what_cannot_be_answered_is_one_line(
 
 
 def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged: Path) -> None:
-    result = run("peak", staged, "--stage", "forwrad")
+    result = run("live", staged, "--stage", "forwrad")
     assert result.exit_code == 1
     assert "no stage is named 'forwrad'; this recording has 'forward'." in result.stderr
     result = run("stages", staged, "--name", "backward")
@@ -209,10 +210,10 @@ def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("usage", "--step", "1", "--time", "2"),
-        ("live", "--by", "file", "--tree"),
-        ("profile", "--by", "custom"),
-        ("profile", "--by", "annotation", "--rules", "{}"),
+        ("live", "--step", "1", "--time", "2"),
+        ("live", "--by", "file", "--include", "model.py"),
+        ("profile", "--json", "--csv"),
+        ("profile", "--by", "stage", "--rules", "{}"),
         ("live", "--at", "alloc", "here"),
     ],
 )

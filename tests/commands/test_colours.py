@@ -15,10 +15,10 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _COMMANDS = (
     ("summary",),
-    ("diagnose",),
-    ("live", "--tree"),
+    ("summary", "--findings"),
+    ("live", "--by", "tree"),
     ("live", "--by", "file"),
-    ("check-recording",),
+    ("summary", "--recording"),
 )
 
 
@@ -67,15 +67,15 @@ def test_a_terminal_gets_the_text_of_a_pipe_in_colour(command: tuple[str, ...]) 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_who_wants_no_colour_gets_none(variables: dict[str, str]) -> None:
-    for command in (("diagnose",), ("diagnose", "--device", "cuda:9")):
-        given = (*command, str(SAMPLES / "out_of_memory.pickle.gz"), "--quiet")
+    for command in (("--findings",), ("--device", "cuda:9")):
+        given = ("summary", *command, str(SAMPLES / "out_of_memory.pickle.gz"), "--quiet")
         assert "\x1b[" not in on_a_terminal(*given, **variables)
 
 
 def test_what_is_critical_is_red_and_what_is_large_is_warm() -> None:
     given = (str(SAMPLES / "out_of_memory.pickle.gz"), "--quiet")
-    assert "\x1b[1;31mCRITICAL" in on_a_terminal("diagnose", *given)
-    assert re.search(r"\x1b\[31m *[0-9.]+ GiB", on_a_terminal("live", "--tree", *given))
+    assert "\x1b[1;31mCRITICAL" in on_a_terminal("summary", "--findings", *given)
+    assert re.search(r"\x1b\[31m *[0-9.]+ GiB", on_a_terminal("live", "--by", "tree", *given))
 
 
 def test_an_error_begins_in_red_on_a_terminal() -> None:

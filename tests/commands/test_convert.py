@@ -72,7 +72,7 @@ def test_the_snapshot_s_warnings_are_said_a_line_each(run: Run, samples: Path) -
     said = result.stderr.splitlines()
     assert said[1:] == [
         "Warning: No history was recorded: 1 event beside 48 live allocations",
-        "snapreport diagnose state_only.zip explains, and says what to do.",
+        "snapreport summary --findings state_only.zip explains, and says what to do.",
     ]
 
 

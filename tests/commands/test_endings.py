@@ -27,7 +27,6 @@ from tests.commands.conftest import Run
         (("export", "csv", "{}", "-o", "x.parquet"), "end the name in .csv, or make Parquet"),
         (("export", "pickle", "{}", "-o", "x.pickle.gz"), "end the name in .pickle."),
         (("export", "snapviewer", "{}", "-o", "x.zip"), "end the name in .snapviewer, or"),
-        (("profile", "{}", "-o", "x.md"), "should end in .html, .json or .csv"),
         (("record", "-o", "x.html", "{}.py"), "here -o names a folder"),
     ],
 )

@@ -20,12 +20,14 @@ from tests.commands.conftest import Run
 SQL = "SELECT id, name, 0.5 AS half, NULL AS none, x'00ff' AS bytes FROM frames LIMIT 3"
 ASKED: dict[str, list[list[str]]] = {
     "summary": [[]],
-    "diagnose": [[]],
-    "check-recording": [[]],
-    "peak": [[], ["--curve", "requested"]],
-    "usage": [[], ["--step", "-1"]],
-    "live": [[], ["--by", "stack"], ["--by", "file"], ["--tree"]],
-    "lines": [[]],
+    "live": [
+        [],
+        ["--curve", "requested", "--by", "file"],
+        ["--step", "-1", "--by", "allocation"],
+        ["--by", "allocation"],
+        ["--by", "line"],
+        ["--by", "tree"],
+    ],
     "stages": [[], ["--stacks", "2"]],
     "profile": [[]],
     "whatif": [[], ["--by", "category", "--without", "*n*"]],
@@ -64,7 +66,7 @@ def asked(run: Run, name: str, options: list[str], file: Path) -> Any:
 
 @pytest.fixture
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen commands are asked of one file: it is the same each time."""
+    """All commands are asked of one file: it is the same each time."""
     load, known = snapreport.load, {}
 
     def once(source: Any, **options: Any) -> Any:
@@ -139,20 +141,17 @@ def _first_objects(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_json_holds_every_row_and_stacks_as_frames(run: Run, samples: Path) -> None:
     file = samples / "training_step.pickle"
-    usage = orjson.loads(run("usage", file, "--json").stdout)
-    live = orjson.loads(run("live", file, "--json").stdout)
-    assert len(live["allocations"]) == usage["amounts"]["live"] > 20
-    assert sum(row["bytes"] for row in live["allocations"]) == usage["bytes"]
+    live = orjson.loads(run("live", file, "--by", "allocation", "--json").stdout)
+    assert len(live["allocations"]) == live["amounts"]["live"] > 20
+    assert sum(row["bytes"] for row in live["allocations"]) == live["bytes"]
     frames = {stack["id"]: stack["frames"] for stack in live["stacks"]}
     used = {row["stack"] for row in live["allocations"]} - {None}
     assert set(frames) == used
-    peak = orjson.loads(run("peak", file, "--json").stdout)
-    assert len(peak["stacks"]) > 10
-    assert sum(stack["bytes"] for stack in peak["stacks"]) == usage["bytes"]
-    framed = [stack for stack in peak["stacks"] if stack["frames"]]
+    stacks = orjson.loads(run("live", file, "--json").stdout)["groups"]
+    assert len(stacks) > 10
+    assert sum(stack["bytes"] for stack in stacks) == live["bytes"]
+    framed = [stack for stack in stacks if stack["frames"]]
     assert framed
     for stack in framed:
         assert stack["frames"] == frames[stack["stack"]]
         assert set(stack["frames"][0]) == {"name", "file", "line"}
-    by_stack = orjson.loads(run("live", file, "--by", "stack", "--json").stdout)
-    assert by_stack["groups"] == peak["stacks"]

@@ -24,8 +24,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such pe
         ("diff", "{}", "OPEN", "-o", "diff.html"),
         ("diff", "OPEN", "{}", "-o", "diff.md"),
         ("check", "OPEN", "--base", "{}", "--max-growth", "1GiB", "-o", "check.md"),
-        ("profile", "{}", "-o", "profile.csv"),
-        ("profile", "{}", "-o", "profile.html"),
         ("export", "csv", "{}"),
         ("export", "pickle", "{}", "-o", "raw.pickle"),
         ("export", "snapviewer", "{}"),

@@ -139,8 +139,8 @@ def test_every_command_names_files_alike(run: Run, homely: Path) -> None:
         assert "/home/" not in run("query", source, sql, "--csv").stdout
         assert "/home/" not in run("live", source, "--json").stdout
     assert HOME in run("query", homely, sql, "--csv", "--keep-paths").stdout
-    for command in ("summary", "peak", "live", "lines"):
+    for command in (["summary"], ["live"], ["live", "--by", "line"]):
         from_pickle, from_bundle = (
-            run(command, source, "--json").stdout for source in (homely, bundle)
+            run(*command, source, "--json").stdout for source in (homely, bundle)
         )
         assert from_pickle == from_bundle

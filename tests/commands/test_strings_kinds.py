@@ -34,9 +34,6 @@ def made_all(run: Run, source: Path, *names: str) -> list[Path]:
     reports: list[tuple[str | Path, ...]] = [
         ("render", source, "-o", "report.html"),
         ("render", source, "-o", "report.md"),
-        ("profile", source, "-o", "profile.html"),
-        ("profile", source, "-o", "profile.csv"),
-        ("profile", source, "-o", "profile.json"),
         ("diff", source, source, "-o", "diff.html"),
         ("diff", source, source, "-o", "diff.md"),
     ]
@@ -46,6 +43,8 @@ def made_all(run: Run, source: Path, *names: str) -> list[Path]:
         "summary.txt": ("summary", source),
         "summary.json": ("summary", source, "--json"),
         "live.json": ("live", source, "--json"),
+        "profile.csv": ("profile", source, "--csv"),
+        "profile.json": ("profile", source, "--json"),
         "query.csv": ("query", source, "SELECT * FROM frames", "--csv"),
     }
     for name, command in printed.items():

@@ -17,12 +17,7 @@ from snapreport.model.stacks import StackTable
 
 VERSIONS = {
     "summary": 1,
-    "diagnose": 1,
-    "check-recording": 1,
-    "peak": 1,
-    "usage": 1,
     "live": 1,
-    "lines": 1,
     "stages": 1,
     "profile": 1,
     "whatif": 1,

@@ -11,7 +11,8 @@ from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.json.json_parts import with_format
-from snapreport.reporters.words.finding_words import diagnosis_as_json
+from snapreport.reporters.words.finding_words import diagnosis_as_json, finding_as_json
+from snapreport.reporters.words.trust_words import trust_as_json
 
 
 class JsonReporter:
@@ -20,6 +21,9 @@ class JsonReporter:
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the JSON and a line end."""
         answer = with_format("summary", findings_as_json(findings))
+        answer["findings"] = [finding_as_json(each) for each in findings.warnings]
+        for device, plain in zip(findings.devices, answer["devices"], strict=True):
+            plain["trust"] = trust_as_json(device.trust)
         out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
         out.write(b"\n")
 

@@ -27,7 +27,8 @@ def diagnosis_lines(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     for each in first[:most]:
         yield from _finding(each)
     if len(first) > most:
-        yield f"{format_count(len(first) - most)} findings more; `snapreport diagnose` lists all."
+        more = format_count(len(first) - most)
+        yield f"{more} findings more; `snapreport summary --findings` lists all."
         yield ""
     if notes:
         lines = [line for each in notes[:most] for line in _finding(each)]

@@ -1,4 +1,4 @@
-"""Answers about a moment as text for a terminal: usage, groups, lines and live allocations."""
+"""Answers about a moment as text for a terminal: amounts, groups, lines and live allocations."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class MomentName:
         return f"{self.device} {where}{when}: {format_bytes(self.bytes)} {self.curve}"
 
 
-def usage(
-    page: Page, name: MomentName, amounts: Amounts, parts: Parts, event: EventAt | None
+def amounts(
+    page: Page, name: MomentName, found: Amounts, parts: Parts, ever: int, event: EventAt | None
 ) -> None:
-    """Write every amount at a moment, and what led to it."""
+    """Write every amount at a moment, what led to it, and all bytes that were ever allocated."""
     page.say(name.text, "title")
     if event is not None:
         at = "" if event.action == "oom" else f" at {event.addr:#x}"
         page.say(f"after {one_line(event.action)} of {format_bytes(event.size)}{at}")
     fields = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
-    values = [(field, getattr(amounts, field)) for field in fields]
+    values = [(field, getattr(found, field)) for field in fields]
     page.table(
         ("", "", "bytes"),
         [
@@ -61,6 +61,7 @@ def usage(
         f" {plural(parts.baseline_count, 'allocation')}, made in the recording"
         f" {format_bytes(parts.dynamic_bytes)} in {plural(parts.dynamic_count, 'allocation')}"
     )
+    page.say(f"ever allocated {format_bytes(ever)}")
 
 
 def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | None) -> None:

@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Sequence
 
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, Table
+from snapreport.model.findings import Findings
 from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import (
     SEVERITY_WORDS,
     figure_text,
     frees_text,
+    tally,
     value_text,
 )
 from snapreport.reporters.words.plain_text import one_line
@@ -23,6 +25,21 @@ _VALUE = 24
 """Columns of a longer value are its own affair: the meanings of others do not wait for it."""
 _MEANING = 20
 """Columns that a meaning needs to be readable."""
+
+
+def write_diagnoses(page: Page, found: Findings, full: bool) -> None:
+    """Write the findings about the file, and those of each device."""
+    if found.warnings:
+        page.say(one_line(found.history.source.name), "title")
+        findings(page, found.warnings, full=True)
+    for each in found.devices:
+        if each.history.events or len(each.history.allocations) or len(found.devices) == 1:
+            page.part()
+            page.say(f"{each.device}: {tally(each.diagnosis.findings)}", "title")
+            findings(page, each.diagnosis.findings, full=full)
+            if each.diagnosis.silenced:
+                page.say()
+                page.say(f"Silenced: {', '.join(each.diagnosis.silenced)}")
 
 
 def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:

@@ -60,10 +60,10 @@ class Page:
             legacy_windows=False,
         )
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was written yet."""
-        return not self._text.getvalue()
+    def part(self) -> None:
+        """Begin a part: with an empty line, unless it is the first."""
+        if self._text.tell():
+            self.say()
 
     def say(self, text: str = "", style: str = "") -> None:
         """Write a paragraph, broken where it is too long; ``style``: what it is, of ``STYLES``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import Findings
 from snapreport.model.trust import Check, ReservedParts, Trust
 from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page
@@ -16,14 +17,15 @@ _TITLE = 28
 """Columns that a check's mark and title take before its text."""
 
 
-def trust(page: Page, name: str, found: Trust) -> None:
-    """Write the sentence, every check, what reserved memory consists of, and how to do better.
+def write_trust(page: Page, findings: Findings) -> None:
+    """Write whether the recording of each device can be trusted."""
+    for each in findings.devices:
+        page.part()
+        _trust(page, str(each.device), each.trust)
 
-    Args:
-        page: to write on.
-        name: the device's.
-        found: what there is to say.
-    """
+
+def _trust(page: Page, name: str, found: Trust) -> None:
+    """Write the sentence, every check, what reserved memory consists of, and how to do better."""
     page.say(f"{name}: {found.sentence}", "title")
     if found.checks:
         page.say()

@@ -1,4 +1,4 @@
-"""``snapreport diagnose``: findings as text and JSON, and those that one silences."""
+"""``snapreport summary --findings``: findings as text and JSON, and those that one silences."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def failed(folder: Path) -> Path:
 
 
 def test_the_failed_request_comes_first(run: Run, failed: Path) -> None:
-    lines = [line for line in run("diagnose", failed).stdout.splitlines() if line]
+    lines = [line for line in run("summary", failed, "--findings").stdout.splitlines() if line]
     assert lines[0].startswith("cuda:0: 1 critical")
     assert lines[1].startswith("CRITICAL: Out of memory")
-    assert "started-late" in run("diagnose", failed).stdout
+    assert "started-late" in run("summary", failed, "--findings").stdout
 
 
 def test_json_has_every_finding_with_its_evidence_and_unit(run: Run, failed: Path) -> None:
-    answer = orjson.loads(run("diagnose", failed, "--json").stdout)
+    answer = orjson.loads(run("summary", failed, "--json").stdout)
     (device,) = answer["devices"]
     assert device["device"] == "cuda:0"
-    first = device["findings"][0]
+    first = device["diagnosis"]["findings"][0]
     assert first["code"] == first["id"] == "oom"
     assert first["severity"] == "critical"
     figures = {each["label"]: (each["value"], each["unit"]) for each in first["evidence"]}
@@ -49,20 +49,20 @@ def test_json_has_every_finding_with_its_evidence_and_unit(run: Run, failed: Pat
 def test_a_finding_is_silenced_by_code_or_topic_and_that_is_said(
     run: Run, failed: Path, name: str
 ) -> None:
-    text = run("diagnose", failed, "--ignore", name).stdout
+    text = run("summary", failed, "--findings", "--ignore", name).stdout
     assert "WARNING" not in text
     assert "Silenced: " in text
     assert "started-late" in text.rpartition("Silenced:")[2]
 
 
 def test_several_findings_are_silenced_with_commas_as_in_check(run: Run, failed: Path) -> None:
-    text = run("diagnose", failed, "--ignore", "started-late, oom").stdout
+    text = run("summary", failed, "--findings", "--ignore", "started-late, oom").stdout
     assert "Silenced: oom, started-late" in text
     assert "CRITICAL" not in text
 
 
 def test_a_name_that_no_finding_has_is_wrong_usage(run: Run, failed: Path) -> None:
-    result = run("diagnose", failed, "--ignore", "leek")
+    result = run("summary", failed, "--findings", "--ignore", "leek")
     assert result.exit_code == 2
     assert "leak" in result.stderr
 
