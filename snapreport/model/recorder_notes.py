@@ -37,6 +37,8 @@ class Failure:
     cpu_request: int | None = None
     """Bytes of the request for the CPU's memory that failed, 0 where they are not known; None
     where something else failed."""
+    place: str | None = None
+    """The program's line that it came from, as ``main (train.py:28)``."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,12 @@ class RecorderInfo:
             marks=tuple(replace(mark, name=change(mark.name)) for mark in self.marks),
             failure=None
             if failure is None
-            else replace(failure, type=change(failure.type), message=change(failure.message)),
+            else replace(
+                failure,
+                type=change(failure.type),
+                message=change(failure.message),
+                place=maybe(failure.place),
+            ),
         )
 
 
@@ -247,6 +254,7 @@ class _Reader:
             self._text(value.get("message")) or "",
             _number(value.get("step")),
             _number(value.get("cpu_request")),
+            self._text(value.get("place")),
         )
 
     def _text(self, value: Any, longest: int = _LONGEST) -> str | None:

@@ -276,6 +276,7 @@ def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
             failure,
             type=failure.type if is_public_error(failure.type) else "error",
             message="",
+            place=None,
         ),
     )
 

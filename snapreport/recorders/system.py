@@ -8,11 +8,14 @@ import multiprocessing
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+from snapreport.frames.frame_kinds import classify_file
 from snapreport.ground.errors import RecordingError
+from snapreport.model.findings import OUTSIDE
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU_FAILURES = (
@@ -94,9 +97,11 @@ def _driver() -> str | None:
 
 
 def command_line() -> list[str]:
-    """Return the command that this process runs, as it was typed."""
-    given = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
-    return [str(part) for part in given]
+    """Return the command that this process runs, without the folders of Python and of ours."""
+    python, *given = map(str, getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv])
+    if given and PurePath(given[0]).name == "snapreport":
+        return ["snapreport", *given[1:]]
+    return [PurePath(python).name, *given]
 
 
 def rank_of_process() -> tuple[int, int]:
@@ -158,7 +163,17 @@ def describe(error: BaseException) -> dict[str, Any]:
         "type": f"{module}{kind.__qualname__}",
         "message": _message(error)[:4000],
         "cpu_request": cpu_request(error),
+        "place": _place_of(_cpu_failure(error) or error),
     }
+
+
+def _place_of(error: BaseException) -> str | None:
+    """Return the innermost line of the program itself that an error came through."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [each for each in frames if classify_file(each[0].co_filename) == OUTSIDE]
+    for code, line in reversed(own):
+        return f"{code.co_name} ({PurePath(code.co_filename).name}:{line})"
+    return None
 
 
 def cpu_request(error: BaseException) -> int | None:
@@ -168,11 +183,19 @@ def cpu_request(error: BaseException) -> int | None:
 
     Source: PyTorch, c10/core/impl/alloc_cpu.cpp, ``alloc_cpu``, whose error is a RuntimeError.
     """
+    failed = _cpu_failure(error)
+    if failed is None:
+        return None
+    asked = re.search(r"tried to allocate (\d{1,18}) bytes", _message(failed))
+    return int(asked[1]) if asked else 0
+
+
+def _cpu_failure(error: BaseException) -> BaseException | None:
+    """Return the failure of a request for the CPU's memory that led to an error, if one did."""
     for each in _led_to(error):
         message = _message(each)
         if isinstance(each, MemoryError) or any(words in message for words in _CPU_FAILURES):
-            asked = re.search(r"tried to allocate (\d{1,18}) bytes", message)
-            return int(asked[1]) if asked else 0
+            return each
     return None
 
 

@@ -23,6 +23,8 @@ _PEEK = 1 << 16
 """Bytes from the beginning of a file in which a snapshot names one of its parts."""
 _MANIFEST = 1 << 22
 """Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
+_OURS = re.compile(rf"{re.escape(LATEST_FILE)}|report(\.[\w-]+)*\.(html|md)")
+"""The names of what recordings leave besides, as ``report.rank3.oom.html``."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 
 NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
@@ -32,6 +34,7 @@ NO_BUNDLE = "a zip, but no bundle"
 CONVERTED = "its bundle is taken"
 NAMED = "named already"
 OTHER = "another recording; the newest is taken"
+OURS = "a recording's report"
 DEEPER = "too many folders down; to be given by itself"
 
 DEEPEST = 8
@@ -65,8 +68,8 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
     of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
     ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
     Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
-    numbered folders the one that ``latest`` leads to. Hidden files and folders, ``latest.txt``, and
-    a folder that links lead to once more, are passed over without a word.
+    numbered folders the one that ``latest`` leads to. Hidden files and folders, reports of
+    recordings, and a folder that links lead to once more, are passed over without a word.
 
     Raises:
         InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
@@ -94,7 +97,7 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
             else:
                 taken.add(each.resolve())
                 files.append(each)
-        skipped += left
+        skipped += [each for each in left if each.reason != OURS]
     return Inputs(tuple(files), tuple(skipped))
 
 
@@ -136,7 +139,7 @@ def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
             )
         inside.sort(key=_by_number)
         folders = [path for path in inside if path.is_dir()]
-        files = [path for path in inside if not path.is_dir() and path.name != LATEST_FILE]
+        files = [path for path in inside if not path.is_dir()]
         if newest := latest_number(place):
             numbered = {path for path in folders if NUMBER.fullmatch(path.name)}
             others = {path for path in numbered if int(path.name) != newest}
@@ -169,7 +172,7 @@ def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> s
         sources.add(source)
         return ""
     if not _ends_in(path, _SNAPSHOTS):
-        return NO_SNAPSHOT_NAME
+        return OURS if _OURS.fullmatch(path.name) else NO_SNAPSHOT_NAME
     return "" if _begins_well(path) else NO_SNAPSHOT
 
 

@@ -87,7 +87,7 @@ def test_what_tells_nothing_stays_in_the_command(gpu: FakeGpu, tmp_path: Path) -
     assert noted is not None
     assert noted.notes == "See https://example.org/plan or ask a@example.org."
     assert list(noted.command) == [
-        "~/venv/bin/python", "train.py", "--wandb-key=HIDDEN", "--hf_token", "HIDDEN",
+        "python", "train.py", "--wandb-key=HIDDEN", "--hf_token", "HIDDEN",
         "--epochs", "3", "--max-tokens", "512", "trainer.api_key=HIDDEN", "DB_PASSWORD=HIDDEN",
         "--client-secret", "HIDDEN", "--data", "~/imagenet", "--out=~/run", "--host", "HOST",
         "--tracker", "URL", "--config", '{"api_key": "HIDDEN", "lr": 1}', "--mail", "EMAIL",

@@ -32,6 +32,7 @@ def test_an_exception_goes_its_way_with_a_note(gpu: FakeGpu, tmp_path: Path) -> 
         "message": "the user's",
         "step": None,
         "cpu_request": None,
+        "place": "test_an_exception_goes_its_way_with_a_note (test_record_failures.py:21)",
     }
 
 

@@ -21,16 +21,31 @@ def cpu_oom_finding(tables: History, device: DeviceFindings, failed: Failure) ->
     """
     last, asked = device.history.events - 1, failed.cpu_request or 0
     held = device.end.allocated
-    peak = peak_finding(tables, device) if device.peak.allocated else None
+    noted = tables.recorder.device(str(device.device)) if tables.recorder is not None else None
+    there = noted.capacity if noted is not None and noted.capacity else 0
     figures = [Figure("asked for", asked)] if asked else []
+    if there:
+        figures.append(Figure("the machine's memory", there))
+    peak = None
+    said = f"That ended the program, when PyTorch held {format_bytes(held)} of the CPU's memory."
+    if asked > there > 0:
+        said += (
+            f" The request alone is for more than the {format_bytes(there)} that this machine has:"
+            " freeing memory would not be enough. It has to be smaller."
+        )
+    else:
+        said += (
+            " What else the machine's memory held then was not recorded: other programs, and this"
+            " one's memory that is not PyTorch's."
+        )
+        if device.peak.allocated:
+            peak = peak_finding(tables, device)
+            said += " What PyTorch held at its peak could have been less as follows."
     return Finding(
         "oom",
         "critical",
         f"Out of memory: {cpu_request_words(failed)}",
-        f"That ended the program, when PyTorch held {format_bytes(held)} of the CPU's memory. What"
-        " else the machine's memory held then was not recorded: other programs, and this one's"
-        " memory that is not PyTorch's. What PyTorch held at its peak could have been less as"
-        " follows.",
+        said,
         evidence=(
             *figures,
             Figure("allocated", held, meaning="by PyTorch, when the request failed"),
@@ -51,4 +66,4 @@ def cpu_request_words(failed: Failure) -> str:
     """Say in a few words which request failed."""
     asked = failed.cpu_request
     what = f"{format_bytes(asked)} of the CPU's memory" if asked else "the CPU's memory"
-    return f"a request for {what} failed"
+    return f"a request for {what} failed" + (f" in {failed.place}" if failed.place else "")

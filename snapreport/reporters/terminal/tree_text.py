@@ -69,7 +69,10 @@ def tree_lines(
         lines.append(TreeLine(text, share))
         waiting += [(child, depth + 1) for child in _ranked(node)]
     if left_out:
-        text = f"{format_count(left_out)} smaller nodes and what is below them are left out"
+        nodes = (
+            "nodes and what is below them are" if left_out > 1 else "node and what is below it is"
+        )
+        text = f"{format_count(left_out)} smaller {nodes} left out"
         lines.append(TreeLine(text, 0.0))
     return lines
 

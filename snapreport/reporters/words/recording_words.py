@@ -31,8 +31,9 @@ def recording_rows(findings: Findings) -> list[tuple[str, str]]:
     if noted.failure is not None:
         failure = noted.failure
         at = "" if failure.step is None else f" (in step {format_count(failure.step)})"
+        place = f" in {failure.place}" if failure.place else ""
         words = ": ".join(filter(None, (failure.type, _first_line(failure.message))))
-        rows.append(("Ended by", words + at))
+        rows.append(("Ended by", words + place + at))
     if noted.joined:
         rows.append(("Begins", "inside a recording that was on already"))
     rows.append(("Marks", _marks(noted)))

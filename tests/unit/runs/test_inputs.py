@@ -76,6 +76,19 @@ def test_of_a_programs_recordings_the_newest_is_taken(tmp_path: Path, data: byte
     assert found == find_inputs([tmp_path], bundles=False)
 
 
+def test_the_reports_of_a_recording_are_passed_over_without_a_word(
+    tmp_path: Path, data: bytes
+) -> None:
+    reports = ("report.html", "report.md", "report.rank3.html", "report.pid17.oom.md")
+    for name in reports:
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"only .*report\.html.*\(a recording's report\)"):
+        find_inputs([tmp_path], bundles=True)
+    (tmp_path / "snapshot.pickle").write_bytes(data)
+    assert names(tmp_path) == ["snapshot.pickle"]
+    assert reasons(tmp_path) == {}
+
+
 def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "snap.pickle").write_bytes(data)
     (tmp_path / ".snap.pickle").write_bytes(data)

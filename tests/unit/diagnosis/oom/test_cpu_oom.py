@@ -67,6 +67,36 @@ def test_every_report_says_so_and_none_says_that_no_request_failed(samples: Path
         assert NO_FAILURE not in report
 
 
+def raised(message: str) -> RuntimeError:
+    try:
+        raise RuntimeError(message)
+    except RuntimeError as error:
+        return error
+
+
+def test_where_the_failed_request_was_made_is_said(samples: Path) -> None:
+    outer = KeyError("while it was handled")
+    outer.__cause__ = raised(PYTORCH_S)
+    snapshot = ended_by(samples / "cpu_profile.pickle", outer)
+    (first, *_) = snapshot.device().findings.diagnosis.findings
+    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:72)")
+    hidden = snapreport.Snapshot(redact(snapshot.history, salt="0123456789abcdef"))
+    assert "raised" not in hidden.device().findings.diagnosis.findings[0].title
+
+
+def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(samples: Path) -> None:
+    history = snapreport.load(samples / "cpu_profile.pickle").history
+    for capacity, enough in ((16 << 30, False), (64 << 30, True), (None, True)):
+        row = {"device": "cpu:0", "capacity": capacity}
+        values = {"failure": describe(RuntimeError(PYTORCH_S)), "devices": [row]}
+        noted = recorder_info({"format": 1, "recorder": "torch.profiler", **values})
+        snapshot = snapreport.Snapshot(replace(history, recorder=noted))
+        (first, *_) = snapshot.device().findings.diagnosis.findings
+        assert bool(first.suggestions) == enough
+        assert ("It has to be smaller" in first.explanation) != enough
+        assert ("could have been less" in first.explanation) == enough
+
+
 def test_a_redacted_report_says_it_too(samples: Path) -> None:
     snapshot = ended_by(samples / "cpu_profile.pickle", RuntimeError(PYTORCH_S))
     hidden = snapreport.Snapshot(redact(snapshot.history, salt="0123456789abcdef"))
