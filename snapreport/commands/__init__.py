@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import click
 
-from snapreport.commands.console import Commands, exit_on_terminate
+from snapreport.commands.output.console import Commands, exit_on_terminate
 from snapreport.ground import unpacking_limit
 from snapreport.ground.units import parse_size
 from snapreport.ground.version import __version__

@@ -9,10 +9,8 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.answers import new_page, print_json, print_page
-from snapreport.commands.console import print_bytes, print_path, progress_bar
-from snapreport.commands.naming import keep_paths_option, paths_kept
-from snapreport.commands.options import (
+from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
     json_option,
@@ -21,6 +19,8 @@ from snapreport.commands.options import (
     source_argument,
     top_option,
 )
+from snapreport.commands.output.answer_printing import new_page, print_json, print_page
+from snapreport.commands.output.console import print_bytes, print_path, progress_bar
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
 

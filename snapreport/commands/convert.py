@@ -8,11 +8,16 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.console import print_path, progress_bar, say, say_warnings
-from snapreport.commands.cut_options import cut_options
-from snapreport.commands.many import convert_several, is_many, jobs_option, sources_argument
-from snapreport.commands.naming import names_options
-from snapreport.commands.options import force_option, output_option, quiet_option
+from snapreport.commands.options.cut_options import cut_options
+from snapreport.commands.options.name_options import names_options
+from snapreport.commands.options.shared_options import force_option, output_option, quiet_option
+from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
+from snapreport.commands.output.several_files import (
+    convert_several,
+    is_many,
+    jobs_option,
+    sources_argument,
+)
 from snapreport.ground.units import format_bytes
 
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import new_page, print_json, print_page
-from snapreport.commands.console import print_path, progress_bar
-from snapreport.commands.naming import keep_paths_option, paths_kept
-from snapreport.commands.options import (
+from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
     full_option,
@@ -19,6 +17,8 @@ from snapreport.commands.options import (
     rules_option,
     top_option,
 )
+from snapreport.commands.output.answer_printing import new_page, print_json, print_page
+from snapreport.commands.output.console import print_path, progress_bar
 from snapreport.ground.files import check_output, output_path, report_format
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.console import print_path, progress_bar, say
-from snapreport.commands.moments import MomentChoice, moment_options
-from snapreport.commands.naming import names_options
-from snapreport.commands.options import (
+from snapreport.commands.options.moment_options import MomentChoice, moment_options
+from snapreport.commands.options.name_options import names_options
+from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
     output_option,
     quiet_option,
     source_argument,
 )
+from snapreport.commands.output.console import print_path, progress_bar, say
 
 FORMATS = (
     "speedscope", "collapsed", "pprof", "perfetto", "csv", "parquet", "json", "pickle",

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from snapreport.commands.answers import (
+from snapreport.commands.options.moment_options import MomentChoice, moment_options
+from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.shared_options import (
+    device_option,
+    full_option,
+    json_option,
+    quiet_option,
+    source_argument,
+    top_option,
+)
+from snapreport.commands.output.answer_printing import (
     event_json,
     groups_json,
     load_moment,
@@ -17,16 +27,6 @@ from snapreport.commands.answers import (
     new_page,
     print_json,
     print_page,
-)
-from snapreport.commands.moments import MomentChoice, moment_options
-from snapreport.commands.naming import keep_paths_option
-from snapreport.commands.options import (
-    device_option,
-    full_option,
-    json_option,
-    quiet_option,
-    source_argument,
-    top_option,
 )
 from snapreport.model.answer_tables import GROUPINGS
 

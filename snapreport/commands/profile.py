@@ -7,22 +7,22 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import (
-    device_json,
-    load_device,
-    new_page,
-    print_json,
-    print_page,
-)
-from snapreport.commands.console import print_bytes
-from snapreport.commands.naming import keep_paths_option
-from snapreport.commands.options import (
+from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.shared_options import (
     device_option,
     json_option,
     quiet_option,
     rules_option,
     source_argument,
 )
+from snapreport.commands.output.answer_printing import (
+    device_json,
+    load_device,
+    new_page,
+    print_json,
+    print_page,
+)
+from snapreport.commands.output.console import print_bytes
 
 
 @click.command(short_help="Print memory by category over time.")

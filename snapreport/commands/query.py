@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.console import print_bytes, progress_bar
-from snapreport.commands.naming import keep_paths_option, paths_kept
-from snapreport.commands.options import full_option, quiet_option, source_argument
-from snapreport.commands.shell import Shell, terminal_lines
+from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.shared_options import full_option, quiet_option, source_argument
+from snapreport.commands.output.console import print_bytes, progress_bar
+from snapreport.commands.output.query_shell import Shell, terminal_lines
 from snapreport.ground.errors import QueryError
 
 if TYPE_CHECKING:

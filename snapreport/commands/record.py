@@ -15,9 +15,9 @@ from types import TracebackType
 import click
 
 import snapreport
-from snapreport.commands.console import INTERRUPTED
-from snapreport.commands.launchers import refuse_launcher
-from snapreport.commands.options import quiet_option
+from snapreport.commands.options.launchers import refuse_launcher
+from snapreport.commands.options.shared_options import quiet_option
+from snapreport.commands.output.console import INTERRUPTED
 from snapreport.ground.errors import InputError
 
 FORMATS = ("pickle", "zip", "html", "md")

@@ -8,17 +8,27 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.console import print_path, progress_bar, say
-from snapreport.commands.cut_options import GITHUB_LIMIT, cut_options, fit_option, for_option
-from snapreport.commands.many import is_many, jobs_option, render_several, sources_argument
-from snapreport.commands.naming import names_options
-from snapreport.commands.options import (
+from snapreport.commands.options.cut_options import (
+    GITHUB_LIMIT,
+    cut_options,
+    fit_option,
+    for_option,
+)
+from snapreport.commands.options.name_options import names_options
+from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
     ignore_option,
     output_option,
     quiet_option,
     rules_option,
+)
+from snapreport.commands.output.console import print_path, progress_bar, say
+from snapreport.commands.output.several_files import (
+    is_many,
+    jobs_option,
+    render_several,
+    sources_argument,
 )
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.answers import (
+from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.shared_options import (
+    device_option,
+    full_option,
+    json_option,
+    quiet_option,
+    source_argument,
+)
+from snapreport.commands.output.answer_printing import (
     device_json,
     groups_json,
     load_device,
     new_page,
     print_json,
     print_page,
-)
-from snapreport.commands.naming import keep_paths_option
-from snapreport.commands.options import (
-    device_option,
-    full_option,
-    json_option,
-    quiet_option,
-    source_argument,
 )
 from snapreport.ground.errors import MomentError
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from snapreport.commands.answers import print_json
 from snapreport.commands.check import FAILED
-from snapreport.commands.console import print_bytes, progress_bar, say
-from snapreport.commands.options import json_option, quiet_option, source_argument
+from snapreport.commands.options.shared_options import json_option, quiet_option, source_argument
+from snapreport.commands.output.answer_printing import print_json
+from snapreport.commands.output.console import print_bytes, progress_bar, say
 from snapreport.ground.safe_text import visible
 
 _LONGEST = 1000

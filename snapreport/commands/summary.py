@@ -8,10 +8,8 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import new_page, print_page
-from snapreport.commands.console import print_bytes, progress_bar
-from snapreport.commands.naming import keep_paths_option, paths_kept
-from snapreport.commands.options import (
+from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.shared_options import (
     device_option,
     full_option,
     ignore_option,
@@ -19,6 +17,8 @@ from snapreport.commands.options import (
     quiet_option,
     source_argument,
 )
+from snapreport.commands.output.answer_printing import new_page, print_page
+from snapreport.commands.output.console import print_bytes, progress_bar
 
 
 @click.command(short_help="Print what held the memory, what went wrong, and what to do.")

@@ -8,16 +8,8 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.answers import (
-    device_json,
-    groups_json,
-    load_device,
-    new_page,
-    print_json,
-    print_page,
-)
-from snapreport.commands.naming import keep_paths_option
-from snapreport.commands.options import (
+from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.shared_options import (
     device_option,
     full_option,
     json_option,
@@ -25,6 +17,14 @@ from snapreport.commands.options import (
     rules_option,
     source_argument,
     top_option,
+)
+from snapreport.commands.output.answer_printing import (
+    device_json,
+    groups_json,
+    load_device,
+    new_page,
+    print_json,
+    print_page,
 )
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.commands.console import say_warnings
+from snapreport.commands.output.console import say_warnings
 from tests.commands.conftest import Run
 
 

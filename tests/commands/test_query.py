@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import snapreport
 from snapreport.commands import cli
-from snapreport.commands.shell import MORE, PROMPT, Shell
+from snapreport.commands.output.query_shell import MORE, PROMPT, Shell
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error
 

@@ -13,7 +13,7 @@ import pytest
 
 import snapreport
 from snapreport.api import recording
-from snapreport.commands.launchers import refuse_launcher
+from snapreport.commands.options.launchers import refuse_launcher
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
 from tests.conftest import REPOSITORY
 

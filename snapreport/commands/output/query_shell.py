@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.console import print_bytes, say_error
+from snapreport.commands.output.console import print_bytes, say_error
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import visible
 

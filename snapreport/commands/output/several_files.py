@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from snapreport.commands.console import MOST_WARNINGS, print_path, say, warn
+from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_count
 

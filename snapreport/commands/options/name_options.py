@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.commands.console import say
+from snapreport.commands.output.console import say
 from snapreport.model.name_treatment import SHORT_SALT, is_short_salt
 
 F = TypeVar("F", bound=Callable[..., Any])

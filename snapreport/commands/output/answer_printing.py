@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import snapreport
-from snapreport.commands.console import in_colour, print_bytes, print_clean, progress_bar
-from snapreport.commands.moments import MomentChoice
-from snapreport.commands.naming import paths_kept
+from snapreport.commands.options.moment_options import MomentChoice
+from snapreport.commands.options.name_options import paths_kept
+from snapreport.commands.output.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.ground.safe_text import plain_json
 from snapreport.model.answer_tables import Group
 
