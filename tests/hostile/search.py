@@ -4,7 +4,7 @@ A snapshot is made of a handful of numbers. One of them is changed at a time, wh
 before is kept, and after a while it begins anew from other numbers. Each is tried in a process of
 its own: converted, and its page and Markdown written.
 
-Example: python -m tests.hostile.search --seconds 120
+Example: python -m tests.hostile.search --seconds 240 --seed 7
 """
 
 from __future__ import annotations
