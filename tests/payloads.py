@@ -11,22 +11,26 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from snapreport.reporters.page.payload import Packed
+
 _TYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "i8": "i1", "i16": "<i2", "i32": "<i4"}
 
 
 class Unpacked:
     """Reads a payload as the page does."""
 
-    def __init__(self, payload: bytes) -> None:
-        body = gzip.decompress(payload)
+    def __init__(self, payload: Packed) -> None:
+        body = gzip.decompress(payload.first)
         length = int.from_bytes(body[:4], "little")
         self.header: dict[str, Any] = orjson.loads(body[4 : 4 + length])
         self._area = body[(4 + length + 7) // 8 * 8 :]
+        self._later = gzip.decompress(payload.later)
 
     def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
         dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))
         size = entry["length"] * dtype.itemsize
-        planes = np.frombuffer(self._area, np.uint8, size, entry["offset"])
+        block = self._later if entry.get("later") else self._area
+        planes = np.frombuffer(block, np.uint8, size, entry["offset"])
         raw = planes.reshape(dtype.itemsize, entry["length"]).T.copy()
         values = raw.view(dtype).reshape(-1).astype(np.float64)
         return np.cumsum(values) if entry["delta"] else values
@@ -40,9 +44,13 @@ class Unpacked:
 
 def payload_of(page: bytes) -> Unpacked:
     """Unpack the data of a whole page."""
-    found = re.search(rb'id="payload">([^<]*)<', page)
+    return Unpacked(Packed(_block(page, "payload"), _block(page, "later")))
+
+
+def _block(page: bytes, name: str) -> bytes:
+    found = re.search(rb'id="%s">([^<]*)<' % name.encode(), page)
     assert found is not None
-    return Unpacked(base64.b64decode(found[1]))
+    return base64.b64decode(found[1])
 
 
 def drawn_curves(payload: Unpacked, index: int) -> dict[str, NDArray[np.int64]]:

@@ -14,7 +14,14 @@ import numpy as np
 import orjson
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.templates import LOADER, built, built_packed, style_beside, templates_folder
+from snapreport.ground.templates import (
+    LOADER,
+    STARTER,
+    built,
+    built_packed,
+    style_beside,
+    templates_folder,
+)
 from snapreport.names.tally import Tally
 
 _MOST_UNPACKED = 1 << 30
@@ -133,7 +140,7 @@ class _Page(HTMLParser):
             ):
                 self._lines("style", data)
         else:
-            if data != LOADER:
+            if data not in (STARTER, LOADER):
                 self._lines("script", data)
 
     def _lines(self, kind: str, text: str) -> None:

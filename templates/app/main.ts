@@ -2,7 +2,7 @@
 
 import { readStacks } from "./lib/device"
 import type { Link } from "./lib/link"
-import { type Summary, unpack } from "./lib/payload"
+import { Payload, type Summary, unpack } from "./lib/payload"
 import type { Window } from "./lib/window"
 import { Surface } from "./gl/surface"
 import { Address } from "./views/address"
@@ -34,21 +34,29 @@ function publish(api: PageApi): void {
 async function startPage(script: string): Promise<void> {
   const root = document.documentElement
   performance.mark("script")
-  const unpacking = unpack(document.getElementById("payload")!.textContent!)
+  const unpacking = unpack(textOf("payload"))
   const client = new RasterClient(script)
   const surface = new Surface()
   document.querySelector(".masthead")!.append(themeSwitch())
-  const payload = await unpacking
+  const payload = new Payload(await unpacking)
   performance.mark("unpacked")
   const stacks = readStacks(payload)
+  const whole = once(async () => {
+    try {
+      payload.add(await unpack(await later()))
+    } catch (error) {
+      root.classList.remove("starting") // what panels would show instead is there to read
+      throw error
+    }
+  })
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
   const opening = Math.max(articles.findIndex((article) => "default" in article.dataset), 0)
   let shown = -1
   const address = new Address(
     () => pages[shown]?.link(shown === opening ? undefined : shown) ?? {},
-    (link) => show(link.device ?? opening, link),
+    (link) => void whole().then(() => show(link.device ?? opening, link)),
   )
-  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, () => address.touch()))
+  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, whole, () => address.touch()))
   const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
@@ -62,8 +70,10 @@ async function startPage(script: string): Promise<void> {
   }
   links.forEach((each, index) => each.addEventListener("click", (event) => {
     event.preventDefault()
-    show(index, null)
-    address.touch()
+    void whole().then(() => {
+      show(index, null)
+      address.touch()
+    })
   }))
   // A finding's link changes the address; what it is about is in the panels under the timeline.
   document.querySelector("main")!.addEventListener("click", (event) => {
@@ -83,7 +93,24 @@ async function startPage(script: string): Promise<void> {
     return
   }
   const wanted = Address.read()
+  const plain = !Object.keys(wanted).length && payload.header.colour === "site" && articles[opening].querySelector(".stage-slot")
+  if (!plain) await whole() // the first picture may be of what comes later
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
+}
+
+function textOf(id: string): string {
+  return document.getElementById(id)!.textContent!
+}
+
+/** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */
+async function later(): Promise<string> {
+  if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done, { once: true }))
+  return textOf("later")
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => (made ??= make())
 }
 
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)

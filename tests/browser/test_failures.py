@@ -34,6 +34,18 @@ window.Worker = class {
 }
 """
 
+# The page's code, its first picture's data and the rest of its data are unpacked in this order.
+_DAMAGED_REST = """
+const Real = DecompressionStream
+let made = 0
+window.DecompressionStream = class {
+  constructor(format) {
+    if (++made === 3) throw new Error("damaged rest")
+    return new Real(format)
+  }
+}
+"""
+
 
 def forgive(opened: OpenPage, text: str) -> None:
     """Take what was logged on purpose out of the errors; there has to be some."""
@@ -70,6 +82,17 @@ def test_a_panel_says_what_failed_and_the_others_go_on(open_page: Opener) -> Non
     expect(panel.locator(".segment-map")).to_be_visible()
     assert page.locator(".failure").count() == 0
     forgive(opened, "no <b>ink</b>")
+
+
+def test_a_page_whose_later_data_are_damaged_keeps_its_picture_and_its_tables(
+    open_page: Opener,
+) -> None:
+    opened = open_page(findings(training()), before=_DAMAGED_REST, ready=False)
+    page = opened.page
+    expect(page.get_by_role("alert")).to_contain_text("Something on this page failed: damaged rest")
+    expect(page.locator(".picture")).to_be_visible()
+    expect(page.locator("section.sites")).to_be_visible()
+    forgive(opened, "damaged rest")
 
 
 def test_a_timeline_that_cannot_be_drawn_says_so_until_it_can(open_page: Opener) -> None:

@@ -101,7 +101,10 @@ def golden_file(sample: Path) -> dict[str, Any]:
         for device in findings.devices
     ]
     return {
-        "payload": base64.b64encode(pack(findings, summary)).decode("ascii"),
+        "payload": {
+            name: base64.b64encode(block).decode("ascii")
+            for name, block in pack(findings, summary)._asdict().items()
+        },
         "expected": {"labels": golden.labels(), "devices": devices},
     }
 
@@ -115,7 +118,8 @@ def read(content: bytes) -> dict[str, Any]:
     """A golden file with its payload unpacked: zlib versions compress differently."""
     data: dict[str, Any] = orjson.loads(content)
     if "payload" in data:
-        data["payload"] = zlib.decompress(base64.b64decode(data["payload"]), wbits=31)
+        for name, block in data["payload"].items():
+            data["payload"][name] = zlib.decompress(base64.b64decode(block), wbits=31)
     return data
 
 

@@ -11,7 +11,14 @@ import orjson
 from markupsafe import Markup
 
 from snapreport.ground.safe_text import plain_json, replaced
-from snapreport.ground.templates import LOADER, built, built_packed, environment, hash_source
+from snapreport.ground.templates import (
+    LOADER,
+    STARTER,
+    built,
+    built_packed,
+    environment,
+    hash_source,
+)
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_report import findings_as_json
@@ -74,6 +81,7 @@ class HtmlReporter:
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the page as UTF-8."""
         summary = findings_as_json(findings)
+        packed = pack(findings, summary)
         style = built("style.css")
         page = (
             environment()
@@ -91,17 +99,25 @@ class HtmlReporter:
                 notes=_render_notes(findings.notes),
                 lines_note=lines_note(findings.history),
                 settings=[*recording_rows(findings), *_settings(findings)],
-                csp=_content_security_policy((LOADER, built("app.js")), style),
+                csp=_content_security_policy((STARTER, LOADER, built("app.js")), style),
                 about=about_page(
                     {"built/style.css": style},
-                    {"unpacks the next": LOADER, "built/app.js": built("app.js")},
+                    {
+                        "starts": STARTER,
+                        "unpacks the next": LOADER,
+                        "built/app.js": built("app.js"),
+                    },
                     FORMAT,
                 ),
                 # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+                starter=Markup(STARTER),  # noqa: S704
                 loader=Markup(LOADER),  # noqa: S704
                 app=Markup(built_packed("app.js")),  # noqa: S704
                 style=Markup(style),  # noqa: S704
-                payload=Markup(base64.b64encode(pack(findings, summary)).decode("ascii")),  # noqa: S704
+                payload={
+                    name: Markup(base64.b64encode(block).decode("ascii"))  # noqa: S704
+                    for name, block in packed._asdict().items()
+                },
                 summary=_json_for_script(_short(summary)),
                 width=WIDTH,
                 height=HEIGHT,

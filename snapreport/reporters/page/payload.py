@@ -3,7 +3,8 @@
 The layout, format 3: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
 the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
-the higher bytes are alike, so that gzip makes little of them.
+the higher bytes are alike, so that gzip makes little of them. The longest columns that the first
+picture does without are a block of their own, which the page unpacks after it.
 ``templates/app/lib/payload.ts`` reads it.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -40,7 +41,9 @@ _SIGNED = (("i8", np.int8), ("i16", np.int16), ("i32", np.int32))
 class Columns:
     """Typed columns laid end to end, with the directory that finds them again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, later: bool = False) -> None:
+        """``later``: whether they are those that the page unpacks after its first picture."""
+        self._later = later
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -57,6 +60,8 @@ class Columns:
         name, typed = _narrowest(column)
         raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
         entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
+        if self._later:
+            entry["later"] = True
         padded = raw + bytes(-len(raw) % 8)
         self._parts.append(padded)
         self._size += len(padded)
@@ -67,17 +72,23 @@ class Columns:
         return b"".join(self._parts)
 
 
-def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
+class Packed(NamedTuple):
+    """Both blocks of the payload, gzip-compressed."""
+
+    first: bytes
+    """The header, and the columns that the first picture needs."""
+    later: bytes
+    """Columns alone."""
+
+
+def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     """Pack what the page draws and reads; equal input gives equal bytes.
 
     Args:
         summary: ``findings_as_json`` of the same findings.
-
-    Returns:
-        The gzip-compressed payload.
     """
     history = findings.history
-    columns = Columns()
+    columns, later = Columns(), Columns(later=True)
     strings = Strings()
     drawn = drawn_devices(findings)
     subset = StackSubset(history.stacks, _used_stacks(drawn))
@@ -96,7 +107,8 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     shared["site_name"] = columns.add(np.array(names, np.int64))
     pools = [f"{a},{b}" for a, b in history.pools]
     devices = [
-        _pack_device(device, pools, history.strings, columns, strings, subset) for device in drawn
+        _pack_device(device, pools, history.strings, (columns, later), strings, subset)
+        for device in drawn
     ]
     if findings.picture is not None:
         for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
@@ -115,6 +127,10 @@ def pack(findings: Findings, summary: dict[str, Any]) -> bytes:
     head = orjson.dumps(header)
     body = len(head).to_bytes(4, "little") + head
     body += bytes(-len(body) % 8) + columns.tobytes()
+    return Packed(_compressed(body), _compressed(later.tobytes()))
+
+
+def _compressed(body: bytes) -> bytes:
     # gzip, not zstd: the browser unpacks this, and DecompressionStream has no zstd. Level 9 took
     # 3.6 s instead of 0.3 s for a million events and saved 1 to 10 %. Where there is much of it,
     # level 5 takes a quarter less time than level 6, and makes the page 3 % larger.
@@ -180,10 +196,11 @@ def _pack_device(
     device: DeviceFindings,
     pools: list[str],
     texts: list[str],
-    columns: Columns,
+    blocks: tuple[Columns, Columns],
     strings: Strings,
     subset: StackSubset,
 ) -> dict[str, Any]:
+    columns, later = blocks
     history = device.history
     allocations, other = history.allocations, history.other
     origin, step_time = _times_by_step(device)
@@ -193,9 +210,7 @@ def _pack_device(
     tables = (allocations, segments, other)
     addresses, address = _places((allocations.addr, segments.address, other.addr))
     streams, stream = _places(tuple(table.stream for table in tables))
-    packed = _allocation_columns(
-        allocations, columns, (addresses, address[0]), (streams, stream[0])
-    )
+    packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
     packed |= _segment_columns(segments, columns, address[1], stream[1])
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
@@ -204,7 +219,7 @@ def _pack_device(
         "category": columns.add(_category_strings(device, strings)),
         "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
         "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
-        "step_time": columns.add(by_kind(np.diff(step_time, prepend=0), allocations)),
+        "step_time": later.add(by_kind(np.diff(step_time, prepend=0), allocations)),
         "event_step": columns.add(other.step, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
         "event_addr": columns.add(address[2]),
@@ -233,16 +248,17 @@ def _category_strings(device: DeviceFindings, strings: Strings) -> NDArray[np.in
 
 def _allocation_columns(
     allocations: Allocations,
-    columns: Columns,
+    blocks: tuple[Columns, Columns],
     addresses: _Numbered,
     streams: _Numbered,
 ) -> dict[str, Any]:
     """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
+    columns, later = blocks
     classes, size_class = _size_classes(allocations)
     back, first = by_last_use(addresses[1])
     return {
-        "addr_back": columns.add(back),
-        "addr_first": columns.add(first),
+        "addr_back": later.add(back),
+        "addr_first": later.add(first),
         "addr_values": columns.add(addresses[0], delta=True),
         "size_class": columns.add(size_class),
         "class_requested": columns.add(classes[0], delta=True),

@@ -48,14 +48,15 @@ export function without(strips: Strips, hidden: Uint8Array): Strips {
 
 /** Bytes live after each step; element s + 1 belongs to step s, so element 0 is the start. */
 export function totals(strips: Strips): Float64Array {
-  const out = new Float64Array(strips.events + 1)
-  for (let i = 0; i < strips.birth.length; i++) {
-    if (strips.death[i] <= strips.birth[i]) continue
-    out[strips.birth[i] + 1] += strips.height[i]
-    if (strips.death[i] < strips.events) out[strips.death[i] + 1] -= strips.height[i]
+  const { birth, death, height, events, rest } = strips
+  const out = new Float64Array(events + 1)
+  for (let i = 0; i < birth.length; i++) {
+    if (death[i] <= birth[i]) continue
+    out[birth[i] + 1] += height[i]
+    if (death[i] < events) out[death[i] + 1] -= height[i]
   }
-  for (let s = 1; s < out.length; s++) out[s] += out[s - 1]
-  if (strips.rest) for (let s = 0; s < out.length; s++) out[s] += strips.rest.height[s]
+  for (let s = 1, sum = out[0]; s < out.length; s++) out[s] = sum += out[s]
+  if (rest) for (let s = 0; s < out.length; s++) out[s] += rest.height[s]
   return out
 }
 
@@ -91,16 +92,20 @@ export class Extremes implements Bytes {
 
   /** `unit`: divides every value. Kept in such units, most curves take half the memory. */
   constructor(values: Float64Array, unit = 0) {
+    const { length } = values
+    const blockMax = new Int32Array(Math.ceil(length / BLOCK))
     let most = 0
-    for (let k = 0; k < values.length; k++) if (values[k] > most) most = values[k]
+    for (let b = 0, k = 0; b < blockMax.length; b++) {
+      let best = k
+      for (const end = Math.min(k + BLOCK, length); k < end; k++) if (values[k] > values[best]) best = k
+      blockMax[b] = best
+      if (values[best] > most) most = values[best]
+    }
+    this.blockMax = blockMax
     const narrow = unit > 0 && most / unit < 2 ** 32
     this.unit = narrow ? unit : 1
-    this.values = narrow ? new Uint32Array(values.length) : values
-    if (narrow) for (let k = 0; k < values.length; k++) this.values[k] = values[k] / unit
-    this.blockMax = new Int32Array(Math.ceil(values.length / BLOCK))
-    for (let b = 0; b < this.blockMax.length; b++) {
-      this.blockMax[b] = this.scan(b * BLOCK, Math.min((b + 1) * BLOCK, values.length))
-    }
+    this.values = narrow ? new Uint32Array(length) : values
+    if (narrow) for (let k = 0, { values: units } = this, perUnit = 1 / unit; k < length; k++) units[k] = values[k] * perUnit // a power of two
   }
 
   get length(): number {

@@ -3,7 +3,7 @@
 import type { Ints, Numbers } from "./curves"
 import { fromLastUse, sumsInSteps } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
-import { type Rest, withRest } from "./rest"
+import { type Rest, withRest, withRow } from "./rest"
 
 export const NO_ID = -1
 
@@ -61,6 +61,7 @@ export interface Device {
   allocStep: Int32Array
   freeRequestedStep: Int32Array
   freeStep: Int32Array
+  /** Places in `addrValues`; empty until `readLater`. */
   addr: Ints
   addrValues: Float64Array
   stack: Ints
@@ -77,7 +78,9 @@ export interface Device {
   categoryRules: Record<string, string>
   compileContext: Ints
   metadata: Ints
-  /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times. */
+  /** Whether steps have times. */
+  timed: boolean
+  /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times, and until `readLater`. */
   stepTime: Numbers
   timeOriginUs: number | null
   /** Steps from which `reservedBytes` holds; the first is -1. */
@@ -119,12 +122,7 @@ export function readDevice(payload: Payload, index: number): Device {
   const columns = header.columns
   const sizeClass = payload.ids(columns.size_class)
   const [requestedOf, blockOf, blockMaxOf] = ["requested", "block", "block_max"].map((name) => payload.floats(columns[`class_${name}`]))
-  const pick = (values: Float64Array) => {
-    const out = new Float64Array(sizeClass.length)
-    for (let i = 0; i < out.length; i++) out[i] = values[sizeClass[i]]
-    return out
-  }
-  const block = pick(blockOf)
+  const block = picked(blockOf, sizeClass)
   const allocStep = payload.ints(columns.alloc_step)
   const freeRequestedStep = payload.ints(columns.free_requested_after)
   const freeStep = payload.ints(columns.free_after)
@@ -134,19 +132,18 @@ export function readDevice(payload: Payload, index: number): Device {
   }
   const segmentStart = payload.ints(columns.segment_start)
   const addrValues = payload.floats(columns.addr_values)
-  const valuesOf = (values: Float64Array, ids: Int32Array) => Float64Array.from(ids, (id) => values[id])
   const device: Device = {
     id: header.id,
     events: header.events,
     count: allocStep.length,
     summary: payload.header.summary.devices[index],
-    requested: pick(requestedOf),
+    requested: picked(requestedOf, sizeClass),
     block,
-    blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : pick(blockMaxOf),
+    blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : picked(blockMaxOf, sizeClass),
     allocStep,
     freeRequestedStep,
     freeStep,
-    addr: fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first)),
+    addr: new Int32Array(0),
     addrValues,
     stack: payload.ids(columns.stack),
     freeStack: payload.ids(columns.free_stack),
@@ -160,21 +157,22 @@ export function readDevice(payload: Payload, index: number): Device {
     categoryRules: header.category_rules,
     compileContext: payload.ids(columns.compile_context),
     metadata: payload.ids(columns.metadata),
-    stepTime: sumsInSteps(payload.plain(columns.step_time), allocStep, freeRequestedStep, freeStep),
+    timed: columns.step_time.length > 0,
+    stepTime: new Uint32Array(0),
     timeOriginUs: header.time_origin_us,
     reservedStep: payload.ints(columns.reserved_step),
     reservedBytes: payload.floats(columns.reserved_bytes),
     eventStep: payload.ints(columns.event_step),
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
-    eventAddr: valuesOf(addrValues, payload.ints(columns.event_addr)),
+    eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
     eventSize: payload.floats(columns.event_size),
     eventStream: payload.ints(columns.event_stream),
     eventStack: payload.ints(columns.event_stack),
     segments: {
       count: columns.segment_start.length,
-      address: valuesOf(addrValues, payload.ints(columns.segment_addr)),
-      size: valuesOf(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
+      address: picked(addrValues, payload.ints(columns.segment_addr)),
+      size: picked(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
       start: segmentStart,
       end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
       stream: payload.ints(columns.segment_stream),
@@ -184,9 +182,23 @@ export function readDevice(payload: Payload, index: number): Device {
     },
     rest: null,
   }
-  const whole = withRest(device, payload, header)
+  return withRest(device, payload, header)
+}
+
+/** The value of each id. */
+function picked(values: Float64Array, ids: Ints): Float64Array {
+  const out = new Float64Array(ids.length)
+  for (let i = 0; i < out.length; i++) out[i] = values[ids[i]] // `from` with a function takes 20 times as long
+  return out
+}
+
+/** Unpacks what the first picture does without: addresses and times. */
+export function readLater(payload: Payload, index: number, device: Device): void {
+  const { columns } = payload.header.devices[index]
+  const addr = fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))
+  device.addr = device.rest ? withRow(addr) : addr
+  device.stepTime = sumsInSteps(payload.plain(columns.step_time), device.allocStep, device.freeRequestedStep, device.freeStep)
   payload.taken(index)
-  return whole
 }
 
 /** Why an allocation has no frames, or "" where it has. */

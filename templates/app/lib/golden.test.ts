@@ -4,7 +4,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./curves"
-import { type Device, framesOf, missingReason, readDevice, readStacks, type Stacks, version } from "./device"
+import { type Device, framesOf, missingReason, readDevice, readLater, readStacks, type Stacks, version } from "./device"
 import { EventTable, parseFilter } from "./events"
 import { formatBytes, formatCount, formatDuration, formatSignedBytes, formatSteps } from "./format"
 import { fragmentationOf } from "./fragmentation"
@@ -12,7 +12,7 @@ import { History } from "./history"
 import { cumulative, linesAt, mapLines } from "./lines"
 import { originsOf, sumLive, versionsOf } from "./live"
 import { liveAt } from "./lives"
-import { unpack } from "./payload"
+import { Payload, unpack } from "./payload"
 import { filterTest } from "./search"
 import { layOut, type Use } from "./segments"
 import { groupStages, type Spread, type StageGroup } from "./stage_groups"
@@ -47,7 +47,7 @@ interface Expected {
 type Amounts = [number, number, number, number, number, number, number, number, number]
 
 interface Golden {
-  payload: string
+  payload: { first: string; later: string }
   expected: { labels: Label[]; devices: Expected[] }
 }
 
@@ -57,11 +57,14 @@ const read = (name: string) => JSON.parse(readFileSync(new URL(name, FOLDER), "u
 for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")) {
   test(`what the page works out of ${name} is what the model says`, async () => {
     const { payload: packed, expected } = read(name) as Golden
-    const payload = await unpack(packed)
+    const payload = new Payload(await unpack(packed.first))
+    payload.add(await unpack(packed.later))
     const stacks = readStacks(payload)
     assert.equal(payload.header.devices.length, expected.devices.length)
     for (const [index, wanted] of expected.devices.entries()) {
-      const history = new History(readDevice(payload, index), stacks)
+      const device = readDevice(payload, index)
+      readLater(payload, index, device)
+      const history = new History(device, stacks)
       checkFacts(history, wanted)
       checkRows(history.device, stacks, wanted, expected.labels)
       checkSums(history, wanted)

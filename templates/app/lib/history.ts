@@ -65,7 +65,7 @@ export class History {
   }
 
   get hasTimes(): boolean {
-    return this.device.stepTime.length > 0
+    return this.device.timed
   }
 
   /** Where steps lie; by the clock only where there are times. */

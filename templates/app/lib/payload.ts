@@ -13,6 +13,8 @@ export interface ColumnSpec {
   length: number
   /** Values are differences; a running sum gives them back. */
   delta: boolean
+  /** Whether it stands among those that the first picture does without. */
+  later?: true
 }
 
 export interface DeviceHeader {
@@ -132,6 +134,7 @@ export class Payload {
   readonly header: Header
   private readonly area: number
   private bytes: ArrayBuffer
+  private laterBytes: ArrayBuffer | null = null
   private readonly unread: Set<number>
 
   /** Throws when the bytes are of another format. */
@@ -144,6 +147,16 @@ export class Payload {
     this.unread = new Set(this.header.devices.keys())
   }
 
+  /** Whether all columns are there, and not only those of the first picture. */
+  get whole(): boolean {
+    return this.laterBytes !== null
+  }
+
+  /** Adds the columns that the first picture does without. */
+  add(laterBytes: ArrayBuffer): void {
+    this.laterBytes = laterBytes
+  }
+
   /** A column of integers below 2^31: steps, and ids that are counted with. */
   ints(spec: ColumnSpec): Int32Array {
     const out = new Int32Array(this.raw(spec))
@@ -154,7 +167,8 @@ export class Payload {
   /** The same as narrow as it was packed: of ids that are looked up now and then, there are many. */
   ids(spec: ColumnSpec): Ints {
     if (spec.delta || spec.type === "u32" || spec.type === "f64") return this.ints(spec)
-    return this.raw(spec).slice() as Ints // not a view: it would keep all bytes
+    const ids = this.raw(spec) as Ints
+    return ids.BYTES_PER_ELEMENT === 1 ? ids.slice() : ids // not a view: it would keep all bytes
   }
 
   /** A column as it was packed, its differences not added up. */
@@ -172,13 +186,13 @@ export class Payload {
   /** Says that a device's columns were read, which happens once; after the last, all bytes are let go. */
   taken(device: number): void {
     this.unread.delete(device)
-    if (!this.unread.size) this.bytes = new ArrayBuffer(0)
+    if (!this.unread.size) this.bytes = this.laterBytes = new ArrayBuffer(0)
   }
 
   /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
-  private raw({ type, offset, length }: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
+  private raw({ type, offset, length, later }: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const width = ARRAYS[type].BYTES_PER_ELEMENT
-    const planes = new Uint8Array(this.bytes, this.area + offset, length * width)
+    const planes = later ? new Uint8Array(this.laterBytes!, offset, length * width) : new Uint8Array(this.bytes, this.area + offset, length * width)
     if (width === 1) return type === "i8" ? new Int8Array(planes.buffer, planes.byteOffset, length) : planes
     if (width === 2) {
       const out = new (type === "i16" ? Int16Array : Uint16Array)(length)
@@ -193,12 +207,17 @@ export class Payload {
   }
 }
 
-/** Turns the text of the payload's script element into the packed bytes. */
-export async function unpack(base64: string): Promise<Payload> {
-  const text = atob(base64.trim())
-  const packed = new Uint8Array(text.length)
-  for (let k = 0; k < packed.length; k++) packed[k] = text.charCodeAt(k) // `from` with a function takes 20 times as long
+/** Turns the text of one of the payload's script elements into the packed bytes. */
+export async function unpack(base64: string): Promise<ArrayBuffer> {
   // A Blob's stream would go through another process.
-  const stream = new Response(packed).body!.pipeThrough(new DecompressionStream("gzip"))
-  return new Payload(await new Response(stream).arrayBuffer())
+  const stream = new Response(decoded(base64)).body!.pipeThrough(new DecompressionStream("gzip"))
+  return new Response(stream).arrayBuffer()
+}
+
+function decoded(base64: string): Uint8Array<ArrayBuffer> {
+  if ("fromBase64" in Uint8Array) return (Uint8Array as unknown as { fromBase64(text: string): Uint8Array<ArrayBuffer> }).fromBase64(base64)
+  const text = atob(base64)
+  const bytes = new Uint8Array(text.length)
+  for (let k = 0; k < bytes.length; k++) bytes[k] = text.charCodeAt(k) // `from` with a function takes 20 times as long
+  return bytes
 }

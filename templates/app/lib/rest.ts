@@ -41,12 +41,6 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
   const steps = payload.ints(columns.rest_step)
   const over = (name: string) => spread(device.events, steps, payload.floats(columns[name]))
   const row = device.count
-  const ints = (column: Ints, value = column[0] ?? 0) => {
-    const out = new Int32Array(row + 1)
-    out.set(column)
-    out[row] = value
-    return out
-  }
   const floats = (column: Float64Array) => {
     const out = new Float64Array(row + 1)
     out.set(column)
@@ -56,21 +50,29 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     ...device,
     count: row + 1,
     requested: floats(device.requested), block: floats(device.block), blockMax: floats(device.blockMax),
-    allocStep: ints(device.allocStep, device.events),
-    freeRequestedStep: ints(device.freeRequestedStep, device.events),
-    freeStep: ints(device.freeStep, device.events),
-    stack: ints(device.stack, -1), freeStack: ints(device.freeStack, -1),
-    missing: ints(device.missing, device.missingReasons.length), missingReasons: [...device.missingReasons, NOT_DRAWN],
+    allocStep: withRow(device.allocStep, device.events),
+    freeRequestedStep: withRow(device.freeRequestedStep, device.events),
+    freeStep: withRow(device.freeStep, device.events),
+    stack: withRow(device.stack, -1), freeStack: withRow(device.freeStack, -1),
+    missing: withRow(device.missing, device.missingReasons.length), missingReasons: [...device.missingReasons, NOT_DRAWN],
     // As the first one's: whether all allocations are alike is for those that are drawn to say.
-    addr: ints(device.addr), stream: ints(device.stream), pool: ints(device.pool, device.pool[0] ?? -1),
-    category: ints(device.category, device.category[0] ?? -1),
-    compileContext: ints(device.compileContext, device.compileContext[0] ?? -1), metadata: ints(device.metadata, -1),
+    stream: withRow(device.stream), pool: withRow(device.pool, device.pool[0] ?? -1),
+    category: withRow(device.category, device.category[0] ?? -1),
+    compileContext: withRow(device.compileContext, device.compileContext[0] ?? -1), metadata: withRow(device.metadata, -1),
     rest: {
       row, requested: over("rest_requested"), allocated: over("rest_allocated"), active: over("rest_active"), count: { allocated: over("rest_count_allocated"), requested: over("rest_count_requested") },
       ever: { count: cut.not_drawn, requested: cut.not_drawn_requested_bytes, allocated: cut.not_drawn_bytes },
-      rows: payload.ints(columns.row), versions: ints(payload.ints(columns.version), 0), window: header.window ?? null,
+      rows: payload.ints(columns.row), versions: withRow(payload.ints(columns.version), 0), window: header.window ?? null,
     },
   }
+}
+
+/** A column of ids with one for the row; by default as the first one's. */
+export function withRow(column: Ints, value = column[0] ?? 0): Int32Array {
+  const out = new Int32Array(column.length + 1)
+  out.set(column)
+  out[column.length] = value
+  return out
 }
 
 /** The row of an allocation among all of the recording, as links and bundles have it. */

@@ -29,17 +29,18 @@ export function groupBySite(device: Device, stacks: Stacks, peakStep: number): S
   const keys: number[] = []
   const rows: Site[] = []
   const found = new Int32Array(device.count)
-  for (let i = 0; i < device.count; i++) {
-    const reason = device.missing[i]
-    const key = reason ? frames + reason : stacks.stackSite[device.stack[i]]
+  const { count, missing, stack, allocStep, freeRequestedStep, block } = device
+  for (let i = 0; i < count; i++) {
+    const reason = missing[i]
+    const key = reason ? frames + reason : stacks.stackSite[stack[i]]
     let row = rowOf[key]
     if (row < 0) {
       row = rowOf[key] = keys.push(key) - 1
       rows.push(reason ? withoutFrames(device.missingReasons[reason]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
     }
     found[i] = row
-    if (device.allocStep[i] <= peakStep && device.freeRequestedStep[i] > peakStep) {
-      rows[row].bytes += device.block[i]
+    if (allocStep[i] <= peakStep && freeRequestedStep[i] > peakStep) {
+      rows[row].bytes += block[i]
       rows[row].count++
     }
   }

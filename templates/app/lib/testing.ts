@@ -117,7 +117,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     addr: none.map((_, i) => i), addrValues: new Float64Array(n), stack: Int32Array.from(stack), freeStack: none,
     missing: Int32Array.from(stack, (id) => (id < 0 ? 1 : empty.includes(id) ? 2 : 0)), missingReasons: REASONS,
     stream: new Int32Array(n), streamValues: new Float64Array(1), pool: none, pools: [],
-    category: none, categoryRules: {}, compileContext: none, metadata: none, stepTime: new Float64Array(0), timeOriginUs: null, rest: null,
+    category: none, categoryRules: {}, compileContext: none, metadata: none, timed: false, stepTime: new Float64Array(0), timeOriginUs: null, rest: null,
     reservedStep: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
     eventStep: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
     eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStream: new Int32Array(0), eventStack: new Int32Array(0),

@@ -1,6 +1,6 @@
 /** One device's part of the page: puts the living timeline and panels where the still parts were. */
 
-import { readDevice, type Stacks } from "../lib/device"
+import { type Device, readDevice, readLater, type Stacks } from "../lib/device"
 import { History } from "../lib/history"
 import { encodeLink, type Link } from "../lib/link"
 import type { Payload } from "../lib/payload"
@@ -29,18 +29,20 @@ export class DevicePage {
   private timeline: Timeline | null = null
   private store: Store | null = null
   private panels: Panels | null = null
+  /** When all columns are read. */
+  private later: Promise<void> | null = null
 
-  /** `onView`: the view changed, so that its link did. */
+  /** `whole`: has the payload made so; `onView`: the view changed, so that its link did. */
   constructor(
     private readonly article: HTMLElement, private readonly payload: Payload, private readonly stacks: Stacks,
-    private readonly index: number, private readonly onView: () => void,
+    private readonly index: number, private readonly whole: () => Promise<void>, private readonly onView: () => void,
   ) {}
 
   /** Shows the device, as a link says if there is one; what it needs is made the first time. */
   show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
     this.article.hidden = false
     const fresh = this.store === null
-    this.store ??= new Store(new History(readDevice(this.payload, this.index), this.stacks), this.payload.header.colour)
+    this.store ??= new Store(new History(this.read(), this.stacks), this.payload.header.colour)
     const { store } = this
     if (fresh) store.on(() => this.onView())
     performance.mark("history")
@@ -54,7 +56,8 @@ export class DevicePage {
     this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree, or moves, before there is something to see.
-      requestAnimationFrame(() => {
+      requestAnimationFrame(async () => {
+        await this.later
         if (fresh) this.complete(store, link)
         setTimeout(() => {
           client.hire()
@@ -66,6 +69,14 @@ export class DevicePage {
     slot.append(this.timeline.element)
     this.timeline.start()
     performance.mark("timeline")
+  }
+
+  private read(): Device {
+    const { payload, index } = this
+    const device = readDevice(payload, index)
+    if (payload.whole) readLater(payload, index, device)
+    else this.later = this.whole().then(() => readLater(payload, index, device))
+    return device
   }
 
   /** Shows what another link says of this device. */

@@ -131,7 +131,10 @@ export class Timeline {
       if (raster) surface.painter.setDetail(raster)
       this.stale.palette = true
       this.draw()
-    } else this.tellNote()
+    } else {
+      this.tellNote()
+      this.redrawOverlay() // of times there were none yet
+    }
   }
 
   private takePainter(): void {
