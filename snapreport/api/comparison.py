@@ -182,11 +182,6 @@ def _used(history: DeviceHistory) -> bool:
 
 
 def _moment(device: Device, curve: str, at: str, stage: str | None, step: int | None) -> Moment:
-    if curve not in device.findings.curves:
-        raise MomentError(
-            f"{device.name} of {device.file.source.name} has no {curve} bytes: no allocator"
-            " reserved memory in this file."
-        )
     try:
         if stage is not None:
             return device.at(stage=stage, curve=curve)

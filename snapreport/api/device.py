@@ -52,6 +52,7 @@ from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
 from snapreport.model.history import Allocations, DeviceHistory, History
+from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import PeakWithout, WhatIf
@@ -165,8 +166,8 @@ class Device:
         time_us: int | None = None,
         stage: str | None = None,
         between: tuple[int, int] | None = None,
-        alloc: tuple[int, int | None] | int | None = None,
-        free: tuple[int, int | None] | int | None = None,
+        alloc: Address | int | None = None,
+        free: Address | int | None = None,
         curve: str = "allocated",
     ) -> Moment:
         """Return a moment; without any argument, that of the curve's peak.
@@ -181,28 +182,30 @@ class Device:
             curve: what the moment counts.
 
         Raises:
-            MomentError: there is no such moment, or more than one was named.
+            MomentError: there is no such moment or curve here, or more than one was named.
         """
+        return self.moment(MomentWanted(step, time_us, stage, between, alloc, free, curve))
+
+    def moment(self, wanted: MomentWanted) -> Moment:
+        """Return a moment that was named before, as above."""
+        curve = wanted.curve
+        if curve in CURVES and curve not in self.findings.curves:
+            raise MomentError(
+                f"{self.name} has no {curve} bytes: no allocator reserved memory in this file."
+            )
         values = self.curve(curve)
-        named = {
-            "step": step, "time_us": time_us, "stage": stage,
-            "between": between, "alloc": alloc, "free": free,
-        }  # fmt: skip
-        given = [name for name, value in named.items() if value is not None]
-        if len(given) > 1:
-            raise MomentError(f"a moment has one name, and not {' and '.join(given)}.")
-        if step is not None:
-            found = check_step(step, self.events)
-        elif time_us is not None:
-            found = step_at_time(self.times, time_us)
-        elif stage is not None:
-            found = self._stage_peak(stage, values)
-        elif between is not None:
-            found = peak_between(values, *between)
-        elif alloc is not None:
-            found = step_of_allocation(self.history, self._row(alloc), "alloc")
-        elif free is not None:
-            found = step_of_allocation(self.history, self._row(free), "free")
+        if wanted.step is not None:
+            found = check_step(wanted.step, self.events)
+        elif wanted.time_us is not None:
+            found = step_at_time(self.times, wanted.time_us)
+        elif wanted.stage is not None:
+            found = self._stage_peak(wanted.stage, values)
+        elif wanted.between is not None:
+            found = peak_between(values, *wanted.between)
+        elif wanted.alloc is not None:
+            found = step_of_allocation(self.history, self._row(wanted.alloc), "alloc")
+        elif wanted.free is not None:
+            found = step_of_allocation(self.history, self._row(wanted.free), "free")
         else:
             found = int(values.argmax()) - 1 if self.findings.recorded else self.events - 1
         return Moment(self, found, curve)
@@ -296,7 +299,7 @@ class Device:
         first = max(stage.start_step - 1, -1)
         return peak_between(values, first, max(stage.end_step - 1, first))
 
-    def _row(self, wanted: tuple[int, int | None] | int) -> int:
+    def _row(self, wanted: Address | int) -> int:
         address, version = wanted if isinstance(wanted, tuple) else (wanted, None)
         return find_allocation(self.history, address, version)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from snapreport.api.loading import PathLike, Snapshot, load, redacted_output
+from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.export_limit import limited
@@ -17,6 +17,8 @@ from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.read import read_objects
 
 EXPORTS = {
@@ -44,8 +46,8 @@ def export(
     time_us: int | None = None,
     stage: str | None = None,
     between: tuple[int, int] | None = None,
-    alloc: tuple[int, int | None] | int | None = None,
-    free: tuple[int, int | None] | int | None = None,
+    alloc: Address | int | None = None,
+    free: Address | int | None = None,
     keep_paths: bool = False,
     redact: bool = False,
     redact_functions: bool = False,
@@ -81,39 +83,25 @@ def export(
     """
     if format not in EXPORTS:
         raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
-    moment = {
-        "step": step, "time_us": time_us, "stage": stage,
-        "between": between, "alloc": alloc, "free": free,
-    }  # fmt: skip
-    at_moment = any(value is not None for value in moment.values())
-    if at_moment and format in ("json", "pickle", "snapviewer", "perfetto"):
+    moment = MomentWanted(step, time_us, stage, between, alloc, free, curve)
+    if moment.names and format in ("json", "pickle", "snapviewer", "perfetto"):
         raise ExportError(f"{format} is the whole recording; no moment can be chosen for it.")
     if device is not None and format in ("json", "pickle"):
         raise ExportError(f"{format} is the whole snapshot; no device can be chosen for it.")
     source = Path(path)
-    wanted = None if output is None else Path(output)
-    redact = redact or redact_functions
-    if redact:
-        wanted = redacted_output(source, wanted, EXPORTS[format], salt)
-    read = partial(
-        load,
-        source,
-        keep_paths=keep_paths,
-        redact=redact,
-        redact_functions=redact_functions,
-        salt=salt,
-        progress=progress,
-    )
+    names = NamesWanted(keep_paths, redact, redact_functions, salt)
+    wanted = named_output(source, None if output is None else Path(output), EXPORTS[format], names)
+    read = partial(load_named, source, names, progress)
     if format == "snapviewer":
         return _export_folder(source, wanted, device, read, force, progress)
     target = output_path(source, wanted, EXPORTS[format])
     check_output(target, force)
     if format in ("json", "pickle"):
-        _export_raw(source, format, target, read if redact else None, force, progress)
+        _export_raw(source, format, target, read if names.redacted else None, force, progress)
         return target
     writer = _exporter(format)
     loaded = read()
-    subject = _export_subject(loaded, format, device, curve, moment, at_moment)
+    subject = _export_subject(loaded, format, device, moment)
     progress("Exporting", None)
     with write_atomically(target, force, [source]) as out, collector_off():
         writer(subject, limited(out, str(source), loaded.history.length))
@@ -147,13 +135,9 @@ def _exporter(kind: str) -> Callable[[Export, BinaryIO], None]:
 
 
 def _export_subject(
-    loaded: Snapshot,
-    kind: str,
-    device: str | int | None,
-    curve: str,
-    moment: dict[str, Any],
-    at_moment: bool,
+    loaded: Snapshot, kind: str, device: str | int | None, moment: MomentWanted
 ) -> Export:
+    curve, at_moment = moment.curve, bool(moment.names)
     if curve not in ("allocated", "active", "requested"):
         raise ExportError(
             f"{curve} bytes belong to segments, not to call stacks;"
@@ -164,7 +148,7 @@ def _export_subject(
     chosen = []
     for place in places:
         one = loaded.device(place)
-        at = one.at(**moment, curve=curve)
+        at = one.moment(moment)
         chosen.append(DeviceExport(one.findings, at.step, at.live()))
     return Export(loaded.findings(), curve, tuple(chosen), at_moment)
 

@@ -14,6 +14,7 @@ from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.short_paths import shorten
 
 if TYPE_CHECKING:
@@ -164,9 +165,12 @@ def load(
             file, what is wrong and what to do next.
         ValueError: paths cannot be kept in what is redacted, or the salt is empty.
     """
-    if keep_paths and (redact or redact_functions):
-        raise ValueError("keep_paths and redact contradict each other")
-    source = Path(path)
+    names = NamesWanted(keep_paths, redact, redact_functions, salt)
+    return load_named(Path(path), names, progress)
+
+
+def load_named(source: Path, names: NamesWanted, progress: Progress = silent) -> Snapshot:
+    """Load a snapshot or a bundle, as above."""
     if is_zip(source):
         with collector_off():
             history = read_bundle(source, progress)
@@ -176,27 +180,27 @@ def load(
         from snapreport.read import read_snapshot
 
         history = build_history(read_snapshot(source, progress), progress)
-    if redact or redact_functions:
-        from snapreport.names.redaction import redact as redact_names
+    if names.redacted:
+        from snapreport.names.redaction import redact
 
-        return Snapshot(redact_names(history, functions=redact_functions, salt=salt))
-    return Snapshot(history if keep_paths else shorten(history))
+        return Snapshot(redact(history, names))
+    return Snapshot(history if names.keep_paths else shorten(history))
 
 
-def redacted_output(source: Path, output: Path | None, ending: str, salt: str | None) -> Path:
-    """Say where to write what is made of a file without names: its name may be one, too.
+def named_output(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path | None:
+    """Say what to call what is made of a file: where names are redacted, its own may be one.
 
     Args:
         source: the input file.
         output: the file to write, which stays; or a folder to write into, or None.
         ending: of the name, with its dot.
-        salt: as in ``load()``.
+        names: what becomes of them.
     """
-    if output is not None and not output.is_dir():
+    if not names.redacted or (output is not None and not output.is_dir()):
         return output
     if output is not None and ending == ".snapviewer":
         return output
-    return (output or Path()) / (redacted_names([stem_of(source.name)], salt)[0] + ending)
+    return (output or Path()) / (redacted_names([stem_of(source.name)], names.salt)[0] + ending)
 
 
 def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
@@ -239,7 +243,7 @@ def open_database(
     if is_zip(source):
         data = read_elements(source)
     else:
-        data = write_database(load(source, keep_paths=keep_paths, progress=progress).history)
+        data = write_database(load_named(source, NamesWanted(keep_paths), progress).history)
     from snapreport.bundle.query.query_process import QueryProcess
 
     return QueryProcess(data, str(source), seconds=seconds, memory=memory)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from snapreport.api.loading import PathLike, Snapshot, load, redacted_output
+from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.api.loading import redacted_names as redacted_names  # for several files at once
 from snapreport.bundle import is_zip, require_bundle, write_bundle
 from snapreport.diagnosis.trust.self_checks import find_warnings
@@ -16,6 +16,7 @@ from snapreport.ground.files import check_output, output_path, report_format, wr
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.model.cut import Cut, Drawn, Picture, cut_size, make_cut
+from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
     from snapreport.model.category_rules import Rule
@@ -23,24 +24,19 @@ if TYPE_CHECKING:
     from snapreport.reporters.reporter import Reporter
 
 
-def target_path(
-    source: Path, output: Path | None, ending: str, redact: bool, salt: str | None
-) -> Path:
+def target_path(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path:
     """Say where to write the bundle or report of a file.
 
     Args:
         source: the input file.
         output: the file to write, an existing folder to write into, or None for the current one.
         ending: of a name made from the input's, with its dot.
-        redact: whether that name, too, is to be one of stand-ins.
-        salt: as in ``load()``.
+        names: what becomes of them: that name, too, may be one of stand-ins.
 
     Raises:
         OutputError: that would be the input itself, or ``-``, which is no file here.
     """
-    if redact:
-        output = redacted_output(source, output, ending, salt)
-    return output_path(source, output, ending)
+    return output_path(source, named_output(source, output, ending, names), ending)
 
 
 def convert(
@@ -81,22 +77,14 @@ def convert(
     """
     source = Path(path)
     cut = make_cut(from_, to, min_size)
-    target = target_path(
-        source, None if output is None else Path(output), ".zip", redact or redact_functions, salt
-    )
+    names = NamesWanted(keep_paths, redact, redact_functions, salt)
+    target = target_path(source, None if output is None else Path(output), ".zip", names)
     check_output(target, force)
     if is_zip(source):
         require_bundle(source)
         raise BundleError(f"{source} is a bundle already; it needs no converting.")
     with collector_off():
-        loaded = load(
-            source,
-            keep_paths=keep_paths,
-            redact=redact,
-            redact_functions=redact_functions,
-            salt=salt,
-            progress=progress,
-        )
+        loaded = load_named(source, names, progress)
         if cut is not None:
             loaded = Snapshot(replace(loaded.history, cut=cut))
         warnings = save_bundle(loaded, target, force=force, progress=progress, sources=[source])
@@ -188,17 +176,11 @@ def render(
     wanted = None if output is None else Path(output)
     kind = format or report_format(wanted)
     _reporter(kind)  # fails before any work is done
-    target = target_path(source, wanted, f".{kind}", redact or redact_functions, salt)
+    names = NamesWanted(keep_paths, redact, redact_functions, salt)
+    target = target_path(source, wanted, f".{kind}", names)
     check_output(target, force)
     cut, most = make_cut(from_, to, min_size), None if fit is None else cut_size(fit)
-    snapshot = load(
-        source,
-        keep_paths=keep_paths,
-        redact=redact,
-        redact_functions=redact_functions,
-        salt=salt,
-        progress=progress,
-    )
+    snapshot = load_named(source, names, progress)
     findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
     progress("Rendering", None)
     save_report(

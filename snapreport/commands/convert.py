@@ -19,6 +19,8 @@ from snapreport.commands.output.several_files import (
     sources_argument,
 )
 from snapreport.ground.units import format_bytes
+from snapreport.model.cut import Cut
+from snapreport.model.name_treatment import NamesWanted
 
 
 @click.command(short_help="Turn a snapshot into a portable bundle.")
@@ -32,13 +34,11 @@ from snapreport.ground.units import format_bytes
 def convert(
     sources: tuple[Path, ...],
     output: Path | None,
-    from_: str | None,
-    to: str | None,
-    min_size: str | None,
+    cut: Cut | None,
     jobs: int | None,
     force: bool,
     quiet: bool,
-    names: dict[str, Any],
+    names: NamesWanted,
 ) -> None:
     """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
 
@@ -59,11 +59,9 @@ def convert(
       snapreport convert snap.pickle -o snap.zip
     """
     options: dict[str, Any] = {
-        "from_": from_,
-        "to": to,
-        "min_size": min_size,
         "force": force,
-        **names,
+        **(cut.arguments if cut else {}),
+        **vars(names),
     }
     if is_many(sources):
         convert_several(sources, output, jobs, quiet, **options)

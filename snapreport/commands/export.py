@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 import snapreport
-from snapreport.commands.options.moment_options import MomentChoice, moment_options
+from snapreport.commands.options.moment_options import moment_options
 from snapreport.commands.options.name_options import names_options
 from snapreport.commands.options.shared_options import (
     device_option,
@@ -18,6 +17,8 @@ from snapreport.commands.options.shared_options import (
     source_argument,
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
+from snapreport.model.moment_wanted import MomentWanted
+from snapreport.model.name_treatment import NamesWanted
 
 FORMATS = (
     "speedscope", "collapsed", "pprof", "perfetto", "csv", "parquet", "json", "pickle",
@@ -39,10 +40,10 @@ def export(
     source: Path,
     output: Path | None,
     device: str | None,
-    choice: MomentChoice,
+    wanted: MomentWanted,
     force: bool,
     quiet: bool,
-    names: dict[str, Any],
+    names: NamesWanted,
 ) -> None:
     """Write a SNAPSHOT or BUNDLE in the FORMAT that another tool reads. Its path is printed.
 
@@ -74,11 +75,11 @@ def export(
             device=device,
             force=force,
             progress=progress,
-            **names,
-            **choice.arguments,
+            **vars(names),
+            **vars(wanted),
         )
     if format_ in ("json", "pickle") and not quiet:
-        if names["redact"]:
+        if names.redacted:
             say("Rebuilt from what is redacted: without keys that snapreport does not know.")
         else:
             with source.open("rb") as file:

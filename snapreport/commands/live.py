@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from snapreport.commands.options.moment_options import MomentChoice, moment_options
+from snapreport.commands.options.moment_options import moment_options
 from snapreport.commands.options.name_options import keep_paths_option
 from snapreport.commands.options.shared_options import (
     device_option,
@@ -21,7 +21,7 @@ from snapreport.commands.options.shared_options import (
 from snapreport.commands.output.answer_printing import (
     event_json,
     groups_json,
-    load_moment,
+    load_device,
     moment_json,
     moment_name,
     new_page,
@@ -29,6 +29,7 @@ from snapreport.commands.output.answer_printing import (
     print_page,
 )
 from snapreport.model.answer_tables import GROUPINGS
+from snapreport.model.moment_wanted import MomentWanted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +68,7 @@ _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each !=
 def live(
     source: Path,
     device: str | None,
-    choice: MomentChoice,
+    wanted: MomentWanted,
     by: str,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -92,10 +93,10 @@ def live(
     """
     if (include or exclude) and by != "line":
         raise click.UsageError("--include and --exclude choose lines; add --by line.")
-    moment = load_moment(source, device, choice, quiet)
+    moment = load_device(source, device, quiet).moment(wanted)
     amounts, parts = moment.amounts, moment.parts()
     rows = moment.device.allocations
-    ever = int((rows.size if choice.curve == "requested" else rows.block_size).sum())
+    ever = int((rows.size if wanted.curve == "requested" else rows.block_size).sum())
     if as_json:
         about = moment_json(
             moment,

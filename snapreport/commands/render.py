@@ -32,6 +32,8 @@ from snapreport.commands.output.several_files import (
 )
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
+from snapreport.model.cut import Cut
+from snapreport.model.name_treatment import NamesWanted
 
 
 @click.command(short_help="Make a report of a snapshot or bundle.")
@@ -75,15 +77,13 @@ def render(
     rules: str | None,
     colour: str | None,
     ignore: tuple[str, ...],
-    from_: str | None,
-    to: str | None,
-    min_size: str | None,
-    fit: str | None,
+    cut: Cut | None,
+    fit: int | None,
     for_: str | None,
     jobs: int | None,
     force: bool,
     quiet: bool,
-    names: dict[str, Any],
+    names: NamesWanted,
 ) -> None:
     """Make a report of a SNAPSHOT, or of the BUNDLE made from one.
 
@@ -105,7 +105,7 @@ def render(
     if not many:
         from snapreport.api.making import target_path
 
-        target = target_path(sources[0], output, f".{format_}", names["redact"], names["salt"])
+        target = target_path(sources[0], output, f".{format_}", names)
     if target is not None and notes is not None and _is_same(target, notes):
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
     chosen = None if rules is None else snapreport.load_rules(rules)
@@ -117,12 +117,10 @@ def render(
         "rules": chosen,
         "colour": colour or ("site" if chosen is None else "category"),
         "ignore": ignore,
-        "from_": from_,
-        "to": to,
-        "min_size": min_size,
         "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
         "force": force,
-        **names,
+        **(cut.arguments if cut else {}),
+        **vars(names),
     }
     if many:
         render_several(sources, output, jobs, quiet, **options)

@@ -42,6 +42,11 @@ class Cut:
         """Whether everything is drawn."""
         return self.first is None and self.last is None and self.min_size <= 0
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The same as ``render()`` takes it."""
+        return {"from_": self.first, "to": self.last, "min_size": self.min_size}
+
     def as_plain(self) -> dict[str, Any]:
         """The same as numbers, for JSON."""
 
@@ -79,12 +84,14 @@ def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
     return Cut(bound("first"), bound("last"), number(plain["min_size"]))
 
 
-def parse_bound(value: int | str) -> Bound:
+def parse_bound(value: int | str | Bound) -> Bound:
     """Read a step, ``1200``, or a time after the first event: ``1.5s``, ``200ms``, ``2min``.
 
     Raises:
         CutError: it is neither.
     """
+    if isinstance(value, Bound):
+        return value
     text = str(value).strip()
     digits = text.replace(",", "").replace("_", "")
     if digits.isdecimal() and len(digits) <= 15:
@@ -108,7 +115,9 @@ def cut_size(value: float | str) -> int:
 
 
 def make_cut(
-    from_: int | str | None = None, to: int | str | None = None, min_size: int | str | None = None
+    from_: int | str | Bound | None = None,
+    to: int | str | Bound | None = None,
+    min_size: int | str | None = None,
 ) -> Cut | None:
     """Put a cut together from what a user says; None if nothing is said.
 

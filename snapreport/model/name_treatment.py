@@ -58,6 +58,31 @@ def names_done(value: Any) -> NamesDone:
     raise ValueError("what was done to its names is not understood")
 
 
+@dataclass(frozen=True)
+class NamesWanted:
+    """What is to become of the names in a file, as ``load()`` takes it; else they are shortened."""
+
+    keep_paths: bool = False
+    redact: bool = False
+    redact_functions: bool = False
+    """Which redacts the others, too."""
+    salt: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check that they go together.
+
+        Raises:
+            ValueError: paths cannot be kept in what is redacted.
+        """
+        if self.keep_paths and self.redacted:
+            raise ValueError("keep_paths and redact contradict each other")
+
+    @property
+    def redacted(self) -> bool:
+        """Whether anything is."""
+        return self.redact or self.redact_functions
+
+
 SHORT_SALT = (
     "has fewer than 16 characters, so others could try all of them and then guess names; make one"
     " with `openssl rand -hex 16`, and keep it to yourself"

@@ -17,7 +17,13 @@ from functools import lru_cache
 from snapreport.frames.frame_kinds import is_native_file
 from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.model.history import History
-from snapreport.model.name_treatment import REDACTED, SHORT_SALT, NamesDone, is_short_salt
+from snapreport.model.name_treatment import (
+    REDACTED,
+    SHORT_SALT,
+    NamesDone,
+    NamesWanted,
+    is_short_salt,
+)
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import FrameTable
 from snapreport.names.history_strings import Changes, change_strings
@@ -88,19 +94,14 @@ def _key_of(salt: str) -> bytes:
     return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
 
 
-def redact(history: History, *, functions: bool = False, salt: str | None = None) -> History:
-    """Return a history without names that only some people know.
-
-    Args:
-        history: any; its paths are shortened first.
-        functions: also redact the names of the project's functions.
-        salt: for stand-ins that are equal in several files; None for a random one.
-    """
+def redact(history: History, wanted: NamesWanted) -> History:
+    """Return a history without names that only some people know; its paths are shortened first."""
+    functions = wanted.redact_functions
     history = shorten(history)
     done = history.names
     if done.done == REDACTED and (done.functions or not functions):
         return history
-    names = StandIns(salt)
+    names = StandIns(wanted.salt)
     frames = history.stacks.frames
     if done.done == REDACTED:
         return _functions_too(history, names)

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from snapreport.ground.errors import OutputError
 from snapreport.ground.file_endings import check_folder
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.runs.inputs import Skipped, find_inputs
 from snapreport.runs.jobs import choose_jobs
 from snapreport.runs.pool import run_tasks
@@ -252,11 +253,13 @@ def _write_index(
 
 def _stand_ins(options: Mapping[str, Any]) -> Callable[[list[str]], list[str]] | None:
     """Return what names outputs where names are redacted."""
-    if not (options.get("redact") or options.get("redact_functions")):
+    known = [each.name for each in fields(NamesWanted)]
+    wanted = NamesWanted(**{name: options[name] for name in known if name in options})
+    if not wanted.redacted:
         return None
     from snapreport.api.making import redacted_names
 
-    return lambda names: redacted_names(names, options.get("salt"))
+    return lambda names: redacted_names(names, wanted.salt)
 
 
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:

@@ -4,55 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from snapreport.api.device import Device, Moment
+from snapreport.model.moment_wanted import Address, MomentWanted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ADDRESS = re.compile(r"^b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?$")
 
 
-@dataclass(frozen=True)
-class MomentChoice:
-    """What the user said of the moment; nothing is the curve's peak."""
-
-    step: int | None
-    time_us: int | None
-    stage: str | None
-    between: tuple[int, int] | None
-    at: tuple[str, str] | None
-    curve: str
-
-    def of(self, device: Device) -> Moment:
-        """Find the moment on a device.
-
-        Raises:
-            MomentError: it has no such moment.
-        """
-        return device.at(**self.arguments)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The same as arguments of ``Device.at()``."""
-        place = None if self.at is None else parse_address(self.at[1])
-        which = None if self.at is None else self.at[0]
-        return {
-            "step": self.step,
-            "time_us": self.time_us,
-            "stage": self.stage,
-            "between": self.between,
-            "alloc": place if which == "alloc" else None,
-            "free": place if which == "free" else None,
-            "curve": self.curve,
-        }
-
-
-def parse_address(text: str) -> tuple[int, int | None]:
+def parse_address(text: str) -> Address:
     """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
 
     Raises:
@@ -65,7 +28,7 @@ def parse_address(text: str) -> tuple[int, int | None]:
 
 
 def moment_options(function: F) -> F:
-    """Add the options; the command gets them as ``choice``."""
+    """Add the options; the command gets them as ``wanted``."""
 
     def command(**values: Any) -> Any:
         names = ("step", "time_us", "stage", "between", "at", "curve")
@@ -74,7 +37,9 @@ def moment_options(function: F) -> F:
         if len(given) > 1:
             options = " and ".join(f"--{name.replace('time_us', 'time')}" for name in given)
             raise click.UsageError(f"{options} each name a moment; give one of them.")
-        return function(choice=MomentChoice(**chosen), **values)
+        if at := chosen.pop("at"):
+            chosen[at[0]] = parse_address(at[1])
+        return function(wanted=MomentWanted(**chosen), **values)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]

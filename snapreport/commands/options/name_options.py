@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.commands.output.console import say
-from snapreport.model.name_treatment import SHORT_SALT, is_short_salt
+from snapreport.model.name_treatment import SHORT_SALT, NamesWanted, is_short_salt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,10 +38,7 @@ def paths_kept() -> bool:
 
 
 def names_options(command: F) -> F:
-    """``--keep-paths``, ``--redact`` and what belongs to it, as one argument ``names``.
-
-    That is a dict with the arguments of ``convert()`` and ``render()``.
-    """
+    """``--keep-paths``, ``--redact`` and what belongs to it, as one argument ``names``."""
 
     @keep_paths_option
     @click.option(
@@ -74,12 +71,7 @@ def names_options(command: F) -> F:
             salt = secrets.token_urlsafe(32)  # one for all files of this command
             if not values.get("quiet"):
                 say("Redacted with a random salt; --salt gives later files equal stand-ins.")
-        names = {
-            "keep_paths": paths_kept(),
-            "redact": redact or redact_functions,
-            "redact_functions": redact_functions,
-            "salt": salt,
-        }
+        names = NamesWanted(paths_kept(), redact, redact_functions, salt)
         return command(*args, names=names, **values)
 
     return with_names  # type: ignore[return-value]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import snapreport
-from snapreport.commands.options.moment_options import MomentChoice
 from snapreport.commands.options.name_options import paths_kept
 from snapreport.commands.output.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.ground.safe_text import plain_json
@@ -25,20 +24,6 @@ def load_device(source: Path, device: str | None, quiet: bool) -> Device:
     """Load a snapshot or bundle, and pick a device: the one that a report opens with if None."""
     with progress_bar(quiet) as progress:
         return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
-
-
-def load_moment(source: Path, device: str | None, choice: MomentChoice, quiet: bool) -> Moment:
-    """Load a device and find the moment on it.
-
-    Raises:
-        MomentError: it has no such moment, or no such curve.
-    """
-    found = load_device(source, device, quiet)
-    if choice.curve not in found.findings.curves:
-        raise snapreport.MomentError(
-            f"{found.name} has no {choice.curve} bytes: no allocator reserved memory in this file."
-        )
-    return choice.of(found)
 
 
 def moment_name(moment: Moment) -> MomentName:

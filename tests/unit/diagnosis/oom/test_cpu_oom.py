@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 import snapreport
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.recorder_notes import recorder_info
 from snapreport.names.redaction import redact
 from snapreport.recorders.system import describe
@@ -79,8 +80,8 @@ def test_where_the_failed_request_was_made_is_said(samples: Path) -> None:
     outer.__cause__ = raised(PYTORCH_S)
     snapshot = ended_by(samples / "cpu_profile.pickle", outer)
     (first, *_) = snapshot.device().findings.diagnosis.findings
-    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:72)")
-    hidden = snapreport.Snapshot(redact(snapshot.history, salt="0123456789abcdef"))
+    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:73)")
+    hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
     assert "raised" not in hidden.device().findings.diagnosis.findings[0].title
 
 
@@ -99,7 +100,7 @@ def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(sample
 
 def test_a_redacted_report_says_it_too(samples: Path) -> None:
     snapshot = ended_by(samples / "cpu_profile.pickle", RuntimeError(PYTORCH_S))
-    hidden = snapreport.Snapshot(redact(snapshot.history, salt="0123456789abcdef"))
+    hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
     assert hidden.device().findings.diagnosis.findings[0].code == "oom"
 
 

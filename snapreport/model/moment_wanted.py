@@ -1,0 +1,37 @@
+"""Which moment of a recording is meant, as a user names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapreport.ground.errors import MomentError
+
+Address = tuple[int, int | None]
+"""An address, and how many allocations came before at it; None for the only one."""
+
+
+@dataclass(frozen=True)
+class MomentWanted:
+    """A moment by one of its names, as ``Device.at()`` takes it; by none, the curve's peak."""
+
+    step: int | None = None
+    time_us: int | None = None
+    stage: str | None = None
+    between: tuple[int, int] | None = None
+    alloc: Address | int | None = None
+    free: Address | int | None = None
+    curve: str = "allocated"
+
+    def __post_init__(self) -> None:
+        """Check that it has one name.
+
+        Raises:
+            MomentError: it has two.
+        """
+        if len(self.names) > 1:
+            raise MomentError(f"a moment has one name, and not {' and '.join(self.names)}.")
+
+    @property
+    def names(self) -> list[str]:
+        """Which of its names are given."""
+        return [name for name, value in vars(self).items() if name != "curve" and value is not None]
