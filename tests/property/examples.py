@@ -8,6 +8,9 @@ from hypothesis import HealthCheck, settings
 
 _TIMES = float(os.environ.get("SNAPREPORT_EXAMPLES", "1"))
 
+OTHERS_EACH_TIME = _TIMES != 1
+"""Whether examples are drawn anew, or are those of every other time."""
+
 
 def tried(examples: int) -> settings:
     """Return the settings of a test that tries so many examples.
@@ -18,7 +21,7 @@ def tried(examples: int) -> settings:
     return settings(
         max_examples=max(round(examples * _TIMES), 1),
         deadline=None,
-        derandomize=_TIMES == 1,
+        derandomize=not OTHERS_EACH_TIME,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -2,21 +2,78 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simulator import DeviceTruth, Simulator
-from simulator.strategies import simulations
+from simulator import Config, DeviceTruth, simulate
+from simulator.strategies import configs
+from snapreport import read
+from snapreport.diagnosis.conclude import find
+from snapreport.history.build import build_history
+from snapreport.model.findings import Findings
 from snapreport.model.history import DeviceHistory, History
-from tests.builders import history_of
-from tests.property.examples import tried
+from tests.property.examples import OTHERS_EACH_TIME, tried
 
 Test = Callable[..., None]
+
+_SHARED = 300
+"""Simulations that tests share: as many as the most that one of them tries."""
+
+
+class Simulated:
+    """A finished simulation: the file it leaves, the truth, and what is found in the file."""
+
+    def __init__(self, config: Config) -> None:
+        simulator = simulate(config)
+        self.config = config
+        self.settings = simulator.settings
+        self.truths = simulator.truths()
+        self.file = pickle.dumps(simulator.snapshot(), 4)
+
+    def __repr__(self) -> str:
+        return f"Simulated({self.config})"
+
+    def snapshot(self) -> Any:
+        """What the file holds, for the caller alone."""
+        return pickle.loads(self.file)
+
+    @cached_property
+    def history(self) -> History:
+        """What is read from the file."""
+        return build_history(read.read_bytes(self.file, "snap.pickle"))
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is found in the history."""
+        return find(self.history)
+
+
+def simulations(*, plain: bool = False) -> st.SearchStrategy[Simulated]:
+    """Draw simulations: of those that all tests share, or others each time.
+
+    To simulate a program and to read its file takes many times as long as most tests of it, and
+    one that was right for other tests is as good for the next.
+    """
+    if OTHERS_EACH_TIME:
+        return configs(plain=plain).map(Simulated)
+    return st.sampled_from(range(_SHARED)).map(lambda number: _shared(plain)(number))
+
+
+@cache
+def _shared(plain: bool) -> Callable[[int], Simulated]:
+    """Return what gives a shared simulation by its number; those with fewer calls come first."""
+    drawn: list[Config] = []
+    tried(_SHARED)(given(config=configs(plain=plain))(lambda config: drawn.append(config)))()
+    drawn.sort(key=lambda config: config.operations)
+    return cache(lambda number: Simulated(drawn[number % len(drawn)]))
 
 
 def for_simulations(examples: int, *, plain: bool = False) -> Callable[[Test], Test]:
@@ -28,18 +85,15 @@ def for_simulations(examples: int, *, plain: bool = False) -> Callable[[Test], T
     return decorate
 
 
-def device_pairs(simulation: Simulator) -> Iterator[tuple[DeviceHistory, DeviceTruth]]:
+def device_pairs(simulation: Simulated) -> Iterator[tuple[DeviceHistory, DeviceTruth]]:
     """Yield each device as snapreport sees it, with the truth about it."""
-    history = history_of(simulation.snapshot())
-    assert len(history.devices) == len(simulation.allocators)
-    yield from zip(history.devices, simulation.truths(), strict=True)
+    yield from zip(simulation.history.devices, simulation.truths, strict=True)
 
 
-def device_files(simulation: Simulator) -> Iterator[tuple[History, DeviceHistory]]:
+def device_files(simulation: Simulated) -> Iterator[tuple[History, DeviceHistory]]:
     """Yield each device with the file that it is in."""
-    history = history_of(simulation.snapshot())
-    for device in history.devices:
-        yield history, device
+    for device in simulation.history.devices:
+        yield simulation.history, device
 
 
 def some_steps(events: int, count: int = 6) -> list[int]:

@@ -8,17 +8,16 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from simulator import Simulator
 from snapreport.api.device import Device
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.statistics import curve_statistics
 from snapreport.model.answer_tables import GROUPINGS
-from tests.property.simulated import device_files, for_simulations, some_steps
+from tests.property.simulated import Simulated, device_files, for_simulations, some_steps
 
 CURVES = ("allocated", "requested", "active")
 
 
-def devices(simulation: Simulator) -> list[Device]:
+def devices(simulation: Simulated) -> list[Device]:
     return [
         Device(file, found)
         for file, _ in [next(device_files(simulation))]
@@ -27,7 +26,7 @@ def devices(simulation: Simulator) -> list[Device]:
 
 
 @for_simulations(60)
-def test_what_is_live_sums_to_the_curve_however_it_is_grouped(simulation: Simulator) -> None:
+def test_what_is_live_sums_to_the_curve_however_it_is_grouped(simulation: Simulated) -> None:
     for device in devices(simulation):
         for step in some_steps(device.events, 3):
             for curve in CURVES:
@@ -47,7 +46,7 @@ def test_what_is_live_sums_to_the_curve_however_it_is_grouped(simulation: Simula
 
 
 @for_simulations(80)
-def test_lines_sum_to_the_curve_with_and_without_patterns(simulation: Simulator) -> None:
+def test_lines_sum_to_the_curve_with_and_without_patterns(simulation: Simulated) -> None:
     for device in devices(simulation):
         for step in some_steps(device.events, 3):
             for curve in CURVES:
@@ -64,7 +63,7 @@ def test_lines_sum_to_the_curve_with_and_without_patterns(simulation: Simulator)
 
 
 @for_simulations(60)
-def test_lines_are_a_recount_of_their_call_sites(simulation: Simulator) -> None:
+def test_lines_are_a_recount_of_their_call_sites(simulation: Simulated) -> None:
     """Without patterns, a line holds the allocations whose call site is on it; medians too."""
     for device in devices(simulation):
         rows = device.allocations
@@ -82,7 +81,7 @@ def test_lines_are_a_recount_of_their_call_sites(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_categories_partition_memory_over_time(simulation: Simulator) -> None:
+def test_categories_partition_memory_over_time(simulation: Simulated) -> None:
     for device in devices(simulation):
         for by in ("category", "stage", "context"):
             for curve in CURVES:
@@ -102,7 +101,7 @@ def test_categories_partition_memory_over_time(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_peaks_in_spans_are_those_of_the_curve(simulation: Simulator) -> None:
+def test_peaks_in_spans_are_those_of_the_curve(simulation: Simulated) -> None:
     for device in devices(simulation):
         whole = device.curve("allocated")
         assert device.at().bytes == int(whole.max()) or not device.findings.recorded
@@ -118,7 +117,7 @@ def test_peaks_in_spans_are_those_of_the_curve(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_the_moment_of_an_allocation_is_where_it_appears_and_goes(simulation: Simulator) -> None:
+def test_the_moment_of_an_allocation_is_where_it_appears_and_goes(simulation: Simulated) -> None:
     for device in devices(simulation):
         rows = device.allocations
         for i in range(0, len(rows), 5):
@@ -133,7 +132,7 @@ def test_the_moment_of_an_allocation_is_where_it_appears_and_goes(simulation: Si
 
 
 @for_simulations(80)
-def test_averages_lie_between_the_least_and_the_most(simulation: Simulator) -> None:
+def test_averages_lie_between_the_least_and_the_most(simulation: Simulated) -> None:
     for device in devices(simulation):
         for curve in CURVES:
             over = device.statistics(curve)

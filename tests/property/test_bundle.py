@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from simulator import Simulator, layouts
+from simulator import layouts
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.model.history import History
 from tests.builders import assert_same_history, history_of
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 
 def bundle_of(history: History) -> bytes:
@@ -50,13 +50,13 @@ def query(database: bytes, text: str) -> list[tuple[Any, ...]]:
 
 
 @for_simulations(120)
-def test_a_bundle_gives_back_what_was_put_in(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_a_bundle_gives_back_what_was_put_in(simulation: Simulated) -> None:
+    history = simulation.history
     assert_same_history(read_back(bundle_of(history)), history)
 
 
 @for_simulations(40)
-def test_every_layout_survives_a_bundle(simulation: Simulator) -> None:
+def test_every_layout_survives_a_bundle(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     for layout in (
         layouts.torch20,
@@ -71,13 +71,13 @@ def test_every_layout_survives_a_bundle(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_equal_histories_give_equal_bytes(simulation: Simulator) -> None:
+def test_equal_histories_give_equal_bytes(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     assert bundle_of(history_of(snapshot)) == bundle_of(history_of(snapshot))
 
 
 @for_simulations(60)
-def test_json_gives_the_history_that_the_pickle_gives(simulation: Simulator) -> None:
+def test_json_gives_the_history_that_the_pickle_gives(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     by_json = history_of(layouts.as_json(snapshot))
     by_pickle = history_of(snapshot)
@@ -85,8 +85,8 @@ def test_json_gives_the_history_that_the_pickle_gives(simulation: Simulator) -> 
 
 
 @for_simulations(120)
-def test_row_i_is_the_same_allocation_everywhere(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_row_i_is_the_same_allocation_everywhere(simulation: Simulated) -> None:
+    history = simulation.history
     members = unzipped(bundle_of(history))
     device = history.devices[history.default_device]
     rows, frames = device.allocations, history.stacks.frames
@@ -122,8 +122,8 @@ def test_row_i_is_the_same_allocation_everywhere(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_the_view_of_allocations_shows_what_the_history_holds(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_the_view_of_allocations_shows_what_the_history_holds(simulation: Simulated) -> None:
+    history = simulation.history
     database = unzipped(bundle_of(history))["elements.db"]
     for index, device in enumerate(history.devices):
         rows, never = device.allocations, device.events

@@ -7,19 +7,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simulator import Simulator
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves
 from snapreport.model.findings import CallTree
 from snapreport.model.history import DeviceHistory, History
-from tests.property.simulated import device_files, for_simulations, some_steps
+from tests.property.simulated import Simulated, device_files, for_simulations, some_steps
 
 CURVES = ("requested", "allocated", "active")
 
 
 @for_simulations(150)
-def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulator) -> None:
+def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         curves = find_curves(device).named()
         for step in some_steps(device.events, 3):
@@ -29,7 +28,7 @@ def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulator) ->
 
 
 @for_simulations(150)
-def test_a_node_is_its_own_and_its_children(simulation: Simulator) -> None:
+def test_a_node_is_its_own_and_its_children(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         for step in some_steps(device.events, 3):
             for curve in CURVES:
@@ -52,7 +51,7 @@ def assert_adds_up(tree: CallTree) -> None:
 
 
 @for_simulations(150)
-def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simulator) -> None:
+def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         for step in some_steps(device.events, 3):
             for curve in CURVES:
@@ -97,7 +96,7 @@ def recount(file: History, device: DeviceHistory, step: int, curve: str) -> Sums
 
 
 @for_simulations(150)
-def test_call_sites_share_out_the_allocated_bytes(simulation: Simulator) -> None:
+def test_call_sites_share_out_the_allocated_bytes(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         curves = find_curves(device)
         rows = device.allocations
@@ -112,7 +111,7 @@ def test_call_sites_share_out_the_allocated_bytes(simulation: Simulator) -> None
 
 
 @for_simulations(150)
-def test_stacks_are_those_that_were_recorded(simulation: Simulator) -> None:
+def test_stacks_are_those_that_were_recorded(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         trace = simulation.snapshot()["device_traces"][device.device.ordinal]
         rows, frames = device.allocations, file.stacks.frames

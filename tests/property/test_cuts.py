@@ -13,9 +13,7 @@ import orjson
 import pytest
 
 import snapreport
-from simulator import Simulator
 from snapreport.bundle import strips
-from snapreport.diagnosis.conclude import find
 from snapreport.figures.thinning import REST_COLUMNS, Cutter, Thinning
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.findings import DeviceFindings, Findings
@@ -23,11 +21,10 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.page_report import HtmlReporter
 from snapreport.reporters.page.payload import pack
-from tests.builders import history_of
 from tests.corpus import corpus_files
 from tests.laid_strips import rows_of
 from tests.payloads import Unpacked, drawn_curves
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 _SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 _ENDINGS = {".pickle", ".gz", ".zst", ".json"}
@@ -109,8 +106,8 @@ def check_counts(device: DeviceFindings, part: Drawn) -> None:
 
 
 @for_simulations(40)
-def test_strips_and_rest_are_the_curves_of_any_trace(simulation: Simulator) -> None:
-    findings = find(history_of(simulation.snapshot()))
+def test_strips_and_rest_are_the_curves_of_any_trace(simulation: Simulated) -> None:
+    findings = simulation.findings
     for cut in (NO_CUT, *cuts_of(findings)):
         cutter = Cutter(findings.devices, cut)
         for thinning in thinnings(cutter):
@@ -124,8 +121,8 @@ def test_strips_and_rest_are_the_curves_of_any_trace(simulation: Simulator) -> N
 
 
 @for_simulations(40)
-def test_thinning_takes_nothing_that_is_live_at_a_peak(simulation: Simulator) -> None:
-    findings = find(history_of(simulation.snapshot()))
+def test_thinning_takes_nothing_that_is_live_at_a_peak(simulation: Simulated) -> None:
+    findings = simulation.findings
     cutter = Cutter(findings.devices, None)
     most = cutter.drawn(Thinning(True, cutter.spare, 1))
     for device, part in zip(findings.devices, most, strict=True):
@@ -139,8 +136,8 @@ def test_thinning_takes_nothing_that_is_live_at_a_peak(simulation: Simulator) ->
 
 
 @for_simulations(25)
-def test_the_smallest_and_shortest_lived_go_first(simulation: Simulator) -> None:
-    findings = find(history_of(simulation.snapshot()))
+def test_the_smallest_and_shortest_lived_go_first(simulation: Simulated) -> None:
+    findings = simulation.findings
     cutter = Cutter(findings.devices, None)
     area = [
         (device.history.allocations.free_step - device.history.allocations.alloc_step)
@@ -222,8 +219,8 @@ def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
     monkeypatch.setattr(strips, "COLUMNS", min(columns, strips.COLUMNS))
 
     @for_simulations(40)
-    def check(simulation: Simulator) -> None:
-        findings = find(history_of(simulation.snapshot()))
+    def check(simulation: Simulated) -> None:
+        findings = simulation.findings
         for cut in cuts_of(findings):
             for device, part in zip(
                 findings.devices, Cutter(findings.devices, cut).drawn(), strict=True

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from simulator import Simulator, layouts
+from simulator import layouts
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.history import History
 from tests.builders import assert_same_history, history_of
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 
 def dice(snapshot: dict[str, Any]) -> random.Random:
@@ -50,7 +50,7 @@ def assert_usable(history: History) -> None:
 
 
 @for_simulations(120)
-def test_events_lost_at_random_are_survived(simulation: Simulator) -> None:
+def test_events_lost_at_random_are_survived(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     rng = dice(snapshot)
     snapshot["device_traces"] = [
@@ -60,7 +60,7 @@ def test_events_lost_at_random_are_survived(simulation: Simulator) -> None:
 
 
 @for_simulations(120)
-def test_events_in_a_wrong_order_are_survived(simulation: Simulator) -> None:
+def test_events_in_a_wrong_order_are_survived(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     rng = dice(snapshot)
     for trace in snapshot["device_traces"]:
@@ -69,7 +69,7 @@ def test_events_in_a_wrong_order_are_survived(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_a_trace_beside_other_segments_is_survived(simulation: Simulator) -> None:
+def test_a_trace_beside_other_segments_is_survived(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     snapshot["segments"] = snapshot["segments"][::2]
     assert_usable(history_of(snapshot))
@@ -78,9 +78,9 @@ def test_a_trace_beside_other_segments_is_survived(simulation: Simulator) -> Non
 
 
 @for_simulations(60)
-def test_skipped_actions_are_survived_and_keep_the_requested_end(simulation: Simulator) -> None:
+def test_skipped_actions_are_survived_and_keep_the_requested_end(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
-    truths = simulation.truths()
+    truths = simulation.truths
     for actions in (("segment_alloc", "segment_free"), ("alloc",), ("free_completed",)):
         history = history_of(layouts.without_actions(snapshot, *actions))
         assert_usable(history)
@@ -90,7 +90,7 @@ def test_skipped_actions_are_survived_and_keep_the_requested_end(simulation: Sim
 
 
 @for_simulations(100)
-def test_bent_values_are_refused_or_survived(simulation: Simulator) -> None:
+def test_bent_values_are_refused_or_survived(simulation: Simulated) -> None:
     snapshot = layouts.as_json(simulation.snapshot())  # a copy without shared parts
     rng = dice(snapshot)
     for _ in range(3):
@@ -120,7 +120,7 @@ def bend(value: Any, rng: random.Random) -> None:
 
 
 @for_simulations(60)
-def test_times_in_any_order_change_no_figure(simulation: Simulator) -> None:
+def test_times_in_any_order_change_no_figure(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     rng = dice(snapshot)
     before = find(history_of(snapshot))

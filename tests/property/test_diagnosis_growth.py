@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from simulator import Simulator
 from simulator.blocks import Block
 from snapreport.diagnosis.allocator_use.allocator_faults import (
     find_bursts,
@@ -18,11 +17,10 @@ from snapreport.diagnosis.allocator_use.allocator_faults import (
     find_tightest,
 )
 from snapreport.diagnosis.churn.churn_measure import find_pending, find_transients
-from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, Findings
-from tests.builders import MIB, history_of
+from tests.builders import MIB
 from tests.programs import Plan, Program, figures, found, leaks
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 TOPICS = ("growth", "churn", "allocator", "transient-peak")
 
@@ -83,14 +81,14 @@ def test_a_leak_is_said_with_its_true_size_or_not_at_all(seed: int) -> None:
         assert said, "six iterations or more are enough to tell"
 
 
-def devices(simulation: Simulator) -> Iterator[tuple[Findings, DeviceFindings]]:
-    findings = find(history_of(simulation.snapshot()))
+def devices(simulation: Simulated) -> Iterator[tuple[Findings, DeviceFindings]]:
+    findings = simulation.findings
     for device in findings.devices:
         yield findings, device
 
 
 @for_simulations(60)
-def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulator) -> None:
+def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulated) -> None:
     for _, device in devices(simulation):
         for finding in found(device, *TOPICS):
             assert finding.bytes >= 0
@@ -103,7 +101,7 @@ def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_iterations_lie_in_the_recording_one_after_the_other(simulation: Simulator) -> None:
+def test_iterations_lie_in_the_recording_one_after_the_other(simulation: Simulated) -> None:
     for _, device in devices(simulation):
         turns = device.iterations
         if turns is None:
@@ -116,7 +114,7 @@ def test_iterations_lie_in_the_recording_one_after_the_other(simulation: Simulat
 
 
 @for_simulations(60)
-def test_bursts_add_up_to_what_was_given_back(simulation: Simulator) -> None:
+def test_bursts_add_up_to_what_was_given_back(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
         other = device.history.other
         given = [
@@ -132,7 +130,7 @@ def test_bursts_add_up_to_what_was_given_back(simulation: Simulator) -> None:
 
 
 @for_simulations(60)
-def test_what_is_free_at_the_tightest_is_all_that_is_inactive(simulation: Simulator) -> None:
+def test_what_is_free_at_the_tightest_is_all_that_is_inactive(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
         tightest = find_tightest(findings.history, device)
         if tightest is None or device.closing is None or not device.closing.closes:
@@ -142,7 +140,7 @@ def test_what_is_free_at_the_tightest_is_all_that_is_inactive(simulation: Simula
 
 
 @for_simulations(60)
-def test_slack_by_size_and_by_cause_is_the_slack_of_what_is_live(simulation: Simulator) -> None:
+def test_slack_by_size_and_by_cause_is_the_slack_of_what_is_live(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
         slack = find_slack(findings.history, device)
         rows, step = device.history.allocations, device.peak.step
@@ -155,7 +153,7 @@ def test_slack_by_size_and_by_cause_is_the_slack_of_what_is_live(simulation: Sim
 
 
 @for_simulations(60)
-def test_the_peak_falls_by_no_more_than_what_is_taken_away(simulation: Simulator) -> None:
+def test_the_peak_falls_by_no_more_than_what_is_taken_away(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
         found_ = find_transients(findings.history, device)
         assert found_.peak_falls >= 0
@@ -165,7 +163,7 @@ def test_the_peak_falls_by_no_more_than_what_is_taken_away(simulation: Simulator
 
 
 @for_simulations(60)
-def test_what_waits_is_never_more_than_active_less_allocated(simulation: Simulator) -> None:
+def test_what_waits_is_never_more_than_active_less_allocated(simulation: Simulated) -> None:
     for _, device in devices(simulation):
         pending = find_pending(device)
         gap = device.curves["active"] - device.curves["allocated"]

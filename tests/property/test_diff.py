@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 
 import snapreport
-from simulator import Simulator
-from simulator.strategies import simulations
 from snapreport.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
 from tests.property.examples import tried
-from tests.property.simulated import Test, for_simulations
+from tests.property.simulated import Simulated, Test, for_simulations, simulations
 
 _CURVES = ("allocated", "requested", "active", "reserved")
 
@@ -29,8 +27,8 @@ def for_pairs(examples: int) -> Callable[[Test], Test]:
     return decorate
 
 
-def snapshot(simulation: Simulator) -> snapreport.Snapshot:
-    return snapreport.Snapshot(history_of(simulation.snapshot()))
+def snapshot(simulation: Simulated) -> snapreport.Snapshot:
+    return snapreport.Snapshot(simulation.history)
 
 
 def turned(change: Change) -> Change:
@@ -62,7 +60,7 @@ def assert_sums(diff: Diff) -> None:
 @pytest.mark.parametrize("curve", _CURVES)
 def test_changes_sum_to_that_of_the_curve(curve: str) -> None:
     @for_pairs(60)
-    def check(base: Simulator, new: Simulator) -> None:
+    def check(base: Simulated, new: Simulated) -> None:
         one, other = snapshot(base), snapshot(new)
         for by in ("file", "stage"):
             found = snapreport.diff(one, other, curve=curve, by=by)
@@ -75,7 +73,7 @@ def test_changes_sum_to_that_of_the_curve(curve: str) -> None:
 
 
 @for_simulations(120)
-def test_a_recording_does_not_differ_from_itself(simulation: Simulator) -> None:
+def test_a_recording_does_not_differ_from_itself(simulation: Simulated) -> None:
     one = snapshot(simulation)
     for device in one.devices:
         found = snapreport.diff(one, one, device=str(device.device))
@@ -90,7 +88,7 @@ def test_a_recording_does_not_differ_from_itself(simulation: Simulator) -> None:
 
 @for_pairs(150)
 def test_exchanging_the_recordings_turns_every_change_round(
-    base: Simulator, new: Simulator
+    base: Simulated, new: Simulated
 ) -> None:
     one, other = snapshot(base), snapshot(new)
     there = snapreport.diff(one, other, device=0)
@@ -111,7 +109,7 @@ _EDITS: list[tuple[str, Edit]] = [
 @pytest.mark.parametrize("edit", [edit for _, edit in _EDITS], ids=[name for name, _ in _EDITS])
 def test_an_edited_program_has_the_same_sites(edit: Edit) -> None:
     @for_simulations(60)
-    def check(simulation: Simulator) -> None:
+    def check(simulation: Simulated) -> None:
         before = simulation.snapshot()
         one = snapreport.Snapshot(history_of(before))
         other = snapreport.Snapshot(history_of(edited(before, edit)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from simulator import Simulator, layouts
+from simulator import layouts
 from snapreport.api.loading import Snapshot
 from snapreport.exporters import collapsed, csv_table, parquet_table, perfetto, pprof, speedscope
 from snapreport.exporters.raw_snapshot import write_json, write_pickle
@@ -18,7 +18,7 @@ from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.model.history import History
 from tests.builders import history_of
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
-from tests.property.simulated import for_simulations, some_steps
+from tests.property.simulated import Simulated, for_simulations, some_steps
 
 
 def collapsed_total(data: bytes) -> int:
@@ -26,8 +26,8 @@ def collapsed_total(data: bytes) -> int:
 
 
 @for_simulations(25)
-def test_flame_graphs_add_up_to_the_curve(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_flame_graphs_add_up_to_the_curve(simulation: Simulated) -> None:
+    history = simulation.history
     steps = some_steps(max((d.events for d in history.devices), default=0), 2)
     for curve in CURVES:
         for step in (None, *steps):
@@ -48,14 +48,15 @@ def test_flame_graphs_add_up_to_the_curve(simulation: Simulator) -> None:
 
 
 @for_simulations(25)
-def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simulated) -> None:
+    history = simulation.history
     for curve in CURVES:
         export = export_of(history, curve)
         timelines = read_perfetto(written(perfetto.write, export))
         assert len(timelines) == len(export.devices)
         for device, timeline in zip(export.devices, timelines.values(), strict=True):
-            begin = min(d.first_time_us or 0 for d in export.findings.devices)
+            known = (d.first_time_us for d in export.findings.devices)
+            begin = min((time_us for time_us in known if time_us is not None), default=0)
             clock = perfetto.step_times_ns(device.found, begin).tolist()
             for name, values in device.found.curves.items():
                 told = timeline.counters[f"{name} bytes"]
@@ -80,10 +81,10 @@ def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simul
 
 
 @for_simulations(25)
-def test_tables_have_every_allocation_and_those_live_at_a_moment(simulation: Simulator) -> None:
+def test_tables_have_every_allocation_and_those_live_at_a_moment(simulation: Simulated) -> None:
     import pyarrow.parquet as pq
 
-    history = history_of(simulation.snapshot())
+    history = simulation.history
     for step in (None, 5):
         export = export_of(history, step=step)
         text = written(csv_table.write, export).decode()
@@ -143,13 +144,13 @@ def facts(history: History) -> list[Any]:
 
 
 @for_simulations(100)
-def test_a_rebuilt_snapshot_gives_the_same_history(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_a_rebuilt_snapshot_gives_the_same_history(simulation: Simulated) -> None:
+    history = simulation.history
     assert facts(history_of(rebuild(history))) == facts(history)
 
 
 @for_simulations(30)
-def test_other_layouts_are_rebuilt_with_all_that_is_counted(simulation: Simulator) -> None:
+def test_other_layouts_are_rebuilt_with_all_that_is_counted(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     for layout in (
         layouts.torch20,
@@ -166,7 +167,7 @@ def test_other_layouts_are_rebuilt_with_all_that_is_counted(simulation: Simulato
 
 
 @for_simulations(30)
-def test_json_and_pickle_hold_what_the_file_held(simulation: Simulator) -> None:
+def test_json_and_pickle_hold_what_the_file_held(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     out = io.BytesIO()
     write_json(snapshot, out, "x", 1)
@@ -178,8 +179,8 @@ def test_json_and_pickle_hold_what_the_file_held(simulation: Simulator) -> None:
 
 
 @for_simulations(10)
-def test_sql_adds_up_as_the_curves_do(simulation: Simulator) -> None:
-    history = history_of(simulation.snapshot())
+def test_sql_adds_up_as_the_curves_do(simulation: Simulated) -> None:
+    history = simulation.history
     snapshot = Snapshot(history)
     for device in history.devices:
         one = snapshot.device(str(device.device))

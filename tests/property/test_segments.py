@@ -7,19 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator import Simulator
-from snapreport.diagnosis.conclude import find
 from snapreport.figures.amounts import find_fragmentation
 from snapreport.figures.curves import find_curves
 from snapreport.figures.fragmentation import find_allocator_use, sum_of_first_below
 from snapreport.history.segment_replay import lives_of, segments_at
 from snapreport.model.history import DeviceHistory, Events
-from tests.builders import history_of
-from tests.property.simulated import device_pairs, for_simulations
+from tests.property.simulated import Simulated, device_pairs, for_simulations
 
 
 @for_simulations(120)
-def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulator) -> None:
+def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         lives = lives_of(history)
         assert (lives.start_step < lives.end_step).all()
@@ -31,7 +28,7 @@ def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulator) ->
 
 
 @for_simulations(120)
-def test_the_last_segments_are_those_of_the_file(simulation: Simulator) -> None:
+def test_the_last_segments_are_those_of_the_file(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
         lives, segments = lives_of(history), history.segments
         rows = segments_at(lives, history.events - 1)
@@ -43,13 +40,13 @@ def test_the_last_segments_are_those_of_the_file(simulation: Simulator) -> None:
 
 
 @for_simulations(200)
-def test_fragmentation_over_time_is_that_of_every_single_step(simulation: Simulator) -> None:
+def test_fragmentation_over_time_is_that_of_every_single_step(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
         assert_fragmentation_at_every_step(history)
 
 
 @for_simulations(100)
-def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulator) -> None:
+def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
         kept = np.flatnonzero(
             np.random.default_rng(history.events).random(len(history.other)) < 0.7
@@ -76,15 +73,15 @@ def assert_fragmentation_at_every_step(history: DeviceHistory) -> None:
 
 
 @for_simulations(100)
-def test_the_figures_at_start_peak_and_end_are_on_the_curve(simulation: Simulator) -> None:
-    for device in find(history_of(simulation.snapshot())).devices:
+def test_the_figures_at_start_peak_and_end_are_on_the_curve(simulation: Simulated) -> None:
+    for device in simulation.findings.devices:
         for amounts in (device.start, device.peak, device.end):
             assert device.allocator.fragmentation[amounts.step + 1] == amounts.fragmentation
 
 
 @for_simulations(100)
-def test_pools_and_kinds_that_are_found_are_true(simulation: Simulator) -> None:
-    for device in find(history_of(simulation.snapshot())).devices:
+def test_pools_and_kinds_that_are_found_are_true(simulation: Simulated) -> None:
+    for device in simulation.findings.devices:
         rows, lives = device.history.allocations, device.allocator.segments
         for life in range(len(lives)):
             inside = (

@@ -8,12 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simulator import Simulator
 from snapreport.bundle.strips import sampled_steps
 from snapreport.figures.curves import find_curves
 from snapreport.model.history import DeviceHistory
 from tests.laid_strips import Strips, make_strips
-from tests.property.simulated import device_files, for_simulations
+from tests.property.simulated import Simulated, device_files, for_simulations
 
 EXACT = 1 << 30
 
@@ -21,7 +20,7 @@ EXACT = 1 << 30
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 20, EXACT])
 def test_live_strips_stack_up_to_the_curve_at_every_sampled_step(columns: int) -> None:
     @for_simulations(120)
-    def check(simulation: Simulator) -> None:
+    def check(simulation: Simulated) -> None:
         for _, device in device_files(simulation):
             strips = make_strips(device, columns)
             requested = find_curves(device).requested
@@ -38,7 +37,7 @@ def test_live_strips_stack_up_to_the_curve_at_every_sampled_step(columns: int) -
 @pytest.mark.parametrize("columns", [1, 3, 20, EXACT])
 def test_births_and_deaths_are_exact(columns: int) -> None:
     @for_simulations(120)
-    def check(simulation: Simulator) -> None:
+    def check(simulation: Simulated) -> None:
         for _, device in device_files(simulation):
             rows, strips = device.allocations, make_strips(device, columns)
             for row in range(len(rows)):
@@ -56,7 +55,7 @@ def test_births_and_deaths_are_exact(columns: int) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 20, EXACT])
 def test_paths_go_forward_and_never_below_zero(columns: int) -> None:
     @for_simulations(120)
-    def check(simulation: Simulator) -> None:
+    def check(simulation: Simulated) -> None:
         for _, device in device_files(simulation):
             strips = make_strips(device, columns)
             assert strips.size == device.allocations.size.tolist()
@@ -71,7 +70,7 @@ def test_paths_go_forward_and_never_below_zero(columns: int) -> None:
 
 
 @for_simulations(120)
-def test_each_column_is_sampled_at_its_most_requested_step(simulation: Simulator) -> None:
+def test_each_column_is_sampled_at_its_most_requested_step(simulation: Simulated) -> None:
     for _, device in device_files(simulation):
         requested = find_curves(device).requested[1:]
         for columns in (1, 3, 20):

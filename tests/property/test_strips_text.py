@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import Simulator
 from snapreport.bundle import strips_text
 from snapreport.model.cut import Drawn
 from snapreport.model.history import START, DeviceHistory
@@ -18,7 +17,7 @@ from snapreport.native import library, strip_rows
 from snapreport.native.strip_rows import StripRows
 from tests.laid_strips import device_of, drawn_rows
 from tests.property.examples import tried
-from tests.property.simulated import device_files, for_simulations
+from tests.property.simulated import Simulated, device_files, for_simulations
 from tests.reference import strips as reference
 
 SIZES = st.one_of(st.integers(0, 5), st.integers(0, 1 << 40), st.sampled_from([0, 1 << 62]))
@@ -89,7 +88,7 @@ def test_parts_of_any_size_are_those_of_python(device: DeviceHistory, data: st.D
 
 
 @for_simulations(120)
-def test_simulated_recordings_have_the_text_of_python(simulation: Simulator) -> None:
+def test_simulated_recordings_have_the_text_of_python(simulation: Simulated) -> None:
     for _, device in device_files(simulation):
         for columns in (None, 1, 3, 20):
             compiled, python = parts(device, columns=columns)

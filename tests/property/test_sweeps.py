@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simulator import Simulator
 from snapreport.figures.curves import find_curves, peak_without
 from snapreport.figures.fragmentation import find_allocator_use, locate
 from snapreport.history.holes import find_holes
@@ -22,7 +21,7 @@ from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import Segments
 from snapreport.native.sweeps import sum_live, weigh
-from tests.property.simulated import device_pairs, for_simulations
+from tests.property.simulated import Simulated, device_pairs, for_simulations
 from tests.reference import segments as segments_reference
 from tests.reference import sweeps as reference
 from tests.reference.holes import replay_holes
@@ -60,7 +59,7 @@ def assert_same(compiled: NDArray[Any], plain: NDArray[Any]) -> None:
 
 
 @for_simulations(100)
-def test_segments_fragmentation_and_curves_of_simulations(simulation: Simulator) -> None:
+def test_segments_fragmentation_and_curves_of_simulations(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
         assert_all_same(history)
 

@@ -10,7 +10,7 @@ from simulator.workloads import Config, simulate
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings
 from tests.builders import history_of
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 
 def judge(simulator: Simulator) -> tuple[DeviceFindings, ...]:
@@ -18,8 +18,8 @@ def judge(simulator: Simulator) -> tuple[DeviceFindings, ...]:
 
 
 @for_simulations(120)
-def test_reserved_memory_is_accounted_for_in_every_history(simulation: Simulator) -> None:
-    for device in judge(simulation):
+def test_reserved_memory_is_accounted_for_in_every_history(simulation: Simulated) -> None:
+    for device in simulation.findings.devices:
         for parts in (device.trust.facts.at_peak, device.trust.facts.at_end):
             assert parts is None or parts.difference == 0
             if parts is not None:
@@ -28,7 +28,7 @@ def test_reserved_memory_is_accounted_for_in_every_history(simulation: Simulator
 
 
 @for_simulations(120)
-def test_a_finding_and_the_check_of_its_matter_agree(simulation: Simulator) -> None:
+def test_a_finding_and_the_check_of_its_matter_agree(simulation: Simulated) -> None:
     matters = {
         "history": {"no-history"},
         "beginning": {"started-late"},
@@ -38,7 +38,7 @@ def test_a_finding_and_the_check_of_its_matter_agree(simulation: Simulator) -> N
         "reserved": {"reserved-too-low"},
         "events": {"odd-events", "unknown-actions"},
     }
-    for device in judge(simulation):
+    for device in simulation.findings.devices:
         codes = {each.code for each in device.diagnosis.findings}
         unknown = device.trust.facts.loss.state == "not known"  # which is no finding
         for check in device.trust.checks:

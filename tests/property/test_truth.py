@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator import Simulator, layouts
-from snapreport.diagnosis.conclude import find
+from simulator import layouts
 from snapreport.diagnosis.trust.self_checks import find_closing
 from snapreport.figures.curves import find_curves, live_at
 from snapreport.history.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
+    Simulated,
     device_files,
     device_pairs,
     for_simulations,
@@ -24,7 +24,7 @@ from tests.property.simulated import (
 
 
 @for_simulations(300)
-def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation: Simulator) -> None:
+def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         curves = find_curves(history)
         assert curves.requested.tolist() == truth.requested.tolist()
@@ -34,7 +34,7 @@ def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation:
 
 
 @for_simulations(300)
-def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulator) -> None:
+def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         rows = history.allocations
         curves = find_curves(history)
@@ -54,7 +54,7 @@ def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulat
 
 
 @for_simulations(300)
-def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulator) -> None:
+def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         ours, true = history_rows(history), truth_rows(truth)
         rows = history.allocations
@@ -68,7 +68,7 @@ def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulator
 
 
 @for_simulations(300)
-def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Simulator) -> None:
+def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         ours, true = history_rows(history), truth_rows(truth)
         rows, actual = history.allocations, truth.block_size[true]
@@ -81,7 +81,7 @@ def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Sim
 
 
 @for_simulations(200)
-def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> None:
+def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
         assert history.anomalies == {}
         closing = find_closing(history, find_curves(history))
@@ -90,7 +90,7 @@ def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulator) -> N
 
 
 @for_simulations(200)
-def test_the_live_set_at_any_step_is_true(simulation: Simulator) -> None:
+def test_the_live_set_at_any_step_is_true(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         for step in some_steps(history.events):
             for curve, end in (
@@ -104,9 +104,9 @@ def test_the_live_set_at_any_step_is_true(simulation: Simulator) -> None:
 
 
 @for_simulations(200)
-def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -> None:
-    findings = find(history_of(simulation.snapshot()))
-    for device, truth in zip(findings.devices, simulation.truths(), strict=True):
+def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulated) -> None:
+    findings = simulation.findings
+    for device, truth in zip(findings.devices, simulation.truths, strict=True):
         for name in ("requested", "reserved"):
             true = getattr(truth, name).tolist()
             assert device.peaks[name].bytes == max(true)
@@ -123,7 +123,7 @@ def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulator) -
 
 
 @for_simulations(200)
-def test_segments_replayed_forward_are_those_found_backward(simulation: Simulator) -> None:
+def test_segments_replayed_forward_are_those_found_backward(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         lives = lives_of(history)
         rows = segments_at(lives, -1)
@@ -161,9 +161,9 @@ def granules(address: Any, size: Any) -> set[int]:
 
 
 @for_simulations(120)
-def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulator) -> None:
+def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulated) -> None:
     for _, device in device_files(simulation):
-        end = find(history_of(simulation.snapshot())).devices[device.device.ordinal].end
+        end = simulation.findings.devices[device.device.ordinal].end
         segments = device.segments
         wasted = 0
         for row in range(len(segments)):
@@ -178,9 +178,9 @@ def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulator)
 @pytest.mark.parametrize("layout", [layouts.torch21, layouts.torch20, layouts.without_times])
 def test_older_layouts_give_the_same_curves(layout: Any) -> None:
     @for_simulations(120)
-    def check(simulation: Simulator) -> None:
+    def check(simulation: Simulated) -> None:
         history = history_of(layout(simulation.snapshot()))
-        for device, truth in zip(history.devices, simulation.truths(), strict=True):
+        for device, truth in zip(history.devices, simulation.truths, strict=True):
             curves = find_curves(device)
             assert curves.requested.tolist() == truth.requested.tolist()
             assert curves.reserved is not None
@@ -190,11 +190,11 @@ def test_older_layouts_give_the_same_curves(layout: Any) -> None:
 
 
 @for_simulations(100)
-def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simulator) -> None:
+def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simulated) -> None:
     if simulation.settings != type(simulation.settings)():
         return  # that layout has no settings, so the defaults are taken
     history = history_of(layouts.torch21(simulation.snapshot()))
-    for device, truth in zip(history.devices, simulation.truths(), strict=True):
+    for device, truth in zip(history.devices, simulation.truths, strict=True):
         ours, true = history_rows(device), truth_rows(truth)
         in_trace = device.allocations.alloc_step[ours] >= 0
         low = device.allocations.block_size[ours]
@@ -202,16 +202,16 @@ def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simul
 
 
 @for_simulations(100, plain=True)
-def test_torch21_gives_true_block_sizes(simulation: Simulator) -> None:
+def test_torch21_gives_true_block_sizes(simulation: Simulated) -> None:
     history = history_of(layouts.torch21(simulation.snapshot()))
-    for device, truth in zip(history.devices, simulation.truths(), strict=True):
+    for device, truth in zip(history.devices, simulation.truths, strict=True):
         ours, true = history_rows(device), truth_rows(truth)
         assert device.allocations.block_size[ours].tolist() == truth.block_size[true].tolist()
 
 
 @for_simulations(100)
-def test_a_list_of_segments_gives_the_final_state(simulation: Simulator) -> None:
-    truths = simulation.truths()
+def test_a_list_of_segments_gives_the_final_state(simulation: Simulated) -> None:
+    truths = simulation.truths
     for device in history_of(layouts.segment_list(simulation.snapshot())).devices:
         truth = truths[device.device.ordinal]
         curves = find_curves(device)
@@ -223,11 +223,11 @@ def test_a_list_of_segments_gives_the_final_state(simulation: Simulator) -> None
 
 
 @for_simulations(100)
-def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Simulator) -> None:
+def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     history = history_of(layouts.only_free_completed(snapshot))
     for device, trace, truth in zip(
-        history.devices, snapshot["device_traces"], simulation.truths(), strict=True
+        history.devices, snapshot["device_traces"], simulation.truths, strict=True
     ):
         kept = np.array([event["action"] != "free_requested" for event in trace], np.bool_)
         expected = truth.keeping(kept)
@@ -235,14 +235,14 @@ def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Sim
 
 
 @for_simulations(100, plain=True)
-def test_a_profiler_snapshot_gives_the_requested_curve(simulation: Simulator) -> None:
+def test_a_profiler_snapshot_gives_the_requested_curve(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     reduced = layouts.profiler_layout(snapshot)
     history = history_of(reduced)
     if history.layout != "profiler":
         return  # nothing in it tells: no segment, and no allocation
     for device, trace, truth in zip(
-        history.devices, snapshot["device_traces"], simulation.truths(), strict=False
+        history.devices, snapshot["device_traces"], simulation.truths, strict=False
     ):
         tensor = ("alloc", "free_requested", "free_completed")
         kept = np.array([event["action"] in tensor for event in trace], np.bool_)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from simulator import Simulator
 from snapreport.figures.curves import find_curves
 from snapreport.figures.what_if_peaks import find_members, find_what_if, find_without
-from tests.property.simulated import device_files, for_simulations
+from tests.property.simulated import Simulated, device_files, for_simulations
 
 
 @for_simulations(120)
-def test_what_if_peaks_are_those_of_a_replay_without_the_group(simulation: Simulator) -> None:
+def test_what_if_peaks_are_those_of_a_replay_without_the_group(simulation: Simulated) -> None:
     for file, history in device_files(simulation):
         rows = history.allocations
         curve = find_curves(history).allocated

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from simulator import Simulator
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, StageUse
 from tests.builders import history_of
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 FIGURES = ("start_bytes", "end_bytes", "peak_bytes", "change", "allocations", "allocated_bytes")
 
@@ -29,7 +28,7 @@ def known(stage: StageUse) -> dict[str, int]:
 
 
 @for_simulations(100)
-def test_stage_figures_of_a_cut_recording_are_those_of_the_whole(simulation: Simulator) -> None:
+def test_stage_figures_of_a_cut_recording_are_those_of_the_whole(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     whole = find(history_of(snapshot)).devices
     for count in (1, 10, 40):

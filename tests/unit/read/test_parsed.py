@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 import snapreport
-from simulator import Simulator
 from snapreport.ground.errors import SnapreportError
 from snapreport.model.snapshot import RawSnapshot
 from snapreport.read import read_bytes, unpickle
 from snapreport.read.parsed import ParsedTrace, compress, parse, renumber
 from tests.builders import MIB, differences, frame, stack, trace
 from tests.corpus import every_corpus_file
-from tests.property.simulated import for_simulations
+from tests.property.simulated import Simulated, for_simulations
 
 
 def verdict(data: bytes) -> RawSnapshot | str:
@@ -231,7 +230,7 @@ def test_the_bundle_is_the_same_to_the_byte(
 
 
 @for_simulations(60)
-def test_simulated_snapshots_are_the_same(simulation: Simulator) -> None:
+def test_simulated_snapshots_are_the_same(simulation: Simulated) -> None:
     for protocol in (2, 4):
         data = pickle.dumps(simulation.snapshot(), protocol)
         assert is_taken(data)
