@@ -25,8 +25,6 @@ export class StripCanvas implements StripPainter {
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!
-    // The first use of any canvas asks the graphics process, which answers when all that it has to do is done: now that is little.
-    this.context.setTransform(1, 0, 0, 1, 0, 0)
   }
 
   setColours(palette: Uint32Array, background: Rgb, page: Rgb): void {
