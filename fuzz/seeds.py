@@ -27,6 +27,8 @@ def seeds(target: str) -> list[bytes]:
     pickles = [pickle.dumps(sample, protocol) for protocol in (2, 4)]
     pickles += [data for _, data in bombs.pickles() if len(data) < _LONGEST]
     found = [path.read_bytes() for path in sorted(CRASHES.glob(f"{target}-*"))]
+    if target == "native":
+        return pickles
     if target == "snapshot":
         return [*found, *pickles, orjson.dumps(sample)]
     if target == "packed":

@@ -7,19 +7,44 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 from snapreport.bundle import read_bundle
 from snapreport.ground.errors import SnapreportError
 from snapreport.history.build import build_history
-from snapreport.read import read_budget, read_bytes, read_snapshot
+from snapreport.model.snapshot import RawSnapshot
+from snapreport.native.pickles import scan
+from snapreport.read import read_budget, read_bytes, read_snapshot, unpickle
 from snapreport.read.rules_file import read_rules
 from snapreport.reporters.page.page_report import _render_notes
 from snapreport.reporters.words.plain_text import without_html
+from tests.builders import differences
+from tests.reference.opcodes import scan as scan_plainly
 
 
 def snapshot(data: bytes) -> None:
     """Read a pickle or JSON, and pair its events."""
     build_history(read_bytes(data, "fuzz"))
+
+
+def native(data: bytes) -> None:
+    """Read a pickle with the native library and without it: the outcomes have to be the same."""
+    if data:
+        assert scan(data) == scan_plainly(data)
+    ours = _outcome(data)
+    with mock.patch.object(unpickle, "parse", return_value=None):
+        generally = _outcome(data)
+    if isinstance(ours, str) or isinstance(generally, str):
+        assert ours == generally
+    else:
+        assert differences(ours, generally, "raw") == []
+
+
+def _outcome(data: bytes) -> RawSnapshot | str:
+    try:
+        return read_bytes(data, "fuzz")
+    except SnapreportError as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def packed(data: bytes) -> None:
@@ -50,7 +75,7 @@ def notes(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (snapshot, packed, bundle, rules, budget, notes)
+    each.__name__: each for each in (snapshot, native, packed, bundle, rules, budget, notes)
 }
 
 

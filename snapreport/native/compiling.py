@@ -1,21 +1,14 @@
 """Make the library of the C sources beside this.
 
 The build does it, and a checkout whose sources have changed since. Nothing but the standard library
-is imported, as a build has no more.
+is imported, as a build has no more; most of it where it is needed, as every command comes by here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import platform
-import shlex
-import shutil
-import subprocess
 import sys
-import sysconfig
-import tempfile
 from pathlib import Path
 
 ZIG = "ziglang"
@@ -69,6 +62,10 @@ def is_fresh(folder: Path) -> bool:
 
 def find_compiler() -> list[str] | None:
     """Return the command of a C compiler that works: CC's, the first one found, or ziglang's."""
+    import importlib.util
+    import shlex
+    import shutil
+
     if chosen := os.environ.get("CC"):
         return shlex.split(chosen, posix=os.name != "nt")
     # Of Windows' own compilers, the options are others.
@@ -83,6 +80,8 @@ def find_compiler() -> list[str] | None:
 
 
 def _works(compiler: list[str]) -> bool:
+    import subprocess
+
     command = [*compiler, "-x", "c", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=_PROBE, capture_output=True, text=True, check=False)  # noqa: S603
     return done.returncode == 0
@@ -90,6 +89,9 @@ def _works(compiler: list[str]) -> bool:
 
 def zig_target() -> list[str]:
     """Return options for any processor of this kind, and the oldest C library that Python knows."""
+    import platform
+    import sysconfig
+
     machine = _ZIG_MACHINES.get(platform.machine().lower())
     system = _ZIG_SYSTEMS.get(sys.platform)
     if sys.platform == "linux":
@@ -108,6 +110,9 @@ def compile_library(folder: Path) -> Path:
     Raises:
         CompileError: it cannot be made.
     """
+    import subprocess
+    import tempfile
+
     compiler = find_compiler()
     if compiler is None:
         raise CompileError(f"there is no C compiler; install one, or: pip install {ZIG}")

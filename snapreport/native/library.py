@@ -116,8 +116,8 @@ def _opened(folder: Path) -> _Library:
         wrong = "is missing"
     if wrong and not (folder.parents[1] / "hatch_build.py").is_file():  # no checkout
         raise NativeLibraryError(
-            f"snapreport's native library {path} {wrong}; install snapreport again:"
-            " pip install --force-reinstall --no-deps snapreport"
+            f"snapreport's native library {path} {wrong};"
+            " install snapreport again, with pip's option --force-reinstall."
         )
     try:
         if wrong:

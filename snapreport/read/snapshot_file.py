@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from snapreport.ground.clean_texts import CleanTexts
-from snapreport.ground.errors import NotASnapshotError, SnapreportError
+from snapreport.ground.errors import NativeLibraryError, NotASnapshotError, SnapreportError
 from snapreport.ground.foreign_files import BEGIN, foreign_file
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
@@ -94,6 +94,8 @@ def _named(path: Path | str) -> Iterator[None]:
         raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
     except MemoryError as error:
         raise NotASnapshotError(f"{path} needs more memory than there is.") from error
+    except NativeLibraryError:  # which the file has nothing to do with
+        raise
     except SnapreportError as error:
         raise type(error)(f"{path} {error}") from error.__cause__
 
