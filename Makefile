@@ -113,6 +113,7 @@ lock: $(BIN)/python ## lock the newest versions of what development uses, with t
 		--override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) pyproject.toml - --output-file $(LOCK)
 	$(COMPILE) --constraint $(LOCK) --extra dev pyproject.toml --output-file $(LOCK_DEV)
 	printf 'hatchling\neditables\n' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --output-file $(LOCK_RUN)
+	echo ziglang | $(COMPILE) --upgrade - --output-file $(LOCK_COMPILER)
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -134,10 +135,14 @@ LOCK_RUN := locked/run.txt
 LOCKED := $(PIP) install --no-deps --require-hashes --requirement
 # Built by what is locked, too. It lies here, so there is nothing to take a hash of.
 EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
-BUILD := pyproject.toml hatch_build.py $(wildcard snapreport/native/*.[ch]) snapreport/native/compiling.py
+BUILD := pyproject.toml hatch_build.py
+# Without a C compiler, with the one in ziglang: only a build by itself would fetch that.
+LOCK_COMPILER := locked/compiler.txt
+COMPILER := [ "$$CC" ] || command -v cc gcc clang >/dev/null || $(LOCKED) $(LOCK_COMPILER)
 
 $(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/python
 	$(LOCKED) $(LOCK_RUN)
+	@$(COMPILER)
 	$(EDITABLE)
 	@touch $@
 
@@ -149,6 +154,7 @@ TORCH ?= torch==2.13.0
 $(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/python
 	$(LOCKED) $(if $(TORCH),$(LOCK),$(LOCK_DEV)) --no-compile
 	$(if $(TORCH),$(PIP) install --no-compile $(TORCH))
+	@$(COMPILER)
 	$(EDITABLE)
 	@touch $@ $(VENV)/.installed
 
