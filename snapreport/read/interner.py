@@ -111,11 +111,7 @@ class StackInterner:
 
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
-        lists = take(rows, key)
-        # By identity first: the events of one allocation share their list.
-        distinct = dict(zip(map(id, lists), lists, strict=True))
-        ids = {key: self.intern(frames) for key, frames in distinct.items()}
-        return np.array(list(map(ids.__getitem__, map(id, lists))), np.int32)
+        return np.array([self.intern(frames) for frames in take(rows, key)], np.int32)
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):
