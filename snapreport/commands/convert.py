@@ -18,7 +18,7 @@ from snapreport.commands.output.several_files import (
     jobs_option,
     sources_argument,
 )
-from snapreport.ground.units import format_bytes
+from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
@@ -83,5 +83,5 @@ def _say_size(source: Path, bundle: Path) -> None:
         before, after = source.stat().st_size, bundle.stat().st_size
     except OSError:  # one of them was taken away meanwhile
         return
-    share = f"{after / before:.1%} of the snapshot's {format_bytes(before)}"
+    share = f"{format_share(after, before)} of the snapshot's {format_bytes(before)}"
     say(f"{bundle.name}: {format_bytes(after)}, {share}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change, DiffSide
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
 
 _MOSTLY = 0.5
 _WORTH_NAMING = 0.25
@@ -46,13 +46,8 @@ def _more(change: int, peaks: bool) -> str:
 
 
 def _percent(change: int, base: int) -> str:
-    if not base:
-        return ""
-    share = 100 * change / base
-    if abs(share) < 0.1:
-        return " (under 0.1 %)"
-    digits = 0 if abs(share) >= 10 else 1
-    return f" ({share:+.{digits}f} %)"
+    percent = format_change(change, base).replace("<", "under ")
+    return f" ({percent})" if percent else ""
 
 
 def _nothing_else(sites: Sequence[Change]) -> str:

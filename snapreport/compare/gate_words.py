@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_change, format_signed_bytes
 
 
 def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
@@ -56,9 +56,5 @@ def _exact(limit: int, value: int) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    if not whole or not part:
-        return ""
-    share = 100 * part / whole
-    if abs(share) < 0.1:
-        return " (under 0.1 %)"
-    return f" ({share:.{0 if abs(share) >= 10 else 1}f} %)"
+    percent = format_change(part, whole).lstrip("+").replace("<", "under ")
+    return f" ({percent})" if percent else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
 
 _NAMED = 3
@@ -104,14 +104,7 @@ def _site(site: CallSite) -> str:
 
 
 def _part(size: int, total: int) -> str:
-    return f"{format_bytes(size)} ({_percent(size / total)})"
-
-
-def _percent(share: float) -> str:
-    """Round a share without calling nearly all all, or little nothing."""
-    if share < 0.01:
-        return "under 1%"
-    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+    return f"{format_bytes(size)} ({rounded_share(size, total)})"
 
 
 def _overhead(peak: Amounts) -> list[str]:

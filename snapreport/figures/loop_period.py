@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.frames.frame_kinds import classify_frames
+from snapreport.ground.units import rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
@@ -96,7 +97,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
             continue
         how = (
             f"by the pattern of the allocations: one comes {len(places)} times, at even distances"
-            f" that cover {share:.0%} of the allocations after it first comes"
+            f" that cover {rounded_share(share)} of the allocations after it first comes"
         )
         return Period(rows.alloc_step[made[places]], share * sure, how)
     return None

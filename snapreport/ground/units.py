@@ -1,4 +1,4 @@
-"""Numbers as text and back: bytes in their units, and counts with thousands separators."""
+"""Numbers as text and back: bytes and times in their units, counts, and shares in percent."""
 
 from __future__ import annotations
 
@@ -49,9 +49,51 @@ def format_count(count: int) -> str:
     return f"{int(count):,}"
 
 
-def format_share(part: int, whole: int) -> str:
-    """Write a part of a whole in percent: ``12.3%``, or ``-`` where there is no whole."""
-    return f"{part / whole:.1%}" if whole else "-"
+def format_share(part: float, whole: float = 1) -> str:
+    """Write a part of a whole in percent: ``12.3%``; ``0%`` for nothing, ``-`` without a whole."""
+    if not whole:
+        return "-"
+    if not part:
+        return "0%"
+    return "<0.1%" if abs(part / whole) < 0.001 else f"{part / whole:.1%}"
+
+
+def share_in_words(part: float, whole: float) -> str:
+    """Write the same for a sentence: ``12.3%``, ``under 0.1%``."""
+    return format_share(part, whole).replace("<", "under ")
+
+
+def rounded_share(part: float, whole: float = 1) -> str:
+    """Write it without a fraction, and neither nearly all as all nor little as nothing: ``13%``."""
+    share = part / whole
+    if 0 < share < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
+def format_change(change: float | None, base: float | None) -> str:
+    """Write a change in percent of what there was: ``+47%``, ``-3.2%``; ``""`` for none."""
+    if not change or not base:
+        return ""
+    share = change / base
+    if abs(share) < 0.001:
+        return "<0.1%"
+    return f"{share:+,.{0 if abs(share) >= 0.1 else 1}%}"
+
+
+def format_duration(micros: int) -> str:
+    """Write microseconds in the unit that suits: ``850 µs``, ``12.1 ms``, ``4 min 07 s``."""
+    if micros < 1000:
+        return f"{micros} µs"
+    # Integers: a float would round a tie such as 12.25 ms to even.
+    tenths = (micros + 50) // 100
+    if tenths < 10_000:
+        return f"{tenths / 10:.1f} ms"
+    hundredths = (micros + 5000) // 10_000
+    if hundredths < 12_000:
+        return f"{hundredths / 100:.2f} s"
+    minutes, seconds = divmod((micros + 500_000) // 1_000_000, 60)
+    return f"{minutes} min {seconds:02d} s"
 
 
 def parse_size(value: float | str) -> int:

@@ -157,7 +157,7 @@ def test_searching_counts_marks_and_walks_the_matches(open_page: Opener) -> None
     page.keyboard.press("/")
     page.keyboard.type("model.py")
     told = page.locator(".found")
-    expect(told).to_have_text("1 of 11 \u00b7 420.0 MiB, 86.8 %")
+    expect(told).to_have_text("1 of 11 \u00b7 420.0 MiB, 86.8%")
     expect(tree_of(page).locator(".match")).to_have_count(11)
     page.keyboard.press("Enter")
     expect(told).to_contain_text("2 of 11")

@@ -58,14 +58,14 @@ def test_a_check_that_fails_is_status_3_and_names_budget_figure_and_call_sites(
     lines = result.stdout.splitlines()
     assert lines[0] == "Failed: 1 of 2 budgets not kept."
     assert "FAIL    cuda:0  max-peak       6.00 MiB  5.00 MiB  +1.00 MiB" in lines
-    assert "is 6.00 MiB, 1.00 MiB (20 %) over the budget of 5.00 MiB." in result.stdout
+    assert "is 6.00 MiB, 1.00 MiB (20%) over the budget of 5.00 MiB." in result.stdout
     assert "4.00 MiB      1  attend  attention.py:40" in lines
 
 
 def test_a_regression_is_explained_by_its_call_sites(run: Run, base: Path, new: Path) -> None:
     result = run("check", new, "--base", base, "--max-growth", "2%", *QUIET)
     assert result.exit_code == 3
-    assert "The peak grew by 3.00 MiB (100 %), from 3.00 MiB to 6.00 MiB" in result.stdout
+    assert "The peak grew by 3.00 MiB (100%), from 3.00 MiB to 6.00 MiB" in result.stdout
     assert "+3.00 MiB  1.00 MiB  4.00 MiB  attend  attention.py:40" in result.stdout
     assert run("check", new, "--base", base, "--max-growth", "3MiB", *QUIET).exit_code == 0
 

@@ -53,7 +53,7 @@ def test_the_page_says_near_the_headline_what_is_not_drawn(
     line = re.search(r'class="cut-line">([^<]*)', page)
     assert line is not None
     assert line[1] == (
-        "Not drawn one by one: 1 of 2 allocations, 50.0 % of all bytes allocated; their sum is one"
+        "Not drawn one by one: 1 of 2 allocations, 50.0% of all bytes allocated; their sum is one"
         " band. All figures are exact. To see everything, render without --to."
     )
     assert "<dt>Steps drawn</dt><dd>start to 1</dd>" in page
@@ -68,7 +68,7 @@ def test_markdown_says_that_its_figures_are_whole(run: Run, snapshot: Path, fold
     lines = [line for line in cut.splitlines() if line not in whole.splitlines()]
     said = (
         "Every figure counts all allocations. A page with the same cuts draws all but 2 of 2"
-        " allocations (100.0 % of all bytes allocated) one by one."
+        " allocations (100.0% of all bytes allocated) one by one."
     )
     assert lines == [said]
 

@@ -43,7 +43,7 @@ def _write(path: Path, size: int, line: int) -> Path:
     return path
 
 
-CONCLUSION = "NEW peaks 3.00 MiB higher (+100 %), mostly from attention.py:42 attend, +3.00 MiB."
+CONCLUSION = "NEW peaks 3.00 MiB higher (+100%), mostly from attention.py:42 attend, +3.00 MiB."
 
 
 def test_the_conclusion_is_the_first_line(run: Run, base: Path, new: Path) -> None:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 import snapreport
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves, live_at
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.model.findings import (
     MISSING_REASONS,
     NODE,
@@ -36,7 +35,6 @@ from snapreport.model.findings import (
 from snapreport.read import read_snapshot
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.payload import pack
-from snapreport.reporters.words.summary_rows import duration, step_range
 from tests.golden.allocator_golden import allocator
 from tests.golden.times_golden import step_times
 
@@ -404,23 +402,6 @@ SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
     lines,
     stages,
 )
-
-
-def formats() -> dict[str, Any]:
-    """Numbers and how ``units`` and the reporters write them."""
-    sizes = [0, 1, 511, 1023, 1024, 1152, 10_239, 102_400, 1_048_570, 1_048_576, 121_425_101]
-    sizes += [999 * 1024, 1023 * 1024, 12_431_545_344, 3 * 2**40, 2**53 - 1, -121_425_101]
-    times = [0, 1, 850, 999, 1000, 1049, 1050, 12_149, 12_150, 12_250, 150_000, 999_949, 999_950]
-    times += [999_999, 1_000_000, 3_424_999, 3_425_000, 59_999_999, 60_000_000, 119_994_999]
-    times += [119_995_000, 120_000_000, 247_400_000, 3_599_600_000]
-    steps = [(5, 90), (-1, 1), (2572, 2572), (-1, -1), (0, 22_332)]
-    return {
-        "bytes": [[size, format_bytes(size)] for size in sizes],
-        "signed_bytes": [[size, format_signed_bytes(size)] for size in sizes],
-        "counts": [[size, format_count(size)] for size in sizes],
-        "durations": [[time, duration(time)] for time in times],
-        "step_ranges": [[start, end, step_range(start, end)] for start, end in steps],
-    }
 
 
 # Steps and rows

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import page_golden
+from tests.golden.format_golden import formats
 
 MOST_BYTES = 400_000
 
@@ -23,7 +24,7 @@ def test_what_the_page_is_held_against_is_fresh(
 
 
 def test_the_formats_that_the_page_is_held_against_are_fresh(rewrite_golden: bool) -> None:
-    content = page_golden.write(page_golden.formats())
+    content = page_golden.write(formats())
     compare(content, page_golden.FOLDER / "formats.json", rewrite_golden)
 
 

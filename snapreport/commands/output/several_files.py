@@ -12,7 +12,7 @@ import click
 
 from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.ground.safe_text import visible
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_share
 
 if TYPE_CHECKING:
     from snapreport.runs import Batch, Doing, ManyProgress
@@ -95,7 +95,7 @@ def _say_sizes(batch: Batch) -> None:
     after = sum(each.path.stat().st_size for each in made if each.path is not None)
     say(
         f"{format_count(len(made))} bundle{'' if len(made) == 1 else 's'}: {format_bytes(after)},"
-        f" {after / before:.1%} of the {format_bytes(before)} of their snapshots."
+        f" {format_share(after, before)} of the {format_bytes(before)} of their snapshots."
     )
 
 

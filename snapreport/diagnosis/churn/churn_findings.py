@@ -13,7 +13,7 @@ from snapreport.diagnosis.churn.churn_measure import (
     find_transients,
 )
 from snapreport.diagnosis.site_tables import TOP, site_table
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
@@ -59,8 +59,8 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield Finding(
         "churn",
         "note",
-        f"{format_count(count)} allocations ({share:.0%}) were made just after one like them was"
-        " freed",
+        f"{format_count(count)} allocations ({rounded_share(share)}) were made just after one like"
+        " them was freed",
         "The same line freed a tensor and at once made another of the same size. The allocator uses"
         " the memory again, so none is lost. But each allocation costs a little time on the CPU:"
         " many of them show where many small operations run one after the other.",
@@ -84,7 +84,7 @@ def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         "transient-peak",
         "note",
         f"{format_bytes(found.bytes)} of the {format_bytes(peak)} at the peak is short-lived",
-        f"At the peak {found.bytes / peak:.0%} of what is allocated is freed within"
+        f"At the peak {rounded_share(found.bytes, peak)} of what is allocated is freed within"
         f" {format_count(found.longest)} events of its allocation. Without the short-lived memory"
         f" of these call sites the peak would be {format_bytes(found.peak_falls)} lower.",
         evidence=(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.callsites import short_site
 from snapreport.ground.units import format_bytes as size_text
+from snapreport.ground.units import rounded_share
 from snapreport.model.diagnoses import Suggestion
 
 _CARDS = (6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
@@ -52,8 +53,8 @@ def why(verdict: OomVerdict) -> str:
             " That alone would not have been enough; more was free that could not be used either."
         )
     if verdict.cause in _THERE and verdict.allocated >= _TIGHT * verdict.ceiling:
-        share = verdict.allocated / verdict.ceiling
-        text += f" Even so {share:.0%} of all that PyTorch could have had was in use."
+        share = rounded_share(verdict.allocated, verdict.ceiling)
+        text += f" Even so {share} of all that PyTorch could have had was in use."
     return text
 
 

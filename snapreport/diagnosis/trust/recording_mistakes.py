@@ -11,7 +11,7 @@ import numpy as np
 
 from snapreport.figures.curves import Curves, live_at, step_times
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
@@ -166,7 +166,7 @@ def baseline_faults(
             figures.append(Figure("reserved before the first event", int(curves.reserved[0])))
         # With lost events the recording may have begun in time: then that is the thing to mend.
         lost = loss.state == "lost"
-        amount = f"{format_bytes(start)}, {start / most:.0%} of the peak,"
+        amount = f"{format_bytes(start)}, {rounded_share(start, most)} of the peak,"
         yield Finding(
             "started-late",
             "warning" if unknown > LATE * most and not lost else "note",
@@ -244,7 +244,8 @@ def stack_faults(
         yield Finding(
             "missing-stacks",
             "warning",
-            f"Call stacks are missing for {missing / total:.0%} of all bytes ever allocated",
+            f"Call stacks are missing for {rounded_share(missing, total)} of all bytes ever"
+            " allocated",
             "Who made that memory is not known:"
             f" {format_count(count)} {'allocation has' if count == 1 else 'allocations have'}"
             " no call stack. Recording was set up to keep none, or not for all events.",
@@ -273,7 +274,8 @@ def stack_faults(
         yield Finding(
             "python-stacks-only",
             "note",
-            f"Call stacks hold only Python frames: {empty / total:.0%} of all bytes have none",
+            f"Call stacks hold only Python frames: {rounded_share(empty, total)} of all bytes"
+            " have none",
             "Threads that run no Python, such as that of the backward pass, leave an empty call"
             f" stack when C++ frames are not recorded: {format_count(count)} allocations have one.",
             evidence=(

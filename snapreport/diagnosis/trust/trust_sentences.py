@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapreport.diagnosis.trust.recording_mistakes import GONE, LATE
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, share_in_words
 from snapreport.model.diagnoses import Figure
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import START, History
@@ -57,8 +57,8 @@ def verdict_sentence(verdict: Verdict, device: DeviceFindings, facts: TrustFacts
         )
     before, peak = device.start.allocated, device.peaks["allocated"].bytes
     began = (
-        f"only {format_bytes(before)}, {_share(before, peak)} of the peak, was allocated before the"
-        " first event"
+        f"only {format_bytes(before)}, {share_in_words(before, peak)} of the peak, was allocated"
+        " before the first event"
         if before
         else "nothing was allocated before the first event"
     )
@@ -152,7 +152,8 @@ def _beginning(device: DeviceFindings) -> Check:
     else:
         text = (
             f"{format_bytes(start)} was allocated before the first event,"
-            f" {_share(start, peak)} of the peak. It is counted; what made it was not recorded."
+            f" {share_in_words(start, peak)} of the peak. It is counted; what made it was not"
+            " recorded."
         )
     return Check("beginning", _mark(start <= LATE * peak), "Beginning", text, tuple(figures))
 
@@ -222,8 +223,8 @@ def _stacks(device: DeviceFindings, facts: TrustFacts) -> Check:
         }.get(facts.stack_kind, "")
         return Check("stacks", _mark(facts.stack_kind != "native"), "Call stacks", text + frames)
     text = (
-        f"{format_bytes(missing)} of what was live {moment}, {_share(missing, total)}, has no"
-        " call stack."
+        f"{format_bytes(missing)} of what was live {moment}, {share_in_words(missing, total)},"
+        " has no call stack."
     )
     if missing < total:
         text += _FRAMES.get(facts.stack_kind, "")
@@ -333,11 +334,6 @@ def _file(tables: History) -> Check:
         f"{_plural(count, 'part was', 'parts were')} left out: this version does not know them.",
         tuple(Figure(name, n, "count") for name, n in sorted(tables.oddities.items())[:8]),
     )
-
-
-def _share(part: int, whole: int) -> str:
-    share = part / whole if whole else 0.0
-    return "less than 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def _mark(good: bool) -> Mark:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from snapreport.compare.diff_types import Change, Diff
 from snapreport.ground.templates import built, environment, hash_source, style_beside
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
 from snapreport.reporters.page.about import about_page
 from snapreport.reporters.page.diff_svg import draw_diff
 from snapreport.reporters.page.svg import HEIGHT, WIDTH
@@ -18,7 +18,6 @@ from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
     match_text,
-    percent,
     place_of,
     place_text,
     setting_text,
@@ -79,7 +78,7 @@ class DiffHtmlReporter:
                 count=format_count,
                 amount=amount,
                 signed=signed,
-                percent=percent,
+                percent=format_change,
                 match=match_text,
                 place=_place,
                 full_place=lambda change: place_text(place_of(change)),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.compare.diff_types import Diff, DiffSide
-from snapreport.ground.units import format_bytes
+from snapreport.ground.units import format_bytes, format_duration, rounded_share
 from snapreport.model.findings import StageUse
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, round_values
-from snapreport.reporters.words.summary_rows import duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +99,7 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
     marks = range(_TICKS)
     fractions = [k / (_TICKS - 1) for k in marks]
     ticks = [
-        (100 * f, f"{f:.0%}" if axis == "steps" else duration(round(f * whole[0])))
+        (100 * f, rounded_share(f) if axis == "steps" else format_duration(round(f * whole[0])))
         for f in fractions
     ]
     return DiffPicture(

@@ -19,7 +19,13 @@ from snapreport.ground.templates import (
     environment,
     hash_source,
 )
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+    format_signed_bytes,
+)
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.about import about_page
@@ -33,7 +39,6 @@ from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
     amount,
-    duration,
     lines_note,
     plural,
     step_range,
@@ -126,7 +131,7 @@ class HtmlReporter:
                 signed_bytes=format_signed_bytes,
                 count=format_count,
                 plural=plural,
-                share=_share,
+                share=format_share,
                 steps=step_range,
                 amount=amount,
                 exactness=exactness,
@@ -276,7 +281,7 @@ def _span(device: DeviceFindings) -> str:
     if first is None or last is None:
         return "no times recorded"
     started = f"{datetime.fromtimestamp(first / 1e6, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-    return f"at {started}" if first == last else f"{duration(last - first)} from {started}"
+    return f"at {started}" if first == last else f"{format_duration(last - first)} from {started}"
 
 
 def _settings(findings: Findings) -> list[tuple[str, str]]:
@@ -284,13 +289,6 @@ def _settings(findings: Findings) -> list[tuple[str, str]]:
         (key, value if isinstance(value, str) else orjson.dumps(value).decode())
         for key, value in findings.settings.items()
     ]
-
-
-def _share(part: int, whole: int) -> str:
-    if whole <= 0 or part == 0:
-        return "0 %"
-    percent = 100 * part / whole
-    return "< 0.1 %" if percent < 0.1 else f"{percent:.1f} %"
 
 
 def _place(filename: str, line: int | None) -> str:

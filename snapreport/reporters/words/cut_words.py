@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_duration, share_in_words
 from snapreport.model.cut import Drawn, Picture
 from snapreport.model.findings import Findings
-from snapreport.reporters.words.summary_rows import duration, plural, step_name
+from snapreport.reporters.words.summary_rows import plural, step_name
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def cut_texts(findings: Findings) -> list[CutText | None]:
 def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
     if not drawn.left_out and drawn.times is None and drawn.window is None:
         return None
-    share = _share(drawn.left_out_bytes, drawn.all_bytes)
+    share = share_in_words(drawn.left_out_bytes, drawn.all_bytes)
     which = f"{format_count(drawn.left_out)} of {plural(made, 'allocation')}"
     line = (
         f"Not drawn one by one: {which}, {share} of all bytes allocated; their sum is one band."
@@ -46,7 +46,7 @@ def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
             f" Between the exact steps its height may be up to {format_bytes(drawn.error)} too low."
         )
     if drawn.times is not None:
-        line += f" Times are within {duration(drawn.time_error_us)}."
+        line += f" Times are within {format_duration(drawn.time_error_us)}."
     what = "Peaks, failed requests, stages and call sites" if drawn.error else "All figures"
     line += f" {what} are exact. To see everything, render {_how(picture)}."
     plain = (
@@ -109,8 +109,3 @@ def _how(picture: Picture) -> str:
         if given
     ]
     return f"without {' and '.join(options)}"
-
-
-def _share(part: int, whole: int) -> str:
-    percent = 100 * part / whole if whole else 0.0
-    return "less than 0.1 %" if 0 < percent < 0.1 else f"{percent:.1f} %"

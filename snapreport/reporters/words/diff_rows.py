@@ -15,7 +15,7 @@ from snapreport.compare.diff_types import (
     Figure,
     Place,
 )
-from snapreport.ground.units import format_signed_bytes
+from snapreport.ground.units import format_change, format_signed_bytes
 from snapreport.reporters.terminal.answers_text import MomentName
 from snapreport.reporters.words.plain_text import location
 from snapreport.reporters.words.summary_rows import amount, plural
@@ -62,16 +62,6 @@ def shown_figures(diff: Diff) -> list[tuple[str, Figure]]:
     return found
 
 
-def percent(change: int | None, base: int | None) -> str:
-    """Write a change in percent of what there was, empty where that says nothing."""
-    if not change or not base:
-        return ""
-    share = 100 * change / base
-    if abs(share) < 0.1:
-        return "< 0.1 %"
-    return f"{share:+,.0f} %" if abs(share) >= 10 else f"{share:+.1f} %"
-
-
 def signed(change: int | None) -> str:
     """Write a change in bytes with its sign, ``-`` where it is not known."""
     return "-" if change is None else format_signed_bytes(change)
@@ -83,7 +73,7 @@ def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:
         amount(figure.base),
         amount(figure.new),
         signed(figure.change),
-        percent(figure.change, figure.base),
+        format_change(figure.change, figure.base),
         name,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_duration, format_share
 from snapreport.model.diagnoses import SEVERITIES, Diagnosis, Figure, Finding, Unit, Value
-from snapreport.reporters.words.summary_rows import duration, plural, step_name
+from snapreport.reporters.words.summary_rows import plural, step_name
 
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
 
@@ -18,14 +18,14 @@ def value_text(value: Value, unit: Unit) -> str:
     if unit == "text" or isinstance(value, str):
         return str(value)
     if unit == "share":
-        return f"{value:.1%}"
+        return format_share(value)
     number = round(value)
     if unit == "bytes":
         return format_bytes(number)
     if unit == "step":
         return step_name(number)
     if unit == "time_us":
-        return duration(number)
+        return format_duration(number)
     return format_count(number) if number == value else f"{value:,.1f}"
 
 

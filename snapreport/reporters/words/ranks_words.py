@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_change, format_count
 from snapreport.model.diagnoses import CODES
 from snapreport.model.ranks import Rank, RankDevice, Run
 from snapreport.reporters.words.summary_rows import plural
@@ -95,7 +95,7 @@ def deviation_text(part: float | None) -> str:
     """Write it in percent, with its sign; ``""`` where it is next to nothing."""
     if part is None or abs(part) < _ALIKE:
         return ""
-    return f"{100 * part:+,.0f} %" if abs(part) >= 0.1 else f"{100 * part:+.1f} %"
+    return format_change(part, 1)
 
 
 def peak_text(device: RankDevice) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import datetime, timezone
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.recorder_notes import RecorderInfo
 
@@ -73,9 +73,9 @@ def own_counter_rows(device: DeviceFindings) -> list[tuple[str, str]]:
 
 
 def _marks(noted: RecorderInfo) -> str:
-    """The first moments that the program named, in seconds after the recording began."""
+    """The first moments that the program named, and how long after the recording began."""
     first = [
-        f"{mark.name} at {(mark.time_us - (noted.started_us or mark.time_us)) / 1e6:.3f} s"
+        f"{mark.name} after {format_duration(mark.time_us - (noted.started_us or mark.time_us))}"
         for mark in noted.marks[:_MARKS]
     ]
     more = len(noted.marks) - len(first)

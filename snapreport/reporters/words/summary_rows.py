@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.findings import CurvePeak, DeviceFindings, StageUse
 from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
@@ -106,7 +106,7 @@ def facts(device: DeviceFindings) -> str:
     )
     first, last = device.first_time_us, device.last_time_us
     if first is not None and last is not None and last > first:
-        text += f", {duration(last - first)}"
+        text += f", {format_duration(last - first)}"
     return text
 
 
@@ -124,21 +124,6 @@ def lines_note(history: History) -> str:
 def plural(number: int, noun: str) -> str:
     """Write a count with its noun: ``1 event``, ``22,332 events``."""
     return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def duration(micros: int) -> str:
-    """Write a time span in the unit that suits it, rounded half up as the page does."""
-    if micros < 1000:
-        return f"{micros} µs"
-    # Integers: a float would round a tie such as 12.25 ms to even.
-    tenths = (micros + 50) // 100
-    if tenths < 10_000:
-        return f"{tenths / 10:.1f} ms"
-    hundredths = (micros + 5000) // 10_000
-    if hundredths < 12_000:
-        return f"{hundredths / 100:.2f} s"
-    minutes, seconds = divmod((micros + 500_000) // 1_000_000, 60)
-    return f"{minutes} min {seconds:02d} s"
 
 
 CUT_WORDS = {

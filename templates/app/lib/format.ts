@@ -36,14 +36,15 @@ export function plural(count: number, word: string): string {
   return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`
 }
 
-/** A share of a whole: `38.2 %`; never `0.0 %` for something. */
+/** A share of a whole: `38.2%`; never `0.0%` for something. */
 export function formatShare(part: number, whole: number): string {
-  if (whole <= 0 || part === 0) return "0 %"
+  if (whole <= 0) return "-"
+  if (part === 0) return "0%"
   const percent = (100 * part) / whole
-  return percent < 0.1 ? "< 0.1 %" : `${percent.toFixed(1)} %`
+  return percent < 0.1 ? "<0.1%" : `${percent.toFixed(1)}%`
 }
 
-/** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`; as `reporters/figures.py` writes it. */
+/** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`. */
 export function formatDuration(us: number): string {
   if (us < 0) return `-${formatDuration(-us)}`
   const whole = Math.round(us)

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./curves"
 import { type Device, framesOf, missingReason, readDevice, readLater, readStacks, type Stacks, version } from "./device"
 import { EventTable, parseFilter } from "./events"
-import { formatBytes, formatCount, formatDuration, formatSignedBytes, formatSteps } from "./format"
+import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatSteps } from "./format"
 import { fragmentationOf } from "./fragmentation"
 import { History } from "./history"
 import { cumulative, linesAt, mapLines } from "./lines"
@@ -79,13 +79,15 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
 }
 
 test("numbers read as the Python side writes them, everywhere", () => {
-  const formats = read("formats.json") as Record<string, [number, string][]> & { step_ranges: [number, number, string][] }
+  const formats = read("formats.json") as Record<string, [number, string][]> &
+    Record<"shares" | "step_ranges", [number, number, string][]>
   const written = (name: string, format: (value: number) => string) =>
     assert.deepEqual(formats[name].map(([value]) => [value, format(value)]), formats[name])
   written("bytes", formatBytes)
   written("signed_bytes", formatSignedBytes)
   written("counts", formatCount)
   written("durations", formatDuration)
+  assert.deepEqual(formats.shares.map(([part, whole]) => [part, whole, formatShare(part, whole)]), formats.shares)
   assert.deepEqual(formats.step_ranges.map(([start, end]) => [start, end, formatSteps(start, end)]), formats.step_ranges)
 })
 

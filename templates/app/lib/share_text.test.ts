@@ -20,10 +20,10 @@ test("a view becomes a table of the call sites at its moment", () => {
     "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (step 1)", "",
     "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved 0 B \u00b7 inactive not known", "",
     "| allocated | share | count | call site |", "|---:|---:|---:|---|",
-    "| 4.00 KiB | 50.0 % | 1 | `` ev\\|il`<b> `` `x.py:7` |",
-    "| 3.00 KiB | 37.5 % | 1 | `make` `model.py:7` |",
-    "| 1.00 KiB | 12.5 % | 1 | `before recording` |", "",
-    "Selected: `make` with 3.00 KiB (37.5 %) then.", "",
+    "| 4.00 KiB | 50.0% | 1 | `` ev\\|il`<b> `` `x.py:7` |",
+    "| 3.00 KiB | 37.5% | 1 | `make` `model.py:7` |",
+    "| 1.00 KiB | 12.5% | 1 | `before recording` |", "",
+    "Selected: `make` with 3.00 KiB (37.5%) then.", "",
     "In the report: `#step=1`", "",
   ])
 })

@@ -44,7 +44,7 @@ export function bytesCell(bytes: number): HTMLElement {
   return h("span", { title: formatExact(bytes) }, formatBytes(bytes))
 }
 
-/** `1.20 GiB, 38.2 %` */
+/** `1.20 GiB, 38.2%` */
 export function amountText(bytes: number, whole: number): string {
   return `${formatBytes(bytes)}, ${formatShare(bytes, whole)}`
 }

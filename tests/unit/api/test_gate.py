@@ -121,7 +121,7 @@ def test_a_peak_within_its_budget_passes_and_one_byte_less_fails() -> None:
         "failed", 6 * MIB, 6 * MIB - 1, 1,
     )  # fmt: skip
     assert check.step == 1
-    assert "1 B (under 0.1 %) over the budget of 6.00 MiB (6,291,455 bytes)" in check.text
+    assert "1 B (under 0.1%) over the budget of 6.00 MiB (6,291,455 bytes)" in check.text
     assert [(site.name, site.bytes) for site in check.sites] == [
         ("attend", 4 * MIB), ("project", 2 * MIB),
     ]  # fmt: skip
@@ -172,7 +172,7 @@ def test_a_growth_is_held_against_the_other_recording_with_its_call_sites() -> N
     check = _only(verdict)
     assert (check.value, check.base, check.over) == (11 * MIB, 10 * MIB, MIB - 1038090)
     assert check.text == (
-        "The peak grew by 1.00 MiB (10 %), from 10.00 MiB to 11.00 MiB; +1014 KiB (9.9 %) is"
+        "The peak grew by 1.00 MiB (10%), from 10.00 MiB to 11.00 MiB; +1014 KiB (9.9%) is"
         " allowed, 10.24 KiB too much."
     )
     assert (check.changes[0].name, check.changes[0].change) == ("attend", MIB)

@@ -37,7 +37,7 @@ def test_a_site_of_both_changes_by_its_bytes() -> None:
     assert (change.base_count, change.new_count, change.match) == (1, 2, "exact")
     assert found.change == MIB
     assert found.conclusion == (
-        "NEW peaks 1.00 MiB higher (+100 %), mostly from model.py:40 attend, +1.00 MiB."
+        "NEW peaks 1.00 MiB higher (+100%), mostly from model.py:40 attend, +1.00 MiB."
     )
 
 
@@ -181,7 +181,7 @@ def test_the_start_and_the_end_can_be_compared() -> None:
     assert compare(base, new, at="start").change == 0
     found = compare(base, new, at="end")
     assert found.change == MIB
-    assert found.conclusion.startswith("NEW holds 1.00 MiB more (+100 %) at the end, ")
+    assert found.conclusion.startswith("NEW holds 1.00 MiB more (+100%) at the end, ")
 
 
 def test_steps_of_each_can_be_compared() -> None:

@@ -12,10 +12,13 @@ from snapreport.compare import gate_types
 from snapreport.ground import unpacking_limit
 from snapreport.ground.units import (
     format_bytes,
+    format_change,
     format_count,
     format_share,
     format_signed_bytes,
     parse_size,
+    rounded_share,
+    share_in_words,
 )
 from snapreport.model import cut
 
@@ -64,8 +67,19 @@ def test_counts_have_thousands_separators() -> None:
 
 
 def test_a_share_is_in_percent_and_nothing_where_there_is_no_whole() -> None:
-    assert [format_share(*each) for each in ((1, 3), (0, 3), (3, 3), (0, 0))] == [
-        "33.3%", "0.0%", "100.0%", "-",
+    assert [format_share(*each) for each in ((1, 3), (0, 3), (1, 3000), (3, 3), (0, 0))] == [
+        "33.3%", "0%", "<0.1%", "100.0%", "-",
+    ]  # fmt: skip
+    assert share_in_words(1, 3000) == "under 0.1%"
+    assert [rounded_share(*each) for each in ((0, 3), (1, 300), (1, 3), (299, 300), (3, 3))] == [
+        "0%", "under 1%", "33%", "over 99%", "100%",
+    ]  # fmt: skip
+
+
+def test_a_change_is_in_percent_of_what_there_was_where_that_says_something() -> None:
+    changes = ((1, 1), (-1, 3), (1, 30), (-1, 3000), (0, 3), (3, 0), (None, 3), (3, None))
+    assert [format_change(*each) for each in changes] == [
+        "+100%", "-33%", "+3.3%", "<0.1%", "", "", "", "",
     ]  # fmt: skip
 
 

@@ -69,10 +69,10 @@ def test_the_one_that_is_off_is_named_and_marked() -> None:
         "Allocated memory peaks between 100.0 MiB (r0) and 121.0 MiB (odd), in the middle at"
         " 100.0 MiB."
     )
-    assert deviation_text(deviation(run, odd)) == "+21 %"
+    assert deviation_text(deviation(run, odd)) == "+21%"
     assert page(run).count("largest peak") == 1
     assert page(run).count('class="num odd"') == 1
-    assert "**121.0 MiB** (largest) | +21 %" in markdown(run)
+    assert "**121.0 MiB** (largest) | +21%" in markdown(run)
 
 
 def test_failures_growth_and_odd_verdicts_are_named() -> None:
