@@ -39,7 +39,7 @@ types: $(VENV)/.dev ## mypy --strict over everything
 front: $(PAGE) ## rebuild templates/built
 	cd templates && npm run --silent build
 
-front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is fresh
+front-check: $(PAGE) ## tsc, Biome's rules, the page's unit tests, and that templates/built is fresh
 	cd templates && npm run --silent check
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check

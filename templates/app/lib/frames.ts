@@ -66,6 +66,6 @@ export function placeOf(file: string, line: number | null): string {
 /** `at::native::mul(at::Tensor const&)` is `at::native::mul`, as call sites are named; Python's names stay. */
 export function shortName(name: string): string {
   if (!name.includes("::")) return name
-  const cut = name.replace(/\((?!anonymous namespace\)|\)\()[^]*$/, "")
+  const cut = name.replace(/\((?!anonymous namespace\)|\)\()[\s\S]*$/, "")
   return cut.replace(/^torch::autograd::generated::/, "") || name
 }

@@ -192,7 +192,7 @@ export class Rasteriser {
       if (top < reach) continue
       const end = Math.ceil(top * perByte + shift)
       if (end <= row) continue
-      const stop = end < rows ? end : rows
+      const stop = Math.min(end, rows)
       if (stop - row > SHORT) ids.fill(stack[k] + 1, base + row, base + stop)
       else for (let r = row; r < stop; r++) ids[base + r] = stack[k] + 1
       row = stop

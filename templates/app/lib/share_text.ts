@@ -52,7 +52,7 @@ export function viewAsMarkdown(history: History, view: View): string {
   const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
   const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
   const lines = [
-    `**${escape(view.title)}**, ${escape(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.step)}`,
+    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.step)}`,
     "",
     `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
     "",
@@ -89,7 +89,7 @@ export function code(text: string): string {
   return line ? `${fence}${pad}${line}${pad}${fence}` : ""
 }
 
-function escape(text: string): string {
+function escaped(text: string): string {
   return oneLine(text, LONGEST).trim().replace(LINKS, "$&\u200b").replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
 }
 

@@ -72,7 +72,7 @@ export function momentBar(store: Store): HTMLElement {
       h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))
   }
   store.on((state, before) => {
-    if (state.cursor !== before.cursor || state.curve !== before.curve) pending ||= requestAnimationFrame(later(element, say))
+    if (state.cursor !== before.cursor || state.curve !== before.curve) pending = pending || requestAnimationFrame(later(element, say))
   })
   say()
   return element

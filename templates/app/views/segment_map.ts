@@ -280,7 +280,7 @@ export class SegmentMap {
 
   private key(event: KeyboardEvent): void {
     const { layout } = this
-    if (!layout || !layout.state.length || event.ctrlKey || event.metaKey || event.altKey) return
+    if (!layout?.state.length || event.ctrlKey || event.metaKey || event.altKey) return
     const to = this.step(event.key, layout)
     if (to !== null) this.onBlock(to)
     else if (event.key === "Enter" && this.block >= 0) this.onPin(this.block)
