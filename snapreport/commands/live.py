@@ -11,6 +11,7 @@ import click
 from snapreport.commands.options.moment_options import moment_options
 from snapreport.commands.options.name_options import keep_paths_option
 from snapreport.commands.options.shared_options import (
+    FIGURES_DEFINED,
     device_option,
     full_option,
     json_option,
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))
 
 
-@click.command(short_help="Print what is live at the peak, or at another moment.")
+@click.command(
+    short_help="Print what is live at the peak, or at another moment.", epilog=FIGURES_DEFINED
+)
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Of this device")
 @moment_options

@@ -17,7 +17,10 @@ GLOSSARY = MappingProxyType(
         "allocated": (
             "Bytes of the blocks that live tensors hold, as torch.cuda.memory_allocated() counts."
         ),
-        "requested": "Bytes that tensors asked for, before the allocator rounds them up.",
+        "requested": (
+            "Bytes that tensors asked for, before the allocator rounds them up, until the memory"
+            " can be used again."
+        ),
         "reserved": (
             "Bytes that PyTorch got from the driver and holds, in use or not, as"
             " torch.cuda.memory_reserved() counts."
@@ -29,7 +32,7 @@ GLOSSARY = MappingProxyType(
         "inactive": "Reserved memory that no tensor uses: PyTorch keeps it for later requests.",
         "fragmentation": (
             "Inactive memory in segments that are still partly in use, so that it cannot be"
-            " returned to the driver."
+            " returned to the driver, but for whole free pages of expandable segments."
         ),
         "fragmented": (
             "Free in pieces between blocks that are in use: only a request that fits into one piece"
@@ -115,3 +118,6 @@ GLOSSARY = MappingProxyType(
     }
 )
 """Terms in the singular, each with one or two sentences."""
+
+FIGURES = ("requested", "allocated", "active", "reserved", "slack", "inactive", "fragmentation")
+"""The terms that are figures of every report; whoever prints them can define them."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
+from snapreport.ground.glossary import GLOSSARY
 from tests.golden import page_golden
 from tests.golden.format_golden import formats
 
@@ -26,6 +28,12 @@ def test_what_the_page_is_held_against_is_fresh(
 def test_the_formats_that_the_page_is_held_against_are_fresh(rewrite_golden: bool) -> None:
     content = page_golden.write(formats())
     compare(content, page_golden.FOLDER / "formats.json", rewrite_golden)
+
+
+def test_the_page_has_the_definitions_of_the_glossary(rewrite_golden: bool) -> None:
+    path = page_golden.FOLDER.parent / "lib" / "glossary.json"
+    told = {term: GLOSSARY[term] for term in orjson.loads(path.read_bytes())}
+    compare(orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n", path, rewrite_golden)
 
 
 def compare(content: bytes, stored: Path, rewrite: bool) -> None:

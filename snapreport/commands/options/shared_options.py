@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,6 +70,10 @@ ignore_option = click.option(
 rules_option = click.option(
     "--rules", metavar="FILE|JSON|YAML", help="Rules for categories, the first that matches wins."
 )
+
+
+FIGURES_DEFINED = "\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES)
+"""What the figures that are printed mean, for below the options."""
 
 
 def top_option(rows: int) -> Callable[[F], F]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
+from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
@@ -247,12 +248,7 @@ def _about(findings: Findings) -> Iterator[str]:
         lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")
     lines += [
         f"- Made with snapreport {__version__}",
-        (
-            "- *requested*: bytes that tensors asked for. *allocated*: bytes of their blocks, as"
-            " `torch.cuda.memory_allocated()` counts. *reserved*: bytes held from the driver."
-            " *slack*: block minus requested bytes. *fragmentation*: inactive bytes in segments"
-            " still partly in use."
-        ),
+        *(f"- *{term}*: {GLOSSARY[term]}" for term in FIGURES),
         "",
     ]
     yield from folded("About this report", lines)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import orjson
 from markupsafe import Markup
 
+from snapreport.ground.glossary import GLOSSARY
 from snapreport.ground.safe_text import plain_json, replaced
 from snapreport.ground.templates import (
     LOADER,
@@ -220,54 +221,33 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
     returnable = (
         ""
         if peak.fragmentation is None
-        else f" {format_bytes(peak.fragmentation)} of it is fragmentation: in segments still "
-        "partly in use, which empty_cache() cannot return, but for whole free pages of expandable"
-        " segments."
+        else f" {format_bytes(peak.fragmentation)} of it is fragmentation."
+        f" {GLOSSARY['fragmentation']}"
     )
     name = "Peak allocated" if recorded else "Allocated at the end"
-    most = "the most at any step of this recording." if recorded else f"{moment}."
+    most = "The most at any step of this recording." if recorded else f"What is live {moment}."
     if peak.reserved is None or peak.inactive is None:
         # No allocator: nothing is reserved, and nothing is larger than what was asked for.
-        meaning = f"Bytes that live tensors had asked for: {most}"
+        meaning = f"Bytes that live tensors asked for. {most}"
         return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
     return (
         Figure(
             name,
             format_bytes(peak.allocated),
             exact,
-            "Bytes of the blocks that live tensors held, as torch.cuda.memory_allocated() counts: "
-            + most,
+            f"{GLOSSARY['allocated']} {most}",
         ),
-        figure(
-            "Requested",
-            peak.requested,
-            f"Bytes that the program asked for in allocations live {moment}, "
-            "until their memory could be used again (free_completed).",
-        ),
-        figure(
-            "Reserved",
-            peak.reserved,
-            f"Bytes that PyTorch held from the driver {moment}, in use or not, "
-            "as torch.cuda.memory_reserved() counts.",
-        ),
-        figure(
-            "Slack",
-            peak.slack,
-            "The part of live blocks that nobody asked for: "
-            "rounding, and larger free blocks handed out whole.",
-        ),
-        figure(
-            "Inactive",
-            peak.inactive,
-            f"Reserved from the driver but in no live block {moment}.{returnable}",
-        ),
+        figure("Requested", peak.requested, GLOSSARY["requested"]),
+        figure("Reserved", peak.reserved, GLOSSARY["reserved"]),
+        figure("Slack", peak.slack, GLOSSARY["slack"]),
+        figure("Inactive", peak.inactive, GLOSSARY["inactive"] + returnable),
         *(
             (
                 figure(
                     "Awaiting free",
                     peak.active - peak.allocated,
-                    f"Blocks whose free was requested {moment} while another stream still used "
-                    "them: no longer allocated, not yet free; requested and slack count them.",
+                    f"{GLOSSARY['awaiting free']} Requested and slack count it, allocated does"
+                    " not.",
                 ),
             )
             if peak.active > peak.allocated

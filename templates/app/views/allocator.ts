@@ -12,6 +12,7 @@ import { BlockColours } from "./block_colours"
 import { siteOf } from "./describe"
 import { details } from "./details"
 import { h } from "./dom"
+import GLOSSARY from "../lib/glossary.json"
 import { later } from "./failure"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
@@ -21,13 +22,13 @@ import { VirtualList } from "./virtual_list"
 const STATES = ["allocated", "awaiting free", "free"]
 
 const COLUMNS: [title: string, of: keyof Use, note: string][] = [
-  ["Segments", "segments", "Stretches of memory got from the driver"],
-  ["Reserved", "reserved", "Bytes of the segments"],
-  ["Allocated", "allocated", "Bytes of blocks that live tensors hold"],
-  ["Awaiting free", "pending", "Freed, but another stream may still use them"],
-  ["Slack", "slack", "The part of those two that nobody asked for"],
-  ["Inactive", "inactive", "Reserved and in no live block"],
-  ["Fragmentation", "fragmentation", "Inactive, in segments that hold a live block"],
+  ["Segments", "segments", GLOSSARY.segment],
+  ["Reserved", "reserved", GLOSSARY.reserved],
+  ["Allocated", "allocated", GLOSSARY.allocated],
+  ["Awaiting free", "pending", GLOSSARY["awaiting free"]],
+  ["Slack", "slack", GLOSSARY.slack],
+  ["Inactive", "inactive", GLOSSARY.inactive],
+  ["Fragmentation", "fragmentation", GLOSSARY.fragmentation],
   ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
 ]
 
@@ -164,17 +165,14 @@ export class AllocatorPanel implements Panel {
     return notes
   }
 
-  private showParts({ total, rows }: Layout): void {
-    const { expandable } = this.store.history.device.segments
-    const kept = rows.some((row) => expandable[row] === 1)
-      ? "empty_cache() returns only whole pages of expandable segments from it" : "empty_cache() cannot return it"
+  private showParts({ total }: Layout): void {
     const requested = total.allocated + total.pending - total.slack - total.pendingRequested
     const parts: [string, string, number, string][] = [
-      ["requested", "Requested, live", requested, "What live tensors asked for"],
-      ["pending", "Requested, awaiting free", total.pendingRequested, "Freed, but another stream may still use it"],
-      ["slack", "Slack", total.slack, "The part of live blocks that nobody asked for"],
-      ["fragmentation", "Fragmentation", total.fragmentation, `Inactive, in segments that hold a live block: ${kept}`],
-      ["returnable", "Returnable", total.inactive - total.fragmentation, "Inactive, in segments without a live block: empty_cache() returns them"],
+      ["requested", "Requested, live", requested, GLOSSARY.requested],
+      ["pending", "Requested, awaiting free", total.pendingRequested, GLOSSARY["awaiting free"]],
+      ["slack", "Slack", total.slack, GLOSSARY.slack],
+      ["fragmentation", "Fragmentation", total.fragmentation, GLOSSARY.fragmentation],
+      ["returnable", "Returnable", total.inactive - total.fragmentation, GLOSSARY.returnable],
     ]
     const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
     for (const [name, , bytes] of parts) {
@@ -185,7 +183,7 @@ export class AllocatorPanel implements Panel {
     const fact = (name: string, label: string, bytes: number, note: string) => h("div", { "data-part": name, title: note },
       h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
       h("dd", { title: formatExact(bytes) }, formatBytes(bytes), name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`)))
-    this.parts.replaceChildren(bar, h("dl", {}, fact("reserved", "Reserved", total.reserved, "Bytes of all segments; the parts add up to it"),
+    this.parts.replaceChildren(bar, h("dl", {}, fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
       ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part))))
   }
 
