@@ -11,6 +11,7 @@ import pytest
 
 import snapreport
 from tests.conftest import REPOSITORY
+from tests.recording import ready
 
 pytest.importorskip("IPython", reason="IPython is not installed")
 pytest.importorskip("torch", reason="torch is not installed: pip install torch")
@@ -21,15 +22,24 @@ from IPython.core.interactiveshell import InteractiveShell
 
 shell = InteractiveShell.instance(colors="NoColor")
 shell.run_cell("%load_ext snapreport").raise_error()
-assert "torch" not in sys.modules
+"""
+IMPORT = """
 shell.run_cell("import torch").raise_error()
 """
 
 
 def run(folder: Path, program: str) -> str:
     """Run cells, and return what they print."""
+    given = ["-c", BEGIN + IMPORT + program]
+    result = ready.run(given, folder, {"IPYTHONDIR": str(folder / "ipython")})
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def run_anew(folder: Path, program: str) -> str:
+    """Likewise, in a Python that has not imported PyTorch before the first cell."""
     result = subprocess.run(
-        [sys.executable, "-c", BEGIN + program],
+        [sys.executable, "-c", BEGIN + 'assert "torch" not in sys.modules\n' + IMPORT + program],
         cwd=folder,
         env=os.environ
         | {
@@ -47,7 +57,7 @@ def run(folder: Path, program: str) -> str:
 
 
 def test_a_cell_leaves_files_shows_them_and_keeps_its_names_and_value(tmp_path: Path) -> None:
-    printed = run(
+    printed = run_anew(
         tmp_path,
         """
 cell = '''%%snapreport_memory -o out
@@ -104,7 +114,7 @@ assert isinstance(result.error_in_exec, ValueError)
     assert "ValueError: mine" in printed
     assert "ipython.py" not in printed
     text = (tmp_path / "out" / "1" / "report.md").read_text()
-    assert "Ended by: `ValueError: mine`" in text
+    assert "Ended by: `ValueError: mine in <module> (<ipython-input-" in text
 
 
 def test_a_line_is_recorded_into_a_variable(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.recording import ready
 
 PLUGIN = "snapreport.integrations.pytest_plugin"
 
@@ -19,15 +20,29 @@ def torch_here() -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 
-def run(
-    folder: Path, tests: str, *options: str, path: tuple[Path, ...] = ()
+def options(folder: Path, *given: str) -> list[str]:
+    """Have pytest load the plugin and no other that is not pytest's."""
+    return [
+        "-m", "pytest", "-p", PLUGIN, "--strict-markers", "-Werror",
+        f"--basetemp={folder / 'temporary'}", "-p", "no:cacheprovider", *given,
+    ]  # fmt: skip
+
+
+def run(folder: Path, tests: str, *given: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest over a file of tests, in a Python that has imported PyTorch."""
+    (folder / "test_it.py").write_text(tests)
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return ready.run(options(folder, *given), folder, environment)
+
+
+def run_anew(
+    folder: Path, tests: str, path: tuple[Path, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run pytest over a file of tests, with the plugin and no other that is not pytest's."""
+    """Likewise, in a Python that has not."""
     (folder / "test_it.py").write_text(tests)
     places = os.pathsep.join(map(str, (*path, REPOSITORY)))
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", PLUGIN, "--strict-markers", "-Werror",
-         f"--basetemp={folder / 'temporary'}", "-p", "no:cacheprovider", *options],
+        [sys.executable, *options(folder)],
         cwd=folder,
         env=os.environ
         | {
@@ -39,7 +54,7 @@ def run(
         text=True,
         timeout=240,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def outcomes(result: subprocess.CompletedProcess[str]) -> str:
@@ -55,7 +70,7 @@ def pages(folder: Path) -> list[str]:
 def test_loading_the_plugin_imports_neither_torch_nor_numpy_nor_the_package(
     tmp_path: Path,
 ) -> None:
-    result = run(
+    result = run_anew(
         tmp_path,
         """
 import sys
@@ -227,7 +242,7 @@ def test_without_torch_a_marked_test_fails_and_says_what_to_install(tmp_path: Pa
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "torch.py").write_text("raise ImportError('not here')\n")
-    result = run(
+    result = run_anew(
         tmp_path,
         """
 import pytest

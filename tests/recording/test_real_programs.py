@@ -12,11 +12,18 @@ import pytest
 
 import snapreport
 from tests.conftest import REPOSITORY
+from tests.recording import ready
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program)
+    return ready.run(["program.py"], folder, {})
+
+
+def run_anew(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Likewise, in a Python that has not imported PyTorch yet."""
     (folder / "program.py").write_text(program)
     return subprocess.run(
         [sys.executable, "program.py"],
@@ -92,7 +99,10 @@ with snapreport.record("out"):
 """,
     )
     assert result.stderr.rstrip().endswith("KeyboardInterrupt")
-    assert "Ended by: `KeyboardInterrupt`" in (tmp_path / "out" / "1" / "report.md").read_text()
+    assert (
+        "Ended by: `KeyboardInterrupt in <module> (program.py:9)`"
+        in (tmp_path / "out" / "1" / "report.md").read_text()
+    )
 
 
 def test_what_start_began_is_written_when_the_program_dies(tmp_path: Path) -> None:
@@ -109,7 +119,10 @@ raise ValueError("the end")
     )
     assert result.returncode == 1
     assert large(tmp_path / "out" / "1" / "snap.zip") == [4_000_000]
-    assert "Ended by: `ValueError: the end`" in (tmp_path / "out" / "1" / "report.md").read_text()
+    assert (
+        "Ended by: `ValueError: the end in <module> (program.py:7)`"
+        in (tmp_path / "out" / "1" / "report.md").read_text()
+    )
 
 
 @pytest.mark.parametrize("how", ["spawn", "fork"])
@@ -143,12 +156,14 @@ if __name__ == "__main__":
         (snapshot,) = (tmp_path / f"out{fails}" / "1").glob("snapshot.pid*.pickle")
         assert large(snapshot) == [4_000_000]
         (report,) = (tmp_path / f"out{fails}" / "1").glob("report.pid*.md")
-        assert ("Ended by: `ValueError: the worker's`" in report.read_text()) == bool(fails)
+        assert (
+            "Ended by: `ValueError: the worker's in work (program.py:10)`" in report.read_text()
+        ) == bool(fails)
     assert "No recording is on" not in result.stderr
 
 
 def test_the_profiler_s_library_writes_nothing_of_its_own(tmp_path: Path) -> None:
-    result = run(
+    result = run_anew(
         tmp_path,
         """
 import os, sys
@@ -170,7 +185,7 @@ assert "KINETO_LOG_LEVEL" not in os.environ
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has C++ frames on Linux alone")
 def test_c_frames_have_names_where_addr2line_is_not_installed(tmp_path: Path) -> None:
-    result = run(
+    result = run_anew(
         tmp_path,
         """
 import os

@@ -1,0 +1,116 @@
+"""A Python that has imported PyTorch and forks for each program, which a new one takes seconds for.
+
+A program begins as in a new Python whose first lines were ``import torch, torch._dynamo``, and ends
+as one: forked before it did anything, it has the whole interpreter for itself. What is tested of
+how PyTorch is imported, or of one that is not, runs in a new Python all the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import functools
+import importlib
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+SECONDS = 240
+"""That a program may take."""
+
+
+def run(
+    arguments: list[str], folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as ``python ARGUMENTS`` would, in a folder; without forks, do just that."""
+    environment = (
+        os.environ | {"PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""} | environment
+    )
+    if not hasattr(os, "fork"):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    with tempfile.TemporaryDirectory() as outputs:
+        asked = (arguments, str(folder), dict(environment), outputs)
+        python = _python()
+        assert python.stdin is not None
+        assert python.stdout is not None
+        python.stdin.write(json.dumps(asked) + "\n")
+        python.stdin.flush()
+        status = int(python.stdout.readline())
+        out, err = (Path(outputs, name).read_text() for name in ("out", "err"))
+    return subprocess.CompletedProcess(arguments, status, out, err)
+
+
+@functools.cache
+def _python() -> subprocess.Popen[str]:
+    """Start the one that forks; it ends with this process."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", "from tests.recording import ready; ready.serve()"],
+        cwd=REPOSITORY,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def end() -> None:
+        started.communicate()
+
+    atexit.register(end)
+    return started
+
+
+def serve() -> None:
+    """Import PyTorch; then, for each line of standard input, run a program and tell its status."""
+    importlib.import_module("torch._dynamo")
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            _become(*json.loads(line))
+            return
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _become(arguments: list[str], folder: str, environment: dict[str, str], outputs: str) -> None:
+    """Run a program in this process, with these files as its outputs."""
+    files = [os.devnull, os.path.join(outputs, "out"), os.path.join(outputs, "err")]
+    for number, path in enumerate(files):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    kind, *rest = arguments
+    places = environment["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = [*places, *(path for path in sys.path if path not in ("", *places))]
+    for name in [name for name in sys.modules if name == "tests" or name.startswith("tests.")]:
+        del sys.modules[name]
+    if kind == "-m":
+        sys.argv = rest
+        sys.path.insert(0, folder)
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        return
+    code = rest[0] if kind == "-c" else Path(kind).read_text()
+    sys.argv = [kind, *(rest[1:] if kind == "-c" else rest)]
+    sys.path.insert(0, "" if kind == "-c" else folder)
+    names = sys.modules["__main__"].__dict__
+    names.clear()
+    names.update(__name__="__main__", __builtins__=builtins, __spec__=None)
+    if kind != "-c":
+        names["__file__"] = str(Path(kind).absolute())
+    exec(compile(code, "<string>" if kind == "-c" else names["__file__"], "exec"), names)
