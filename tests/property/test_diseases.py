@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
 
 import pytest
 
@@ -18,27 +18,38 @@ SEEDS = range(100, 106)
 Maker = Callable[[int], Case]
 
 
-@cache
-def judged(make: Maker, seed: int) -> tuple[tuple[Match, ...], tuple[str, ...]]:
+@dataclass(frozen=True)
+class Judged:
     """What is found and what is a false alarm of one recording, of which several tests ask."""
+
+    matches: tuple[Match, ...]
+    alarms: tuple[str, ...]
+
+
+def recordings(*makers: Maker) -> pytest.MarkDecorator:
+    """Ask of each recording, of every seed; pytest lets the tests of one follow each other."""
+    cases = [(make, seed) for make in makers for seed in SEEDS]
+    names = [f"{seed}-{make.__name__}" for make, seed in cases]
+    return pytest.mark.parametrize("judged", cases, ids=names, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def judged(request: pytest.FixtureRequest) -> Judged:
+    make, seed = request.param
     outcome = judge(make(seed))
-    return outcome.matches, outcome.alarms
+    return Judged(outcome.matches, outcome.alarms)
 
 
-@pytest.mark.parametrize("make", DISEASES, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_disease_is_named_with_its_cause_and_true_figures(make: Maker, seed: int) -> None:
-    matches, _ = judged(make, seed)
-    assert [wrong for match in matches for wrong in match.wrong] == []
+@recordings(*DISEASES)
+def test_a_disease_is_named_with_its_cause_and_true_figures(judged: Judged) -> None:
+    assert [wrong for match in judged.matches for wrong in match.wrong] == []
 
 
-@pytest.mark.parametrize("make", DISEASES, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_disease_is_found(make: Maker, seed: int) -> None:
-    assert all(match.found for match in judged(make, seed)[0])
+@recordings(*DISEASES)
+def test_a_disease_is_found(judged: Judged) -> None:
+    assert all(match.found for match in judged.matches)
 
 
-@pytest.mark.parametrize("make", [*DISEASES, *HEALTHY], ids=lambda make: make.__name__)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_found_to_act_on_that_is_not_true(make: Maker, seed: int) -> None:
-    assert judged(make, seed)[1] == ()
+@recordings(*DISEASES, *HEALTHY)
+def test_nothing_is_found_to_act_on_that_is_not_true(judged: Judged) -> None:
+    assert judged.alarms == ()
