@@ -99,7 +99,7 @@ thorough: $(VENV)/.dev ## try ten times as many examples in the property tests, 
 	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 tests/property tests/unit/simulator
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
-	$(BIN)/python docs/make_screenshots.py
+	$(BIN)/python -m docs.make_screenshots
 
 # For every Python that we support. PyTorch is chosen by TORCH, and brings the libraries of CUDA.
 NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-, \
@@ -164,8 +164,8 @@ $(PAGE): templates/package.json templates/package-lock.json | node
 	cd templates && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-# One at a time: a second apt-get would give up.
-APT := flock Makefile bash -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$$@" >/dev/null' apt
+# One at a time: a second apt-get would give up. What a browser recommends is printers and shares.
+APT := flock Makefile bash -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$$@" >/dev/null' apt
 
 node:
 	@if command -v npm >/dev/null; then :; \
@@ -175,8 +175,8 @@ node:
 	else echo "The page's checks need Node 18 or newer with npm; install them first." >&2; exit 1; fi
 
 browser: $(VENV)/.dev
-	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	@if command -v chromium-headless-shell chromium google-chrome >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing chromium with apt-get"; \
-		$(APT) chromium; \
+		$(APT) chromium-headless-shell fonts-liberation 2>/dev/null || $(APT) chromium fonts-liberation; \
 	else $(BIN)/playwright install chromium; fi

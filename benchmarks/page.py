@@ -20,7 +20,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -57,10 +57,17 @@ class Run:
     """Milliseconds from frame to frame, by what was done meanwhile."""
 
 
-def launch(playwright: Playwright) -> Browser:
-    """Open the browser that is installed, with software graphics."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    return playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+"""What a Chromium is called; the first has no windows, and opens a page with a fifth less work."""
+
+
+def launch(playwright: Playwright, arguments: Sequence[str] = ARGUMENTS) -> Browser:
+    """Open the browser that ``CHROMIUM`` names or that is installed, else Playwright's own.
+
+    Without arguments of the caller's the graphics are software.
+    """
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    return playwright.chromium.launch(executable_path=found, args=arguments)
 
 
 def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:

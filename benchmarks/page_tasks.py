@@ -10,15 +10,13 @@ above 50 ms together, and how long it took until the page rested. The graphics a
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.page import ARGUMENTS, VIEWPORT, heap_bytes, settle
+from benchmarks.page import VIEWPORT, heap_bytes, launch, settle
 from snapreport.ground.units import format_bytes
 
 # Tasks above 50 ms, as the browser itself sees them.
@@ -185,9 +183,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what keeps a report page busy.")
     parser.add_argument("pages", nargs="+", type=Path)
     arguments = parser.parse_args()
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = launch(playwright)
         for path in arguments.pages:
             context = browser.new_context(viewport=VIEWPORT, offline=True)  # type: ignore[arg-type]
             play(context.new_page(), path)

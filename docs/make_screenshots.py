@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 import snapreport
+from benchmarks.page import launch
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "sample_snapshots" / "training_step.pickle"
@@ -18,14 +18,13 @@ WIDTH, HEIGHT = 1280, 860
 
 def take_picture(target: Path) -> None:
     """Render the sample, open it in headless Chromium, and save what the first screen shows."""
-    browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     # SwiftShader draws WebGL without a GPU; Chromium's sandbox does not start as root.
     flags = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     if hasattr(os, "getuid") and os.getuid() == 0:
         flags.append("--no-sandbox")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = snapreport.render(SAMPLE, Path(folder) / "report.html")
-        browser = playwright.chromium.launch(executable_path=browser_path, args=flags)
+        browser = launch(playwright, flags)
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto(page_file.resolve().as_uri())
         page.wait_for_timeout(3000)  # the timeline is drawn by a worker, coarse before fine

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from snapreport.model.findings import Findings
+import snapreport
+from benchmarks.page import launch
+from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
+from tests.conftest import REPOSITORY
+from tests.corpus import corpus_files
 
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)
@@ -86,10 +89,9 @@ class OpenPage:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests: the system's Chromium, else Playwright's own."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    """One browser for all tests."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        chromium = launch(playwright, _ARGUMENTS)
         yield chromium
         chromium.close()
 
@@ -100,15 +102,27 @@ Opener = Callable[..., OpenPage]
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
     """Render findings, or take a page file, and open it from ``file:`` with the network off."""
+    with opener(browser, tmp_path) as open_:
+        yield open_
+
+
+@contextmanager
+def opener(browser: Browser, folder: Path) -> Iterator[Opener]:
+    """What ``open_page`` is for one test; pages are rendered into a folder."""
     opened: list[OpenPage] = []
 
     def open_(
-        source: Findings | Path, *, before: str = "", ready: bool = True, **context: Any
+        source: Findings | Path,
+        fragment: str = "",
+        *,
+        before: str = "",
+        ready: bool = True,
+        **context: Any,
     ) -> OpenPage:
         if isinstance(source, Path):
             path = source
         else:
-            path = tmp_path / f"report-{len(opened)}.html"
+            path = folder / f"report-{len(opened)}.html"
             out = io.BytesIO()
             HtmlReporter().render(source, out)
             path.write_bytes(out.getvalue())
@@ -125,7 +139,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
         )
         if before:
             page.add_init_script(before)
-        page.goto(path.as_uri())
+        page.goto(path.as_uri() + fragment)
         if ready and context.get("java_script_enabled", True):
             page.wait_for_selector("html[data-complete]")
         return result
@@ -134,3 +148,74 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
     for result in opened:
         result.page.context.close()
         result.check()
+
+
+def snapshots() -> list[Path]:
+    """Our samples, and the files of the corpus folder where one is named."""
+    samples = REPOSITORY / "sample_snapshots"
+    kinds = ("*.pickle", "*.pkl", "*.pickle.gz", "*.pickle.zst", "*.json")
+    return sorted([*(path for kind in kinds for path in samples.glob(kind)), *corpus_files()])
+
+
+@dataclass
+class FilePage:
+    """The page of a file, for several tests one after the other, in any order.
+
+    Each test opens the panel that it reads, and goes to the steps that it asks for.
+    """
+
+    file: Path
+    found: Findings
+    opened: OpenPage
+    at_first: Any
+    """What ``SITES`` gave of the default device when the page had just been opened."""
+
+    @property
+    def page(self) -> Page:
+        """The page itself."""
+        return self.opened.page
+
+    def show(self, device: int) -> Locator:
+        """Show a device, where there are several; returns its part of the page."""
+        if len(self.found.devices) > 1:
+            self.page.locator(".switch a").nth(device).click()
+            self.page.wait_for_selector(f"html[data-complete='{device}']")
+        return self.page.locator(f"#device-{device}")
+
+
+_SITES = """(part) => [
+  part.querySelector("[role=treegrid] .view .num span")?.title,
+  ...["legend ul:not(.also) li", "sites tbody tr"].map((rows) =>
+    [...part.querySelectorAll(`.${rows}`)].map((row) => ["code", "code + span", "b, td"].map(
+      (each) => row.querySelector(each)?.textContent.trim() ?? "")))]
+"""
+
+
+def sites(part: Locator, device: DeviceFindings) -> Any:
+    """The bytes at the root of the call tree, then the rows of the legend and of the table."""
+    if not len(device.history.allocations):
+        return None
+    if device.recorded:  # the list beside the picture comes a moment after it
+        expect(part.locator(".legend ul:not(.also) li").first).to_be_visible()
+    return part.evaluate(_SITES)
+
+
+@pytest.fixture(scope="session", params=snapshots(), ids=lambda path: path.name)
+def _file_page(
+    request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FilePage]:
+    with opener(browser, tmp_path_factory.mktemp("file")) as open_:
+        found = snapreport.load(request.param).findings()
+        opened = open_(found)
+        part = opened.page.locator(f"#device-{found.default}")
+        at_first = sites(part, found.devices[found.default]) if found.devices else None
+        yield FilePage(request.param, found, opened, at_first)
+
+
+@pytest.fixture
+def file_page(_file_page: FilePage) -> Iterator[FilePage]:
+    """The page of each file, its default device in sight; its tests follow each other."""
+    if _file_page.found.devices:
+        _file_page.show(_file_page.found.default)
+    yield _file_page
+    _file_page.opened.check()

@@ -17,9 +17,8 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES
-from tests.browser.conftest import Opener
+from tests.browser.conftest import FilePage, Opener
 from tests.browser.test_page import until
-from tests.browser.test_samples import snapshots
 from tests.builders import BASE, MIB, TraceBuilder, trace
 
 pytestmark = pytest.mark.browser
@@ -61,17 +60,14 @@ def built(builder: TraceBuilder) -> Findings:
     return snapreport.Snapshot(builder.file()).findings()
 
 
-@pytest.mark.parametrize("path", snapshots(), ids=lambda path: path.name)
-def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(
-    open_page: Opener, path: Path
-) -> None:
-    found = snapreport.load(path).findings()
+def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(file_page: FilePage) -> None:
+    found, page = file_page.found, file_page.page
     device = found.devices[found.default]
     if "reserved" not in device.curves or not (
         device.history.events or len(device.history.segments)
     ):
         return
-    page = open_panel(open_page, found)
+    page.get_by_role("tab", name="Allocator").locator("visible=true").click()
     for step in some_steps(device):
         if device.recorded:
             go_to(page, step)

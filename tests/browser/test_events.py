@@ -15,10 +15,9 @@ from snapreport.model.findings import Findings
 from snapreport.model.snapshot import Trace
 from snapreport.read import read_snapshot
 from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.conftest import FilePage, Opener
 from tests.browser.listing import address
 from tests.browser.test_page import until
-from tests.browser.test_samples import snapshots
 from tests.browser.test_sharing import reopen, violations
 from tests.builders import BASE, trace
 
@@ -57,14 +56,13 @@ def search(page: Page, text: str, count: int) -> None:
     expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", str(count + 1))
 
 
-@pytest.mark.parametrize("path", snapshots(), ids=lambda path: path.name)
-def test_every_event_is_listed_as_the_trace_has_it(open_page: Opener, path: Path) -> None:
-    found = snapreport.load(path).findings()
+def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
+    found, page = file_page.found, file_page.page
     device = found.devices[found.default].device
-    events = next(trace for trace in read_snapshot(path).traces if trace.device == device)
+    events = next(trace for trace in read_snapshot(file_page.file).traces if trace.device == device)
     if not len(events):
         return
-    page = open_panel(open_page, found)
+    page.get_by_role("tab", name="Events").locator("visible=true").click()
     counts = Counter(events.actions[code] for code in events.action.tolist())
     chips = {
         chip.get_attribute("data-action"): chip.locator("small").inner_text().strip()

@@ -126,19 +126,16 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
     ],
 )
 def test_the_address_shows_what_the_page_does(open_page: Opener, typed: str, left: str) -> None:
-    opened = open_page(findings(training()))
-    page = reopen(opened, f"{opened.path.as_uri()}#{typed}")
+    page = open_page(findings(training()), f"#{typed}").page
     until(page, f"location.hash === {left!r}")
 
 
 def test_a_tab_that_this_recording_lacks_stays_out_of_the_address(open_page: Opener) -> None:
-    opened = open_page(findings(DeviceSpec([Row(MIB, 2, 50)])))
-    page = reopen(opened, f"{opened.path.as_uri()}#tab=stages")
+    page = open_page(findings(DeviceSpec([Row(MIB, 2, 50)])), "#tab=stages").page
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
     until(page, "location.hash === ''")
 
 
 def test_a_link_into_a_snapshot_without_a_history_is_followed(open_page: Opener) -> None:
-    opened = open_page(findings(DeviceSpec([Row(MIB)], events=1)))
-    page = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
+    page = open_page(findings(DeviceSpec([Row(MIB)], events=1)), "#tab=lines").page
     expect(page.get_by_role("tab", name="Lines")).to_have_attribute("aria-selected", "true")

@@ -74,8 +74,7 @@ def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page
     ["step=999999", "view=5,1,0,0", "allocation=-7&oom=3", "tab=nothing&colour=x", "device=9", "%"],
 )
 def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: str) -> None:
-    opened = open_page(findings(training()))
-    page = reopen(opened, f"{opened.path.as_uri()}#{fragment}")
+    page = open_page(findings(training()), f"#{fragment}").page
     expect(page.locator(".moment h2")).to_contain_text("at the peak")
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
 
