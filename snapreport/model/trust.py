@@ -118,8 +118,10 @@ class Check:
     title: str
     """What was looked at, in a word or three."""
     text: str
-    """The answer, in a sentence or two."""
+    """The answer, in a sentence or two: the title of the finding, where there is one."""
     figures: tuple[Figure, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Codes of the findings that it was answered from; they say what to do."""
 
 
 @dataclass(frozen=True, eq=False)

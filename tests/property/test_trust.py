@@ -40,6 +40,10 @@ def test_a_finding_and_the_check_of_its_matter_agree(simulation: Simulated) -> N
     }
     for device in simulation.findings.devices:
         codes = {each.code for each in device.diagnosis.findings}
+        titles = {each.code: each.title for each in device.warnings}
+        for check in device.trust.checks:
+            for code in check.findings:
+                assert titles[code] in check.text
         unknown = device.trust.facts.loss.state == "not known"  # which is no finding
         for check in device.trust.checks:
             if check.code in matters and not (check.code == "loss" and unknown):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.diagnosis.trust.recording_mistakes import LATE
 from snapreport.diagnosis.trust.recording_warnings import file_warnings, unknown_actions
 from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.diagnosis.trust.trust_sentences import verdict_sentence, write_checks
 from snapreport.figures.reserved_parts import find_reserved_parts
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.history.segment_replay import lives_of
-from snapreport.model.diagnoses import Suggestion
+from snapreport.model.diagnoses import Finding, Suggestion
 from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFindings
 from snapreport.model.history import START, History
 from snapreport.model.trust import MissingStacks, ReservedParts, Trust, TrustFacts, Verdict, Window
@@ -34,13 +34,14 @@ def judge_recording(tables: History, device: DeviceFindings) -> Trust:
         device: its figures.
     """
     facts = _facts(tables, device)
+    found = (*device.warnings, *file_warnings(tables))
     verdict = _verdict(device, facts)
     return Trust(
         verdict=verdict,
         sentence=verdict_sentence(verdict, device, facts),
         facts=facts,
-        checks=write_checks(tables, device, facts),
-        fixes=_fixes(tables, device),
+        checks=write_checks(found, tables, device, facts),
+        fixes=_fixes(found),
     )
 
 
@@ -119,7 +120,7 @@ def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
         return "earlier"
     if "dumped-early" in codes:
         return "later"
-    if device.start.allocated > LATE * peak.bytes:
+    if "started-late" in codes:
         return "window"
     return "trusted"
 
@@ -130,10 +131,10 @@ def used_more_before(device: DeviceFindings) -> bool:
     return reserved is not None and reserved > _MORE_RESERVED * device.peaks["active"].bytes
 
 
-def _fixes(tables: History, device: DeviceFindings) -> tuple[Suggestion, ...]:
+def _fixes(warnings: Sequence[Finding]) -> tuple[Suggestion, ...]:
     """Each way to record better once, the most pressing finding's first."""
     found: dict[str, Suggestion] = {}
-    for finding in (*device.warnings, *file_warnings(tables)):
+    for finding in warnings:
         if finding.code != "oom":
             for each in finding.suggestions:
                 found.setdefault(each.text, each)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from snapreport.diagnosis.trust.recording_mistakes import GONE, LATE
+from collections.abc import Sequence
+from dataclasses import replace
+
+from snapreport.diagnosis.trust.recording_mistakes import GONE
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, share_in_words
-from snapreport.model.diagnoses import Figure
+from snapreport.model.diagnoses import Figure, Finding
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import START, History
 from snapreport.model.snapshot import NO_TIME
-from snapreport.model.trust import Check, Mark, ReservedParts, TrustFacts, Verdict
+from snapreport.model.trust import Check, Mark, TrustFacts, Verdict, Window
 
 # Call stacks that are missing for less of the peak change no answer.
 _FEW_MISSING = 0.05
-_FRAMES = {
-    "python": " The others hold only Python frames.",
-    "native": " The others hold only C++ frames.",
-}
 
 
 def verdict_sentence(verdict: Verdict, device: DeviceFindings, facts: TrustFacts) -> str:
@@ -106,238 +105,200 @@ def _width(facts: TrustFacts) -> str:
     return f" The allocated peak may be up to {format_bytes(width)} higher." if width else ""
 
 
-def write_checks(tables: History, device: DeviceFindings, facts: TrustFacts) -> tuple[Check, ...]:
+class _Account:
+    """Answers questions, each from the findings about it: where there is one, it is the answer."""
+
+    def __init__(self, found: Sequence[Finding]) -> None:
+        self._found = {each.code: each for each in found}
+
+    def check(
+        self,
+        code: str,
+        title: str,
+        good: str,
+        figures: Sequence[Figure] = (),
+        *,
+        mark: Mark = "ok",
+        always: str = "",
+        **bad: Mark,
+    ) -> Check:
+        """Return the answer to a question.
+
+        Args:
+            code: of the question.
+            title: likewise.
+            good: the answer where nothing was found.
+            figures: for that answer.
+            mark: likewise.
+            always: what is said before a finding, too, with its mark and figures.
+            bad: the mark of each finding that is about this, by its code with ``_`` for ``-``.
+        """
+        marks = {name.replace("_", "-"): each for name, each in bad.items()}
+        found = [self._found[name] for name in marks if name in self._found]
+        if not found:
+            return Check(code, mark, title, f"{always} {good}".strip(), tuple(figures))
+        worst = max((marks[each.code] for each in found), key=_MARKS.index)
+        told = " ".join(f"{each.title}." for each in found)
+        if not always:
+            figures = [figure for each in found for figure in each.evidence]
+        elif _MARKS.index(mark) > _MARKS.index(worst):
+            worst = mark
+        codes = tuple(each.code for each in found)
+        return Check(code, worst, title, f"{always} {told}".strip(), tuple(figures), codes)
+
+
+_MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
+"""The worst last."""
+
+
+def write_checks(
+    found: Sequence[Finding], tables: History, device: DeviceFindings, facts: TrustFacts
+) -> tuple[Check, ...]:
     """Answer every question that there is about a recording, in the order of their weight."""
     if not device.history.events and not len(device.history.segments):
         return ()
-    checks = [_history(device, facts)]
+    account = _Account(found)
+    checks = [
+        account.check(
+            "history",
+            "History",
+            f"{_plural(facts.window.events, 'event was', 'events were')} recorded.",
+            _covered(facts.window),
+            no_history="not ok",
+        )
+    ]
     if device.recorded:
-        checks += [_beginning(device), _end(device), _loss(facts), _frees(facts)]
-    checks += [_stacks(device, facts)]
+        checks += [_beginning(account, device), _end(account, device), _loss(account, facts)]
+        good = "No free is of memory from before the recording."
+        checks += [account.check("frees", "Frees", good, unmatched_frees="unknown")]
+    checks += [_stacks(account, device, facts)]
     if device.recorded:
-        checks += [_sizes(device, facts)]
-    checks += [_closing(facts), _reserved(device, facts)]
+        exact = device.peaks["allocated"].width == 0
+        good = "Every block's size is exact."
+        sizes = account.check(
+            "sizes", "Block sizes", good, inferred_sizes="ok" if exact else "unknown"
+        )
+        checks += [sizes]
+    checks += [_closing(account, facts), _reserved(account, device, facts)]
     if device.history.events:
-        checks += [_kinds(facts)]
+        good = "Every event is of a known kind and fits the others."
+        kinds = account.check(
+            "events", "Kinds of events", good, odd_events="not ok", unknown_actions="not ok"
+        )
+        checks += [kinds]
     if device.recorded:
-        checks += [_times(device)]
-    return (*checks, _file(tables))
+        known = bool((device.times != NO_TIME).any())
+        good = "Events carry times." if known else "No event carries a time."
+        mark: Mark = "ok" if known else "unknown"
+        checks += [account.check("times", "Times", good, mark=mark, no_times="unknown")]
+    oddities = [Figure(name, n, "count") for name, n in sorted(tables.oddities.items())[:8]]
+    good = "Every part of the file is known."
+    file = account.check("file", "Parts of the file", good, unknown_keys="unknown")
+    return (*checks, replace(file, figures=tuple(oddities)))
 
 
-def _history(device: DeviceFindings, facts: TrustFacts) -> Check:
-    window = facts.window
+def _covered(window: Window) -> list[Figure]:
     first, last = window.first_time_us, window.last_time_us
     figures = []
     if first is not None and last is not None and last > first:
         figures.append(Figure("time covered", last - first, "time_us"))
-    if window.stages:
-        figures.append(Figure("stages", window.stages, "count"))
-    if window.cut_at_start:
-        figures.append(Figure("stages cut off at the start", window.cut_at_start, "count"))
-    if window.cut_at_end:
-        figures.append(Figure("stages cut off at the end", window.cut_at_end, "count"))
-    text = f"{_plural(window.events, 'event was', 'events were')} recorded."
-    if not device.recorded:
-        text += " That is no history: the file shows the final state only."
-    return Check("history", _mark(device.recorded), "History", text, tuple(figures))
-
-
-def _beginning(device: DeviceFindings) -> Check:
-    start, peak = device.start.allocated, device.peaks["allocated"].bytes
-    figures = []
-    if device.start.reserved:
-        figures.append(Figure("reserved before the first event", device.start.reserved))
-    if not start:
-        text = "Nothing was allocated before the first event."
-    else:
-        text = (
-            f"{format_bytes(start)} was allocated before the first event,"
-            f" {share_in_words(start, peak)} of the peak. It is counted; what made it was not"
-            " recorded."
-        )
-    return Check("beginning", _mark(start <= LATE * peak), "Beginning", text, tuple(figures))
-
-
-def _end(device: DeviceFindings) -> Check:
-    codes = {each.code: each for each in device.warnings}
-    end = device.end.allocated
-    mark: Mark = "ok"
-    if "dumped-early" in codes:
-        mark, text = "unknown", "Memory was still growing when the file was written."
-    elif "dumped-late" in codes:
-        text = f"{codes['dumped-late'].title}; the failure itself is in the recording."
-    else:
-        text = f"The file was written with {format_bytes(end)} allocated, after the peak."
-        if device.peak.step == device.history.events - 1:
-            text = f"The file was written with {format_bytes(end)} allocated, at the peak."
-    return Check("end", mark, "End", text)
-
-
-def _loss(facts: TrustFacts) -> Check:
-    loss = facts.loss
-    figures = tuple(
-        Figure(label, value, "count")
-        for label, value in (
-            ("size of the ring (max_entries)", loss.max_entries),
-            ("events per iteration", loss.events_per_step),
-        )
-        if value is not None
-    )
-    signs = f" {'; '.join(loss.signs)}." if loss.signs else ""
-    marks: dict[str, tuple[Mark, str]] = {
-        "lost": ("not ok", f"{GONE['lost']}:{signs}"),
-        "missing": ("not ok", f"{GONE['missing']}:{signs}"),
-        "suspected": ("unknown", f"{GONE['suspected']}:{signs}"),
-        "not known": (
-            "unknown",
-            "Nothing suggests that older events were overwritten, but the file does not say.",
-        ),
-        "none": ("ok", f"No older event is missing as far as the file shows:{signs}"),
+    counts = {
+        "stages": window.stages,
+        "stages cut off at the start": window.cut_at_start,
+        "stages cut off at the end": window.cut_at_end,
     }
-    mark, text = marks[loss.state]
-    return Check("loss", mark, "Lost events", text, figures)
+    return figures + [Figure(label, n, "count") for label, n in counts.items() if n]
 
 
-def _frees(facts: TrustFacts) -> Check:
-    count, size = facts.window.unmatched, facts.window.unmatched_bytes
-    if not count:
-        return Check("frees", "ok", "Frees", "No free is of memory from before the recording.")
-    return Check(
-        "frees",
-        "unknown",
-        "Frees",
-        f"{_plural(count, 'free is', 'frees are')} of memory from before the recording:"
-        f" {format_bytes(size)}, counted from the start. Who made it is not known.",
+def _beginning(account: _Account, device: DeviceFindings) -> Check:
+    start, peak = device.start.allocated, device.peaks["allocated"].bytes
+    good = (
+        f"Only {format_bytes(start)} was allocated before the first event,"
+        f" {share_in_words(start, peak)} of the peak. It is counted."
+        if start
+        else "Nothing was allocated before the first event."
     )
+    reserved = device.start.reserved
+    figures = [Figure("reserved before the first event", reserved)] if reserved else []
+    return account.check("beginning", "Beginning", good, figures, started_late="not ok")
 
 
-def _stacks(device: DeviceFindings, facts: TrustFacts) -> Check:
-    missing = sum(each.peak_bytes for each in facts.missing)
-    total = device.peak.allocated
+def _end(account: _Account, device: DeviceFindings) -> Check:
+    last = device.peak.step == device.history.events - 1
+    good = (
+        f"The file was written with {format_bytes(device.end.allocated)} allocated,"
+        f" {'at' if last else 'after'} the peak."
+    )
+    return account.check("end", "End", good, dumped_early="unknown", dumped_late="ok")
+
+
+def _loss(account: _Account, facts: TrustFacts) -> Check:
+    loss = facts.loss
+    signs = "; ".join(loss.signs)
+    if loss.state in GONE:
+        mark: Mark = "unknown" if loss.state == "suspected" else "not ok"
+        check = account.check("loss", "Lost events", "", ring_overflowed=mark)
+        return replace(check, mark=mark, text=f"{GONE[loss.state]}: {signs}.")
+    if loss.state == "none":
+        good = f"No older event is missing as far as the file shows{signs and f': {signs}'}."
+        return account.check("loss", "Lost events", good)
+    good = "Nothing suggests that older events were overwritten, but the file does not say."
+    return account.check("loss", "Lost events", good, mark="unknown")
+
+
+def _stacks(account: _Account, device: DeviceFindings, facts: TrustFacts) -> Check:
+    missing, total = sum(each.peak_bytes for each in facts.missing), device.peak.allocated
     moment = "at the peak" if device.recorded else "at the end"
-    if not missing:
-        text = f"Everything that was live {moment} has a call stack."
-        frames = {
-            "python": " They hold only Python frames.",
-            "native": " They hold only C++ frames.",
-        }.get(facts.stack_kind, "")
-        return Check("stacks", _mark(facts.stack_kind != "native"), "Call stacks", text + frames)
     text = (
         f"{format_bytes(missing)} of what was live {moment}, {share_in_words(missing, total)},"
         " has no call stack."
+        if missing
+        else f"Everything that was live {moment} has a call stack."
     )
-    if missing < total:
-        text += _FRAMES.get(facts.stack_kind, "")
-    return Check(
+    return account.check(
         "stacks",
-        _mark(missing <= _FEW_MISSING * total),
         "Call stacks",
-        text,
-        tuple(Figure(each.reason, each.peak_bytes) for each in facts.missing if each.peak_bytes),
+        "",
+        [Figure(each.reason, each.peak_bytes) for each in facts.missing if each.peak_bytes],
+        mark="ok" if missing <= _FEW_MISSING * total else "not ok",
+        always=text,
+        missing_stacks="not ok",
+        native_stacks_only="not ok",
+        python_stacks_only="ok",
     )
 
 
-def _sizes(device: DeviceFindings, facts: TrustFacts) -> Check:
-    if not facts.inferred_blocks:
-        return Check("sizes", "ok", "Block sizes", "Every block's size is exact.")
-    peak = device.peaks["allocated"]
-    blocks = _plural(facts.inferred_blocks, "block", "blocks")
-    text = f"The exact size of {blocks} is not recorded: the smallest possible size is used. "
-    text += (
-        f"The allocated peak may be up to {format_bytes(peak.width)} higher."
-        if peak.width
-        else "The allocated peak is exact."
+def _closing(account: _Account, facts: TrustFacts) -> Check:
+    if facts.closing is None:
+        good = "The file lists no final segments of this device to compare with."
+        return account.check("closing", "Final state", good, mark="unknown")
+    good = (
+        "The events add up to the final state that the file lists too: requested, allocated and"
+        " active bytes, to the byte."
     )
-    return Check("sizes", "unknown" if peak.width else "ok", "Block sizes", text)
+    return account.check("closing", "Final state", good, does_not_close="not ok")
 
 
-def _closing(facts: TrustFacts) -> Check:
-    closing = facts.closing
-    title = "Final state"
-    if closing is None:
-        text = "The file lists no final segments of this device to compare with."
-        return Check("closing", "unknown", title, text)
-    if closing.closes:
-        text = (
-            "The events add up to the final state that the file lists too: requested, allocated and"
-            " active bytes, to the byte."
-        )
-        return Check("closing", "ok", title, text)
-    figures = tuple(
-        Figure(f"{name} off by", by)
-        for name, by in (
-            ("requested", closing.requested),
-            ("allocated", closing.allocated),
-            ("active", closing.active),
-        )
-    )
-    text = "The events do not add up to the final state that the file lists too."
-    return Check("closing", "not ok", title, text, figures)
-
-
-def _reserved(device: DeviceFindings, facts: TrustFacts) -> Check:
-    title = "Reserved memory"
-    moments = [("peak", facts.at_peak), ("end", facts.at_end)]
-    known: list[tuple[str, ReservedParts]] = [(name, each) for name, each in moments if each]
+def _reserved(account: _Account, device: DeviceFindings, facts: TrustFacts) -> Check:
+    known = [
+        (name, each) for name, each in (("peak", facts.at_peak), ("end", facts.at_end)) if each
+    ]
+    off = [f"{format_signed_bytes(e.difference)} at the {n}" for n, e in known if e.difference]
+    mark: Mark = "ok"
     if device.end.reserved is None:
-        text = "No allocator reserved memory here: there are no blocks and no segments."
-        return Check("reserved", "unknown", title, text)
-    if any(each.code == "reserved-too-low" for each in device.warnings):
-        text = "At some steps more is active than reserved: events of segments are missing."
-        return Check("reserved", "not ok", title, text)
-    off = [(name, each.difference) for name, each in known if each.difference]
-    if off:
-        text = "Its parts do not add up to it: " + ", ".join(
-            f"{format_signed_bytes(by)} at the {name}" for name, by in off
+        mark, good = "unknown", "No allocator reserved memory here."
+    elif off:
+        mark, good = "not ok", f"Its parts do not add up to it: {', '.join(off)}."
+    else:
+        when = " and at the ".join(name for name, _ in known)
+        good = (
+            f"Requested, slack, awaiting free and inactive bytes add up to it at the {when},"
+            " to the byte."
         )
-        return Check("reserved", "not ok", title, f"{text}.")
-    when = " and at the ".join(name for name, _ in known)
-    text = (
-        f"Requested, slack, awaiting free and inactive bytes add up to it at the {when},"
-        " to the byte."
-    )
-    return Check("reserved", "ok", title, text)
-
-
-def _kinds(facts: TrustFacts) -> Check:
-    unknown, odd = sum(facts.unknown_actions.values()), sum(facts.anomalies.values())
-    figures = tuple(
-        Figure(name, count, "count")
-        for name, count in sorted({**facts.unknown_actions, **facts.anomalies}.items())
-    )
-    parts = []
-    if odd:
-        parts.append(f"{_plural(odd, 'event does', 'events do')} not fit the others.")
-    if unknown:
-        kinds = _plural(unknown, "event is", "events are")
-        parts.append(f"{kinds} of an unknown kind and counted as no bytes.")
-    text = " ".join(parts) or "Every event is of a known kind and fits the others."
-    return Check(
-        "events", "not ok" if odd else _mark(not unknown), "Kinds of events", text, figures
-    )
-
-
-def _times(device: DeviceFindings) -> Check:
-    known = bool((device.times != NO_TIME).any())
-    text = "Events carry times." if known else "No event carries a time: steps alone are shown."
-    return Check("times", "ok" if known else "unknown", "Times", text)
-
-
-def _file(tables: History) -> Check:
-    count = sum(tables.oddities.values())
-    if not count:
-        return Check("file", "ok", "Parts of the file", "Every part of the file is known.")
-    return Check(
-        "file",
-        "unknown",
-        "Parts of the file",
-        f"{_plural(count, 'part was', 'parts were')} left out: this version does not know them.",
-        tuple(Figure(name, n, "count") for name, n in sorted(tables.oddities.items())[:8]),
-    )
-
-
-def _mark(good: bool) -> Mark:
-    return "ok" if good else "not ok"
+    return account.check(
+        "reserved", "Reserved memory", good,
+        mark=mark, no_allocator="unknown", reserved_too_low="not ok",
+    )  # fmt: skip
 
 
 def _plural(count: int, one: str, many: str) -> str:

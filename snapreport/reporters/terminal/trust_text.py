@@ -74,7 +74,8 @@ def _check(page: Page, check: Check) -> None:
         f"{one_line(each.label)} {one_line(figure_text(each))}" for each in check.figures
     )
     head = f"{check.mark:<9}{check.title}"
-    lines = [*_wrapped(page, one_line(check.text)), *_wrapped(page, figures)]
+    text = " ".join((one_line(check.text), *(f"[{code}]" for code in check.findings)))
+    lines = [*_wrapped(page, text), *_wrapped(page, figures)]
     for i, line in enumerate(lines):
         page.say(f"{head if i == 0 else '':<{_TITLE}}{line}")
 
