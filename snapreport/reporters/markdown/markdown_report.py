@@ -42,6 +42,7 @@ from snapreport.reporters.words.summary_rows import (
 _PLACE = 90
 _NAME = 80
 _VALUE = 400
+_ANYWHERE = ("requested", "allocated")  # also without an allocator
 _FENCE = 101
 """Bytes of a line that ends a block of code, at most."""
 
@@ -243,12 +244,13 @@ def _about(findings: Findings) -> Iterator[str]:
     lines += [
         f"- {name}: {code_span(cut(value, _VALUE))}" for name, value in recording_rows(findings)
     ]
+    reserves = any(device.end.reserved is not None for device in findings.devices)
     config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
     if findings.settings:
         lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")
     lines += [
         f"- Made with snapreport {__version__}",
-        *(f"- *{term}*: {GLOSSARY[term]}" for term in FIGURES),
+        *(f"- *{term}*: {GLOSSARY[term]}" for term in FIGURES if reserves or term in _ANYWHERE),
         "",
     ]
     yield from folded("About this report", lines)

@@ -82,10 +82,7 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
         ],
         shares=[group.bytes / max(total, 1) for group in shown],
     )
-    rest = found[len(shown) :]
-    if rest:
-        held = format_bytes(sum(group.bytes for group in rest))
-        page.say(f"and {format_count(len(rest))} more with {held}; --full shows all")
+    _say_rest(page, len(found) - len(shown), sum(group.bytes for group in found[len(shown) :]))
 
 
 def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
@@ -106,10 +103,7 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
             for line in shown
         ],
     )
-    rest = found[len(shown) :]
-    if rest:
-        held = format_bytes(sum(line.bytes for line in rest))
-        page.say(f"and {format_count(len(rest))} more with {held}; --full shows all")
+    _say_rest(page, len(found) - len(shown), sum(line.bytes for line in found[len(shown) :]))
 
 
 def allocations(
@@ -148,9 +142,7 @@ def allocations(
             for k, i in enumerate(live.rows[:count].tolist())
         ],
     )
-    if count < len(live.rows):
-        held = format_bytes(int(live.bytes[count:].sum()))
-        page.say(f"and {format_count(len(live.rows) - count)} more with {held}; --full shows all")
+    _say_rest(page, len(live.rows) - count, int(live.bytes[count:].sum()))
 
 
 def stages(
@@ -178,6 +170,11 @@ def stages(
             page.say()
             page.say(f"{one_line(label)}, at its peak (step {step_name(stage.peak_step or 0)})")
             groups(page, "stack", top, stage.peak_bytes or 0, None)
+
+
+def _say_rest(page: Page, count: int, held: int) -> None:
+    if count:
+        page.say(f"and {format_count(count)} more with {format_bytes(held)}; --full shows all")
 
 
 def _cut(by: str, name: str, room: int) -> str:
