@@ -230,11 +230,21 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = launch(playwright)
+        pages: dict[str, Path] = {}
         for file in arguments.files:
             path = file
             if file.suffix != ".html":
-                path = snapreport.render(file, Path(folder) / f"{file.name}.html", force=True)
-            report(file.name, path, [measure(browser, path) for _ in range(arguments.runs)])
+                path = snapreport.render(
+                    file, Path(folder) / f"{len(pages)}-{file.name}.html", force=True
+                )
+            pages[str(file)] = path
+        # In turn, so that what else the machine does meanwhile slows all of them.
+        rounds = [
+            {name: measure(browser, path) for name, path in pages.items()}
+            for _ in range(arguments.runs)
+        ]
+        for name, path in pages.items():
+            report(name, path, [each[name] for each in rounds])
         browser.close()
 
 
