@@ -170,7 +170,7 @@ def _no_compiler() -> str | None:
 
 
 def _has_baseline(history: DeviceHistory) -> bool:
-    return bool((history.allocations.alloc_step == START).any())
+    return bool((history.allocations.alloc_event == START).any())
 
 
 def _has_compiled_regions(history: DeviceHistory) -> bool:
@@ -184,7 +184,7 @@ def _has_several_pools(history: DeviceHistory) -> bool:
 
 def _has_waiting_frees(history: DeviceHistory) -> bool:
     rows = history.allocations
-    return bool((rows.free_step > rows.free_requested_step + 1).any())
+    return bool((rows.free_event > rows.free_requested_event + 1).any())
 
 
 def _maps_segments(history: DeviceHistory) -> bool:

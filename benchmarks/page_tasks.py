@@ -119,8 +119,8 @@ def tasks(page: Page) -> Iterator[Task]:
     yield "click a strip", at(0.6, 0.9, click=True)
     yield "close it", press("Escape")
     for share in (0.1, 0.5, 0.99):
-        yield f"go to {share:.0%} of the steps", goto(share)
-    yield "next step, five times", press(*["]"] * 5)
+        yield f"go to {share:.0%} of the events", goto(share)
+    yield "next event, five times", press(*["]"] * 5)
     yield "peak", press("p")
     options = page.locator(".colour-by select:visible option:not([disabled])")
     values = options.evaluate_all(VALUES)
@@ -133,7 +133,7 @@ def tasks(page: Page) -> Iterator[Task]:
         if name == "recording":
             continue
         yield f"  {name}: go to 70 %", goto(0.7)
-        yield f"  {name}: next step, five times", press(*["]"] * 5)
+        yield f"  {name}: next event, five times", press(*["]"] * 5)
         if name in ("stacks", "lines", "live"):
             yield f"  {name}: choose a row", click(".panel:visible .list [data-row='2']")
             yield f"  {name}: choose nothing", press("Escape")

@@ -101,7 +101,7 @@ FRAME = thing(**_PLACE)
 FRAMES = many(FRAME)
 GROUP = record(answer_tables.Group, "stack")
 STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
-EVENT = record(answer_tables.EventAt, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
+ENTRY = record(answer_tables.TraceEntry, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
 AMOUNTS, PARTS = of(findings.Amounts), of(answer_tables.Parts)
 PEAKS = of(dict[str, recording_facts.CurvePeak])
 SUGGESTION = of(diagnoses.Suggestion)
@@ -116,15 +116,15 @@ FINDING = thing(
     evidence=many(of(diagnoses.Figure)),
     tables=many(of(diagnoses.Table)),
     suggestions=many(SUGGESTION),
-    view=maybe(record(diagnoses.View, "event")),
+    view=maybe(record(diagnoses.View, "oom")),
 )
 DIAGNOSIS = thing(findings=many(FINDING), silenced=many(TEXT))
 WARNINGS = many(thing(code=TEXT, text=TEXT))
 SITE = thing(**_PLACE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
 CUT = thing(
-    first_step=MAYBE_NUMBER,
-    last_step=MAYBE_NUMBER,
+    first_event=MAYBE_NUMBER,
+    last_event=MAYBE_NUMBER,
     **numbers("not_drawn", "not_drawn_bytes", "not_drawn_requested_bytes"),
     not_drawn_share=of(float),
     **numbers("not_drawn_at_peak_bytes", "error_bytes", "error_time_us", "min_size"),
@@ -156,7 +156,7 @@ DEVICE = thing(
     start=AMOUNTS,
     peak=AMOUNTS,
     end=AMOUNTS,
-    most_fragmented=maybe(thing(bytes=NUMBER, step=NUMBER)),
+    most_fragmented=maybe(thing(bytes=NUMBER, event=NUMBER)),
     peaks=PEAKS,
     statistics=of(dict[str, answer_tables.CurveStatistics]),
     sizes=of(answer_tables.AllocationStatistics),
@@ -197,7 +197,7 @@ SIDE = thing(
     device=TEXT,
     recorded=of(bool),
     events=NUMBER,
-    step=NUMBER,
+    event=NUMBER,
     time_us=MAYBE_NUMBER,
     bytes=NUMBER,
     count=NUMBER,
@@ -221,7 +221,7 @@ CHECK = thing(
     limit=MAYBE_NUMBER,
     base=MAYBE_NUMBER,
     over=MAYBE_NUMBER,
-    step=MAYBE_NUMBER,
+    event=MAYBE_NUMBER,
     text=TEXT,
     sites=many(thing(**_PLACE, **numbers("bytes", "count"))),
 )
@@ -238,8 +238,8 @@ COMPARISON = thing(
 )
 
 ALLOCATION = thing(
-    **numbers("allocation", "address", "version", "bytes", "requested", "block", "alloc_step",
-              "free_requested_step", "free_step", "stream"),
+    **numbers("allocation", "address", "version", "bytes", "requested", "block", "alloc_event",
+              "free_requested_event", "free_event", "stream"),
     call_site=TEXT,
     stack=MAYBE_NUMBER,
 )  # fmt: skip
@@ -247,10 +247,10 @@ NODE = thing(**_PLACE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "cou
 
 _FILE = {"file": TEXT}
 _ONE = {**_FILE, "device": TEXT}
-_MOMENT = {**_ONE, "step": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
-_LIVE = {**_MOMENT, "event": maybe(EVENT), "amounts": AMOUNTS, "parts": PARTS,
+_MOMENT = {**_ONE, "event": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
+_LIVE = {**_MOMENT, "entry": maybe(ENTRY), "amounts": AMOUNTS, "parts": PARTS,
          "ever_allocated": NUMBER}  # fmt: skip
-_WHAT_IF = {**_ONE, "curve": TEXT, "by": TEXT, "peak_bytes": NUMBER, "peak_step": NUMBER}
+_WHAT_IF = {**_ONE, "curve": TEXT, "by": TEXT, "peak_bytes": NUMBER, "peak_event": NUMBER}
 _CELL = {"type": ["null", "integer", "number", "string"]}
 
 FORMATS: dict[str, list[dict[str, Schema]]] = {
@@ -291,12 +291,12 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             **_ONE,
             "by": TEXT,
             "curve": TEXT,
-            "peak_step": NUMBER,
+            "peak_event": NUMBER,
             "peak_bytes": NUMBER,
-            "steps": many(NUMBER),
+            "events": many(NUMBER),
             "total": many(NUMBER),
             "groups": many(
-                thing(name=TEXT, rule=TEXT, peak_bytes=NUMBER, peak_step=NUMBER, at_peak=NUMBER,
+                thing(name=TEXT, rule=TEXT, peak_bytes=NUMBER, peak_event=NUMBER, at_peak=NUMBER,
                       allocations=NUMBER, bytes=many(NUMBER))
             ),
         }

@@ -167,14 +167,14 @@ def _trace_violations(
         if times != sorted(times):
             found.append("time_us decreases")
     extents = _Extents(segments)
-    for step in reversed(range(len(trace))):
-        event = trace[step]
+    for index in reversed(range(len(trace))):
+        event = trace[index]
         kind, _, change = event["action"].partition("_")
         if kind == "segment":
             expandable = change in ("map", "unmap")
             undo = extents.remove if change in ("alloc", "map") else extents.add
             if not undo(event["addr"], event["size"], expandable=expandable):
-                found.append(f"step {step}: {event['action']} cannot be undone")
+                found.append(f"event {index}: {event['action']} cannot be undone")
     return found + _Replay(trace, segments, extents, settings).problems()
 
 
@@ -217,16 +217,16 @@ class _Replay:
                 self.live[addr] = (block["requested_size"], block["size"], allocated)
 
     def problems(self) -> list[str]:
-        for step, event in enumerate(self.trace):
+        for index, event in enumerate(self.trace):
             action = event["action"]
             if action == "alloc":
-                self._alloc(step, event)
+                self._alloc(index, event)
             elif action in _FREES:
-                self._free(step, event)
+                self._free(index, event)
             elif action == "snapshot":
                 sizes = [size for _, size, _ in self.live.values()]
                 if None not in sizes and sum(s for s in sizes if s) != event["size"]:
-                    self.found.append(f"step {step}: snapshot does not state the active bytes")
+                    self.found.append(f"event {index}: snapshot does not state the active bytes")
             elif action.startswith("segment_"):
                 self._segment(action, event)
         self._compare_end()
@@ -237,31 +237,31 @@ class _Replay:
         redo = self.extents.add if change in ("alloc", "map") else self.extents.remove
         redo(event["addr"], event["size"], expandable=change in ("map", "unmap"))
 
-    def _alloc(self, step: int, event: dict[str, Any]) -> None:
+    def _alloc(self, number: int, event: dict[str, Any]) -> None:
         addr, size = event["addr"], self.settings.round_size(event["size"])
         if addr in self.live:
-            self.found.append(f"step {step}: alloc on a live address")
+            self.found.append(f"event {number}: alloc on a live address")
         index = bisect_right(self.starts, addr)
         end = self.extents.end_of(addr)
         if index < len(self.starts):
             end = min(end, self.starts[index])
         hole = end - addr
         if hole < size:
-            self.found.append(f"step {step}: alloc of {size} in a hole of {hole}")
+            self.found.append(f"event {number}: alloc of {size} in a hole of {hole}")
         split = self.settings.should_split(hole, size, small=is_small(size))
         self.starts.insert(index, addr)
         self.live[addr] = (event["size"], size if split else hole, True)
 
-    def _free(self, step: int, event: dict[str, Any]) -> None:
+    def _free(self, number: int, event: dict[str, Any]) -> None:
         addr = event["addr"]
         if addr not in self.live:
-            self.found.append(f"step {step}: free of an address that is not live")
+            self.found.append(f"event {number}: free of an address that is not live")
             return
         requested, size, allocated = self.live[addr]
         if requested != event["size"]:
-            self.found.append(f"step {step}: free of another size than was allocated")
+            self.found.append(f"event {number}: free of another size than was allocated")
         if allocated != (event["action"] == "free_requested"):
-            self.found.append(f"step {step}: {event['action']} out of turn")
+            self.found.append(f"event {number}: {event['action']} out of turn")
         if event["action"] == "free_requested":
             self.live[addr] = (requested, size, False)
         else:

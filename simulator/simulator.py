@@ -114,7 +114,7 @@ class Simulator:
         }
 
     def truth(self, device: int = 0) -> DeviceTruth:
-        """Return what really happened on a device, in the steps of ``snapshot()``'s trace."""
+        """Return what really happened on a device, in the events of ``snapshot()``'s trace."""
         allocator = self.allocators[device]
         trace = allocator.trace
         before = trace.before if trace.ring else allocator.counters

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 START = -1
-"""The step of everything that happened before the first event of the window."""
+"""The event of everything that happened before the first event of the window."""
 
 
 class Counters(NamedTuple):
@@ -67,10 +67,10 @@ class Life:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTruth:
-    """What happened on one device, in steps of the dumped trace.
+    """What happened on one device, in events of the dumped trace.
 
     The first group has one row per allocation ever made, in birth order, those that ended before
-    the window included (``live`` is False for them). A step is START for what happened before the
+    the window included (``live`` is False for them). An event is START for what happened before the
     window or was not recorded, and ``events`` for what never happened.
     """
 
@@ -82,9 +82,9 @@ class DeviceTruth:
     size: NDArray[np.int64]
     """Requested bytes."""
     block_size: NDArray[np.int64]
-    alloc_step: NDArray[np.int64]
-    free_requested_step: NDArray[np.int64]
-    free_step: NDArray[np.int64]
+    alloc_event: NDArray[np.int64]
+    free_requested_event: NDArray[np.int64]
+    free_event: NDArray[np.int64]
     stream: NDArray[np.int64]
     small: NDArray[np.bool_]
     """Served from a small pool."""
@@ -95,18 +95,18 @@ class DeviceTruth:
     """The stack gathered when it was made, even where its event is lost; None if none was."""
 
     requested: NDArray[np.int64]
-    """int64, shape (events + 1,): bytes after step i - 1; [0] is the start. So the next three."""
+    """int64, shape (events + 1,): bytes after event i - 1; [0] is the start. So the next three."""
     allocated: NDArray[np.int64]
     active: NDArray[np.int64]
     reserved: NDArray[np.int64]
 
     @property
     def live(self) -> NDArray[np.bool_]:
-        """Which allocations were live (in the requested curve) at some step of the window."""
-        return self.free_step > START
+        """Which allocations were live (in the requested curve) at some event of the window."""
+        return self.free_event > START
 
     def keeping(self, kept: NDArray[np.bool_]) -> DeviceTruth:
-        """Re-express it in the steps of a trace of which only some events are left.
+        """Re-express it in the events of a trace of which only some events are left.
 
         Args:
             kept: shape (events,), which events are left.
@@ -118,15 +118,15 @@ class DeviceTruth:
         before = np.concatenate(([0], np.cumsum(kept)))
         points = np.concatenate(([True], kept))
 
-        def moved(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-            return np.where(steps == START, START, before[np.maximum(steps, 0)])
+        def moved(events: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.where(events == START, START, before[np.maximum(events, 0)])
 
         return replace(
             self,
             events=int(before[-1]),
-            alloc_step=moved(self.alloc_step),
-            free_requested_step=moved(self.free_requested_step),
-            free_step=moved(self.free_step),
+            alloc_event=moved(self.alloc_event),
+            free_requested_event=moved(self.free_requested_event),
+            free_event=moved(self.free_event),
             requested=self.requested[points],
             allocated=self.allocated[points],
             active=self.active[points],
@@ -140,7 +140,7 @@ class DeviceTruth:
 def device_truth(
     device: int, lives: Sequence[Life], first: int, counters: Sequence[Counters]
 ) -> DeviceTruth:
-    """Express lives in the steps of a window.
+    """Express lives in the events of a window.
 
     Args:
         device: ordinal.
@@ -153,7 +153,7 @@ def device_truth(
     """
     events = len(counters) - 1
 
-    def steps(numbers: Iterable[int | None]) -> NDArray[np.int64]:
+    def moved(numbers: Iterable[int | None]) -> NDArray[np.int64]:
         return np.array(
             [events if number is None else max(number - first, START) for number in numbers],
             dtype=np.int64,
@@ -166,9 +166,9 @@ def device_truth(
         address=np.array([life.address for life in lives], dtype=np.int64),
         size=np.array([life.size for life in lives], dtype=np.int64),
         block_size=np.array([life.block_size for life in lives], dtype=np.int64),
-        alloc_step=steps(life.alloc for life in lives),
-        free_requested_step=steps(life.free_requested for life in lives),
-        free_step=steps(life.free for life in lives),
+        alloc_event=moved(life.alloc for life in lives),
+        free_requested_event=moved(life.free_requested for life in lives),
+        free_event=moved(life.free for life in lives),
         stream=np.array([life.stream for life in lives], dtype=np.int64),
         small=np.array([life.small for life in lives], dtype=np.bool_),
         expandable=np.array([life.expandable for life in lives], dtype=np.bool_),

@@ -20,16 +20,16 @@ from snapreport.model.history import History
 CURVES = ("allocated", "requested", "active")
 
 
-def export_of(history: History, curve: str = "allocated", step: int | None = None) -> Export:
-    """Return what an exporter is given for every device of a file, at a step or the peak."""
+def export_of(history: History, curve: str = "allocated", event: int | None = None) -> Export:
+    """Return what an exporter is given for every device of a file, at an event or the peak."""
     snapshot = Snapshot(history)
     devices = []
     for place in history.devices:
         one = snapshot.device(str(place.device))
         last = one.events - 1
-        moment: Moment = one.at(None if step is None else min(step, last), curve=curve)
-        devices.append(DeviceExport(one.findings, moment.step, moment.live()))
-    return Export(snapshot.findings(), curve, tuple(devices), step is not None)
+        moment: Moment = one.at(None if event is None else min(event, last), curve=curve)
+        devices.append(DeviceExport(one.findings, moment.event, moment.live()))
+    return Export(snapshot.findings(), curve, tuple(devices), event is not None)
 
 
 def written(write: Callable[[Export, BinaryIO], None], export: Export) -> bytes:

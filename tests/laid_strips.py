@@ -41,10 +41,10 @@ def make_strips(device: DeviceHistory, columns: int | None = None) -> Strips:
 
 
 def device_of(rows: Sequence[tuple[int, int, int]], events: int) -> DeviceHistory:
-    """Return a device of allocations that are given by alloc step, free step and size."""
+    """Return a device of allocations that are given by alloc event, free event and size."""
     columns = np.array(rows, np.int64).reshape(-1, 3).T
-    given = dict(zip(("alloc_step", "free_step", "size"), columns.copy(), strict=True))
-    given["free_requested_step"] = given["free_step"]
+    given = dict(zip(("alloc_event", "free_event", "size"), columns.copy(), strict=True))
+    given["free_requested_event"] = given["free_event"]
     zeros = np.zeros(len(rows), np.int64)
     kept = Allocations(
         **{field.name: given.get(field.name, zeros) for field in fields(Allocations)}
@@ -54,11 +54,13 @@ def device_of(rows: Sequence[tuple[int, int, int]], events: int) -> DeviceHistor
 
 
 def drawn_rows(device: DeviceHistory, rows: Sequence[int]) -> Drawn:
-    """Return that these rows are drawn, and the sum of the others at every step."""
+    """Return that these rows are drawn, and the sum of the others at every event."""
     of_all = device.allocations
     left = np.setdiff1d(np.arange(len(of_all)), rows)
-    steps = np.arange(START, max(device.events, 1))
-    live = (of_all.alloc_step[left] <= steps[:, None]) & (steps[:, None] < of_all.free_step[left])
+    events = np.arange(START, max(device.events, 1))
+    live = (of_all.alloc_event[left] <= events[:, None]) & (
+        events[:, None] < of_all.free_event[left]
+    )
     requested = np.where(live, of_all.size[left], 0).sum(axis=1)
-    rest = Rest(steps, *[requested] * 5)
+    rest = Rest(events, *[requested] * 5)
     return Drawn(np.array(rows, np.int64), rest, None, len(left), 0, 0, 0, 0, 0, None, 0)

@@ -65,7 +65,7 @@ def drawn_curves(payload: Unpacked, index: int) -> dict[str, NDArray[np.int64]]:
     def column(name: str) -> NDArray[np.int64]:
         return payload.column(device["columns"][name]).astype(np.int64)
 
-    begin = column("alloc_step")
+    begin = column("alloc_event")
     requested_end = begin + column("free_requested_after")
     end = requested_end + column("free_after")
     classes = column("size_class")
@@ -82,8 +82,8 @@ def drawn_curves(payload: Unpacked, index: int) -> dict[str, NDArray[np.int64]]:
             weights.tolist(), begin.tolist(), ends.tolist(), strict=True
         ):
             curve[first + 1 : last + 1] += weight
-        if "rest_step" in device["columns"]:
-            places = column("rest_step") + 1
+        if "rest_event" in device["columns"]:
+            places = column("rest_event") + 1
             lengths = np.diff(np.append(places, events + 1))
             curve += np.repeat(column(f"rest_{name}"), lengths)
         curves[name] = curve

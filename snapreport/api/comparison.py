@@ -33,8 +33,8 @@ def diff(
     curve: str = "allocated",
     at: str = "peak",
     stage: str | None = None,
-    base_step: int | None = None,
-    new_step: int | None = None,
+    base_event: int | None = None,
+    new_event: int | None = None,
     by: str = "site",
     rules: Sequence[Rule] | None = None,
     keep_paths: bool = False,
@@ -51,8 +51,8 @@ def diff(
         curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
         at: ``peak`` of the curve, ``start`` or ``end`` of each recording.
         stage: at the peak inside this stage of each instead.
-        base_step: at this step of ``base`` instead; -1 is the start.
-        new_step: likewise of ``new``.
+        base_event: at this event of ``base`` instead; -1 is the start.
+        new_event: likewise of ``new``.
         by: one of ``DIFF_GROUPINGS``: what ``Diff.groups`` are.
         rules: for categories, as from ``load_rules()``; None for our own.
         keep_paths: of files, as in ``load()``.
@@ -68,8 +68,8 @@ def diff(
     ):  # fmt: skip
         if value not in known:
             raise ValueError(f"{name} is {value!r}, none of {', '.join(known)}")
-    if stage is not None and (base_step is not None or new_step is not None or at != "peak"):
-        raise MomentError("a moment has one name: a stage, a step, or peak, start or end.")
+    if stage is not None and (base_event is not None or new_event is not None or at != "peak"):
+        raise MomentError("a moment has one name: a stage, an event, or peak, start or end.")
     one, other = (
         each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
         for each in (base, new)
@@ -77,15 +77,15 @@ def diff(
     devices = _pick_devices(one, other, device, new_device)
     progress("Comparing", None)
     before, after = (
-        _moment(found, curve, at, stage, step)
-        for found, step in zip(devices, (base_step, new_step), strict=True)
+        _moment(found, curve, at, stage, event)
+        for found, event in zip(devices, (base_event, new_event), strict=True)
     )
     found = find_diff(
-        Recording(before.device.file, before.device.findings, before.step),
-        Recording(after.device.file, after.device.findings, after.step),
+        Recording(before.device.file, before.device.findings, before.event),
+        Recording(after.device.file, after.device.findings, after.event),
         curve=curve,
         by=by,
-        moment=_words(at, stage, base_step, new_step),
+        moment=_words(at, stage, base_event, new_event),
         rules=rules,
     )
     files = (Path(each) for each in (base, new) if not isinstance(each, Snapshot))
@@ -181,27 +181,27 @@ def _used(history: DeviceHistory) -> bool:
     return bool(history.events or len(history.allocations))
 
 
-def _moment(device: Device, curve: str, at: str, stage: str | None, step: int | None) -> Moment:
+def _moment(device: Device, curve: str, at: str, stage: str | None, event: int | None) -> Moment:
     try:
         if stage is not None:
             return device.at(stage=stage, curve=curve)
         fixed = {"peak": None, "start": -1, "end": device.events - 1}[at]
-        return device.at(fixed if step is None else step, curve=curve)
+        return device.at(fixed if event is None else event, curve=curve)
     except MomentError as error:
         raise MomentError(f"{device.file.source.name}: {error}") from None
 
 
-def _words(at: str, stage: str | None, base_step: int | None, new_step: int | None) -> str:
+def _words(at: str, stage: str | None, base_event: int | None, new_event: int | None) -> str:
     """Say which moments are compared."""
     if stage is not None:
         return f"at the peak of stage {stage!r}"
     usual = f"at the {at}"
-    if base_step is None and new_step is None:
+    if base_event is None and new_event is None:
         return usual
     texts = []
-    for name, step in (("BASE's", base_step), ("NEW's", new_step)):
-        if step is None:
+    for name, event in (("BASE's", base_event), ("NEW's", new_event)):
+        if event is None:
             texts.append(f"{name} {at}")
         else:
-            texts.append(f"{name} start" if step < 0 else f"{name} step {step:,}")
+            texts.append(f"{name} start" if event < 0 else f"{name} event {event:,}")
     return f"at {texts[1]}, against {texts[0]}"

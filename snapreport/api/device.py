@@ -14,16 +14,16 @@ from snapreport.figures.callsites import name_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.category_curves import find_profile
 from snapreport.figures.curves import Curves, find_curves, live_at, time_at
-from snapreport.figures.event_at import event_at
+from snapreport.figures.event_at import entry_at
 from snapreport.figures.grouping import find_groups, label_allocations
 from snapreport.figures.line_memory import find_lines
 from snapreport.figures.moment_lookup import (
-    check_step,
+    check_event,
+    event_at_time,
+    event_of_allocation,
     find_allocation,
     find_stage,
     peak_between,
-    step_at_time,
-    step_of_allocation,
 )
 from snapreport.figures.statistics import curve_statistics
 from snapreport.figures.what_if_peaks import (
@@ -41,12 +41,12 @@ from snapreport.ground.safe_text import visible
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.answer_tables import (
     CurveStatistics,
-    EventAt,
     Group,
     LineUse,
     LiveRows,
     Parts,
     Profile,
+    TraceEntry,
 )
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
@@ -66,7 +66,7 @@ CURVES = ("allocated", "requested", "active", "reserved")
 class Device:
     """One device's memory over the recording.
 
-    All sizes are bytes. A step is the index of a trace event; -1 is the start.
+    All sizes are bytes. An event is the index of a trace event; -1 is the start.
     """
 
     def __init__(self, file: History, findings: DeviceFindings) -> None:
@@ -96,7 +96,7 @@ class Device:
 
     @property
     def peak(self) -> Amounts:
-        """Every amount at the first step of the allocated peak."""
+        """Every amount at the first event of the allocated peak."""
         return self.findings.peak
 
     @property
@@ -121,11 +121,11 @@ class Device:
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """Each step's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
+        """Each event's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
         return self.findings.times
 
     def curve(self, name: str) -> NDArray[np.int64]:
-        """Return a curve: bytes after each step; int64, shape (events + 1,), start first.
+        """Return a curve: bytes after each event; int64, shape (events + 1,), start first.
 
         Args:
             name: ``allocated``, ``requested``, ``active`` or ``reserved``.
@@ -139,7 +139,7 @@ class Device:
 
     @cached_property
     def segments(self) -> SegmentLives:
-        """Every segment over its life; those after step s have start_step <= s < end_step."""
+        """Every segment over its life; those after event s have start_event <= s < end_event."""
         return lives_of(self.history)
 
     @cached_property
@@ -161,7 +161,7 @@ class Device:
 
     def at(
         self,
-        step: int | None = None,
+        event: int | None = None,
         *,
         time_us: int | None = None,
         stage: str | None = None,
@@ -173,10 +173,10 @@ class Device:
         """Return a moment; without any argument, that of the curve's peak.
 
         Args:
-            step: -1 is the start.
-            time_us: since 1970, or since the first event: the last step at or before it.
+            event: -1 is the start.
+            time_us: since 1970, or since the first event: the last event at or before it.
             stage: the peak inside a stage: its name, ``name[2]`` for the second, or a part of it.
-            between: the peak from one step to another, both in.
+            between: the peak from one event to another, both in.
             alloc: after the allocation at an address, or at ``(address, version)``.
             free: after the free of one was requested.
             curve: what the moment counts.
@@ -184,7 +184,7 @@ class Device:
         Raises:
             MomentError: there is no such moment or curve here, or more than one was named.
         """
-        return self.moment(MomentWanted(step, time_us, stage, between, alloc, free, curve))
+        return self.moment(MomentWanted(event, time_us, stage, between, alloc, free, curve))
 
     def moment(self, wanted: MomentWanted) -> Moment:
         """Return a moment that was named before, as above."""
@@ -194,18 +194,18 @@ class Device:
                 f"{self.name} has no {curve} bytes: no allocator reserved memory in this file."
             )
         values = self.curve(curve)
-        if wanted.step is not None:
-            found = check_step(wanted.step, self.events)
+        if wanted.event is not None:
+            found = check_event(wanted.event, self.events)
         elif wanted.time_us is not None:
-            found = step_at_time(self.times, wanted.time_us)
+            found = event_at_time(self.times, wanted.time_us)
         elif wanted.stage is not None:
             found = self._stage_peak(wanted.stage, values)
         elif wanted.between is not None:
             found = peak_between(values, *wanted.between)
         elif wanted.alloc is not None:
-            found = step_of_allocation(self.history, self._row(wanted.alloc), "alloc")
+            found = event_of_allocation(self.history, self._row(wanted.alloc), "alloc")
         elif wanted.free is not None:
-            found = step_of_allocation(self.history, self._row(wanted.free), "free")
+            found = event_of_allocation(self.history, self._row(wanted.free), "free")
         else:
             found = int(values.argmax()) - 1 if self.findings.recorded else self.events - 1
         return Moment(self, found, curve)
@@ -227,13 +227,13 @@ class Device:
         curve: str = "allocated",
         points: int = 0,
     ) -> Profile:
-        """Return memory by group over time; at every step the groups sum to the curve.
+        """Return memory by group over time; at every event the groups sum to the curve.
 
         Args:
             by: one of ``GROUPINGS``.
             rules: for ``category``, instead of our own.
             curve: ``allocated``, ``requested`` or ``active``.
-            points: about so many steps, the maximum of each run of steps; 0 for every step.
+            points: about so many events, the maximum of each run of events; 0 for every event.
         """
         number, names = label_allocations(self.file, self.history, by, rules)
         texts = [""] * len(names)
@@ -282,7 +282,7 @@ class Device:
         members = find_members(self.file, self.history, by, rules)
         found = find_without(self.history, members, self._counted(curve), patterns, curve)
         taken = matching_names(members[2], patterns)
-        held = find_held(self.history, members, found.peak_step, taken, curve)
+        held = find_held(self.history, members, found.peak_event, taken, curve)
         return PeakWithout(found, tuple(taken), held)
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
@@ -290,14 +290,14 @@ class Device:
             raise ValueError("nobody's allocations make up the reserved curve; name another.")
         return self.curve(curve)
 
-    def times_of(self, steps: NDArray[np.int64]) -> list[int | None]:
-        """Return the microseconds since 1970 of some steps, None where unknown."""
-        return [time_at(self.times, step) for step in steps.tolist()]
+    def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
+        """Return the microseconds since 1970 of some events, None where unknown."""
+        return [time_at(self.times, event) for event in events.tolist()]
 
     def _stage_peak(self, name: str, values: NDArray[np.int64]) -> int:
         stage = self.stages[find_stage(self.stages, name)]
-        first = max(stage.start_step - 1, -1)
-        return peak_between(values, first, max(stage.end_step - 1, first))
+        first = max(stage.start_event - 1, -1)
+        return peak_between(values, first, max(stage.end_event - 1, first))
 
     def _row(self, wanted: Address | int) -> int:
         address, version = wanted if isinstance(wanted, tuple) else (wanted, None)
@@ -314,35 +314,35 @@ class Device:
 
 
 class Moment:
-    """What is live on a device after one step."""
+    """What is live on a device after one event."""
 
-    def __init__(self, device: Device, step: int, curve: str) -> None:
+    def __init__(self, device: Device, event: int, curve: str) -> None:
         """Name a moment; ``Device.at()`` is the usual way to one."""
         self.device = device
-        self.step = step
+        self.event = event
         self.curve = curve
 
     @property
     def time_us(self) -> int | None:
         """Microseconds since 1970, None where unknown."""
-        return time_at(self.device.times, self.step)
+        return time_at(self.device.times, self.event)
 
     @cached_property
     def amounts(self) -> Amounts:
         """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
         device = self.device
         return find_amounts(
-            device.history, device.segments, device._curves, device.times, self.step
+            device.history, device.segments, device._curves, device.times, self.event
         )
 
     @property
     def bytes(self) -> int:
         """The curve's value."""
-        return int(self.device.curve(self.curve)[self.step + 1])
+        return int(self.device.curve(self.curve)[self.event + 1])
 
     def tree(self) -> CallTree:
         """Return the call tree, whose root is the curve's value to the byte."""
-        return find_call_tree(self.device.history, self.device.file.stacks, self.step, self._live)
+        return find_call_tree(self.device.history, self.device.file.stacks, self.event, self._live)
 
     def lines(
         self, include: Sequence[str] = (), exclude: Sequence[str] = ()
@@ -358,7 +358,7 @@ class Moment:
         """
         device = self.device
         return find_lines(
-            device.history, device.file.stacks, self.step, self._live, include, exclude
+            device.history, device.file.stacks, self.event, self._live, include, exclude
         )
 
     def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
@@ -368,24 +368,24 @@ class Moment:
             ValueError: there is no such grouping.
         """
         device = self.device
-        return find_groups(device.file, device.history, self.step, grouping, self._live, rules)
+        return find_groups(device.file, device.history, self.event, grouping, self._live, rules)
 
     def live(self) -> LiveRows:
         """Return the allocations that are live, largest first."""
         rows = self.device.allocations
-        live = np.flatnonzero(live_at(self.device.history, self.step, self._live))
+        live = np.flatnonzero(live_at(self.device.history, self.event, self._live))
         weight = (rows.size if self._live == "requested" else rows.block_size)[live]
         order = np.lexsort((live, -weight))
         return LiveRows(live[order].astype(np.int64), weight[order])
 
-    def event(self) -> EventAt | None:
-        """Return the trace event that led here, None at the start."""
-        return event_at(self.device.history, self.step)
+    def entry(self) -> TraceEntry | None:
+        """Return the trace's entry that led here, None at the start."""
+        return entry_at(self.device.history, self.event)
 
     def parts(self) -> Parts:
         """Return how much of what is live is from before the recording, and how much from in it."""
         live = self.live()
-        old = self.device.allocations.alloc_step[live.rows] < 0
+        old = self.device.allocations.alloc_event[live.rows] < 0
         return Parts(
             baseline_bytes=int(live.bytes[old].sum()),
             baseline_count=int(old.sum()),
@@ -399,7 +399,7 @@ class Moment:
         return "active" if self.curve == "reserved" else self.curve
 
     def __repr__(self) -> str:
-        return f"<Moment {self.device.name} step {self.step}: {self.bytes:,} {self.curve} bytes>"
+        return f"<Moment {self.device.name} event {self.event}: {self.bytes:,} {self.curve} bytes>"
 
     def _repr_html_(self) -> str:
         held = ((self.amounts,), self.by("stack"))

@@ -42,7 +42,7 @@ def export(
     *,
     device: str | int | None = None,
     curve: str = "allocated",
-    step: int | None = None,
+    event: int | None = None,
     time_us: int | None = None,
     stage: str | None = None,
     between: tuple[int, int] | None = None,
@@ -69,7 +69,7 @@ def export(
         device: this one alone; by default the one that a report opens with, or all in a table.
         curve: what bytes count: ``allocated`` and ``active`` are block bytes until a free is
             requested or completed, ``requested`` are those asked for.
-        step, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
+        event, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
             the curve's peak.
         keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``;
             ``json`` and ``pickle`` of a snapshot are as it is unless redacted.
@@ -83,7 +83,7 @@ def export(
     """
     if format not in EXPORTS:
         raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
-    moment = MomentWanted(step, time_us, stage, between, alloc, free, curve)
+    moment = MomentWanted(event, time_us, stage, between, alloc, free, curve)
     if moment.names and format in ("json", "pickle", "snapviewer", "perfetto"):
         raise ExportError(f"{format} is the whole recording; no moment can be chosen for it.")
     if device is not None and format in ("json", "pickle"):
@@ -149,7 +149,7 @@ def _export_subject(
     for place in places:
         one = loaded.device(place)
         at = one.moment(moment)
-        chosen.append(DeviceExport(one.findings, at.step, at.live()))
+        chosen.append(DeviceExport(one.findings, at.event, at.live()))
     return Export(loaded.findings(), curve, tuple(chosen), at_moment)
 
 

@@ -190,7 +190,7 @@ class _Checker:
         peak = self.findings.peaks.get(curve)
         if peak is None:
             return self._unknown(name, "", what, "no allocator reserved memory in this file", limit)
-        return self._checked(name, "", what, peak.bytes, limit, peak.step, width=peak.width)
+        return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
 
     def _stage(self, name: str, limit: int) -> Check:
         what = f"The peak inside stage {name!r}"
@@ -198,14 +198,14 @@ class _Checker:
             stage = self._find_stage(name)
         except MomentError as error:
             return self._unknown("max-stage", name, what, str(error), limit)
-        if stage.peak_bytes is None or stage.peak_step is None:
+        if stage.peak_bytes is None or stage.peak_event is None:
             reason = "its events are not in the recording"
             return self._unknown("max-stage", name, what, reason, limit)
         if any(letter in name for letter in "*?"):
             what = f"The peak inside stages {name!r}, in {stage.name!r},"
         extra = "The recording holds only a part of this stage." if stage.cut else ""
-        step = stage.peak_step
-        return self._checked("max-stage", name, what, stage.peak_bytes, limit, step, extra=extra)
+        event = stage.peak_event
+        return self._checked("max-stage", name, what, stage.peak_bytes, limit, event, extra=extra)
 
     def _find_stage(self, name: str) -> StageUse:
         """Return the highest of the stages with a name, or that a glob fits."""
@@ -231,13 +231,13 @@ class _Checker:
         rows = device.allocations
         held = sum_live(
             rows.block_size[among],
-            rows.alloc_step[among],
-            rows.free_requested_step[among],
+            rows.alloc_event[among],
+            rows.free_requested_event[among],
             device.events,
         )
-        step = int(held.argmax()) - 1
-        check = self._checked("max-category", name, what, int(held.max()), limit, step)
-        sites = find_sites(device.history, device.file.stacks, step, among)
+        event = int(held.argmax()) - 1
+        check = self._checked("max-category", name, what, int(held.max()), limit, event)
+        sites = find_sites(device.history, device.file.stacks, event, among)
         return replace(check, sites=sites)
 
     def _checked(
@@ -247,7 +247,7 @@ class _Checker:
         what: str,
         value: int,
         limit: int,
-        step: int | None,
+        event: int | None,
         *,
         width: int = 0,
         extra: str = "",
@@ -269,12 +269,12 @@ class _Checker:
             value=value,
             limit=limit,
             base=None,
-            step=step,
+            event=event,
             text=budget_text(what, value, limit, " ".join(notes)),
         )
-        if step is None:
+        if event is None:
             return check
-        sites = find_sites(self.device.history, self.device.file.stacks, step)
+        sites = find_sites(self.device.history, self.device.file.stacks, event)
         return replace(check, sites=sites)
 
     def _unknown(self, name: str, subject: str, what: str, reason: str, limit: int) -> Check:
@@ -286,7 +286,7 @@ class _Checker:
             value=None,
             limit=limit,
             base=None,
-            step=None,
+            event=None,
             text=unknown_text(what, reason),
         )
 
@@ -331,7 +331,7 @@ def _compare(
         value=value,
         limit=limit,
         base=before,
-        step=found.new.step,
+        event=found.new.event,
         text=growth_text(value, before, limit),
         changes=found.sites,
     )

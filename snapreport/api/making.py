@@ -60,10 +60,10 @@ def convert(
         path: the snapshot.
         output: the bundle to write; by default named after the snapshot, in the current folder,
             or by stand-ins for its name where that is redacted.
-        from_: the first step that ``allocations.json`` draws, and later a page of the bundle: a
+        from_: the first event that ``allocations.json`` draws, and later a page of the bundle: a
             number, or a time after the first event such as ``"1.5s"``. ``elements.db`` is whole
             in any case, and so is every figure.
-        to: the last step, likewise.
+        to: the last event, likewise.
         min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
             bytes.
         keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
@@ -154,10 +154,10 @@ def render(
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
             ``stage`` or ``context``.
         ignore: findings to leave out, by id, code or topic.
-        from_: the first step that a page draws allocation by allocation: a number, or a time after
+        from_: the first event that a page draws allocation by allocation: a number, or a time after
             the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;
             no figure changes. This and the next two, if none is given, are those of the bundle.
-        to: the last step, likewise.
+        to: the last event, likewise.
         min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
             bytes.
         fit: the most bytes that the report may have, ``"25MB"`` or a number; a page is thinned

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEVER = int(np.iinfo(np.int64).min)
-"""The step of what does not happen, whatever the device; it stands for NULL."""
+"""The event of what does not happen, whatever the device; it stands for NULL."""
 
 _OF_KINDS = (
     "device",
@@ -37,7 +37,7 @@ _OF_KINDS = (
     "compile_context",
     "metadata",
 )
-_OF_SPANS = ("step", "time_us")
+_OF_SPANS = ("event", "time_us")
 _OF_ROWS = (
     "kind",
     "addr",
@@ -88,7 +88,7 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
     Returns:
         int64 of the same shape by the columns' names, without the id, which is the row's number;
         int32 for ids of other tables, where those fit.
-        NULL is START, NO_TIME, NO_ID or NO_STACK, and NEVER in the steps of frees.
+        NULL is START, NO_TIME, NO_ID or NO_STACK, and NEVER in the events of frees.
 
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
@@ -100,7 +100,7 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
     if len(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
         raise IndexError("an allocation is of no kind")
     spans = _read(tables, data, "allocation_spans", _OF_SPANS)
-    if len(spans["step"][0]) != -(-len(kind) // SPAN):
+    if len(spans["event"][0]) != -(-len(kind) // SPAN):
         raise ValueError("the table allocation_spans has another length")
     return (
         {name: rows[name][0] for name in ("addr", "version")}
@@ -123,7 +123,7 @@ def _of_kinds(kinds: dict[str, Cells]) -> Columns:
 
 
 def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
-    """Return the steps and times that the differences come to."""
+    """Return the events and times that the differences come to."""
     n = len(rows["kind"][0])
 
     def born(after: str, base: str, none: int) -> NDArray[np.int64]:
@@ -136,14 +136,14 @@ def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
     def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
         return add_up(begin, *rows[name], none)
 
-    alloc_step = born("alloc_after", "step", START)
-    requested_step = after(alloc_step, "requested_after", NEVER)
+    alloc_event = born("alloc_after", "event", START)
+    requested_event = after(alloc_event, "requested_after", NEVER)
     alloc_time = born("alloc_after_us", "time_us", NO_TIME)
     requested_time = after(alloc_time, "requested_after_us", NO_TIME)
     return {
-        "alloc_step": alloc_step,
-        "free_requested_step": requested_step,
-        "free_step": after(requested_step, "free_after", NEVER),
+        "alloc_event": alloc_event,
+        "free_requested_event": requested_event,
+        "free_event": after(requested_event, "free_after", NEVER),
         "alloc_time_us": alloc_time,
         "free_requested_time_us": requested_time,
         "free_time_us": after(requested_time, "free_after_us", NO_TIME),

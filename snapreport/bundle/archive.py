@@ -61,7 +61,7 @@ def write_bundle(
         history: what to store.
         out: where to write.
         warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
-        progress: told of the steps.
+        progress: told of the events.
         drawn: what the strips show of each device, where ``history.cut`` leaves something out;
             the database is whole in any case.
     """

@@ -67,7 +67,7 @@ def check_stacks(stacks: StackTable, size: int) -> None:
 
 
 def check_history(history: History) -> None:
-    """Check every id, step and text of a history.
+    """Check every id, event and text of a history.
 
     Raises:
         ValueError: one of them cannot be; the message says of what.
@@ -86,7 +86,7 @@ def check_history(history: History) -> None:
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, len(history.stacks))
         _check_final_state(device, history)
-        _check_steps(device)
+        _check_every_event(device)
         _check_stages(device.stages, device.events)
 
 
@@ -96,12 +96,12 @@ def _check_allocations(rows: Allocations, events: int, history: History) -> None
     _memory(what, rows.addr, rows.size, rows.block_size, rows.block_size_max)
     _times(what, rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
     _within(what, rows.block_size_max - rows.block_size, 0)
-    _within(what, rows.alloc_step, START, events)
-    _within(what, rows.free_step, 0, events + 1)
-    _within(what, rows.free_requested_step, START, events + 1)
-    _within(what, rows.free_step - rows.alloc_step, 1)
-    _within(what, rows.free_step - rows.free_requested_step, 0)
-    _within(what, np.diff(rows.alloc_step), 0)  # they come in birth order
+    _within(what, rows.alloc_event, START, events)
+    _within(what, rows.free_event, 0, events + 1)
+    _within(what, rows.free_requested_event, START, events + 1)
+    _within(what, rows.free_event - rows.alloc_event, 1)
+    _within(what, rows.free_event - rows.free_requested_event, 0)
+    _within(what, np.diff(rows.alloc_event), 0)  # they come in birth order
     for stacks in (rows.stack, rows.free_stack):
         _within(what, stacks, NO_ID, len(history.stacks))
     for texts in (rows.category, rows.compile_context, rows.metadata):
@@ -109,22 +109,27 @@ def _check_allocations(rows: Allocations, events: int, history: History) -> None
     _within(what, rows.pool, NO_ID, len(history.pools))
 
 
-def _check_steps(device: DeviceHistory) -> None:
-    """Every step is the beginning or the end of an allocation, or an event of another kind."""
+def _check_every_event(device: DeviceHistory) -> None:
+    """Every event is the beginning or the end of an allocation, or an event of another kind."""
     rows, events = device.allocations, device.events
     if events > 3 * len(rows) + len(device.other):
-        raise ValueError("a device has more steps than there are events")
+        raise ValueError("a device has more events than are listed")
     seen = np.zeros(events + 1, np.bool_)
-    for steps in (rows.alloc_step, rows.free_requested_step, rows.free_step, device.other.step):
-        seen[steps[steps >= 0]] = True
+    for column in (
+        rows.alloc_event,
+        rows.free_requested_event,
+        rows.free_event,
+        device.other.event,
+    ):
+        seen[column[column >= 0]] = True
     if not seen[:events].all():
-        raise ValueError("a device has a step without an event")
+        raise ValueError("a device has an event that is not listed")
 
 
 def _check_events(other: Events, events: int, n_stacks: int) -> None:
     _texts("event", other.action)
-    _within("event", other.step, 0, events)
-    _within("event", np.diff(other.step), 1)
+    _within("event", other.event, 0, events)
+    _within("event", np.diff(other.event), 1)
     _within("event", other.stack, NO_ID, n_stacks)
     moves = np.array([name in MOVES for name in other.action], np.bool_)
     _memory("event", other.addr[moves], other.size[moves])
@@ -146,9 +151,9 @@ def _check_final_state(device: DeviceHistory, history: History) -> None:
 
 def _check_stages(stages: Stages, events: int) -> None:
     _texts("annotation", stages.name)
-    _within("annotation", stages.start_step, START, events + 1)
-    _within("annotation", stages.end_step, START, events + 1)
-    _within("annotation", stages.end_step - stages.start_step, 0)
+    _within("annotation", stages.start_event, START, events + 1)
+    _within("annotation", stages.end_event, START, events + 1)
+    _within("annotation", stages.end_event - stages.start_event, 0)
     _within("annotation", stages.parent, NO_ID)
     _times("annotation", stages.start_time_us, stages.end_time_us)
     _within("annotation", np.arange(len(stages)) - stages.parent, 1)

@@ -19,25 +19,25 @@ Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
 
 CUT_RULE = (
     "Allocations that were cut keep their rows, with a size of 0. Rows behind the last allocation"
-    " are the sum of those, which lies on top; it is exact at the steps sampled."
+    " are the sum of those, which lies on top; it is exact at the events sampled."
 )
 
 
-def lay_rest(history: DeviceHistory, drawn: Drawn, steps: NDArray[np.int64]) -> Iterator[Strip]:
+def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) -> Iterator[Strip]:
     """Lay out the sum of what is not drawn, on top of the rest.
 
-    It is a strip for as long as the sum is the same at the steps sampled.
+    It is a strip for as long as the sum is the same at the events sampled.
     """
-    if not len(steps):
+    if not len(events):
         return
     end = max(history.events, 1)
     rest = drawn.rest
-    height = rest.requested[np.searchsorted(rest.step, steps, side="right") - 1]
-    below = _requested(_kept(history, drawn))[steps + 1]
-    until = np.append(steps[1:], end)
-    begin = np.concatenate(([0], steps[1:]))  # strips begin where the picture does
+    height = rest.requested[np.searchsorted(rest.event, events, side="right") - 1]
+    below = _requested(_kept(history, drawn))[events + 1]
+    until = np.append(events[1:], end)
+    begin = np.concatenate(([0], events[1:]))  # strips begin where the picture does
     runs = np.flatnonzero(np.diff(height, prepend=-1))
-    for low, high in zip(runs.tolist(), np.append(runs[1:], len(steps)).tolist(), strict=True):
+    for low, high in zip(runs.tolist(), np.append(runs[1:], len(events)).tolist(), strict=True):
         stop = int(until[high - 1])
         if height[low] and stop > begin[low]:
             # It is there from its first sample on, and stays as it is at the last one.
@@ -56,10 +56,10 @@ def _kept(history: DeviceHistory, drawn: Drawn) -> DeviceHistory:
 
 
 def _requested(history: DeviceHistory) -> NDArray[np.int64]:
-    """Requested bytes after each step; int64, shape (events + 1,), the start first."""
+    """Requested bytes after each event; int64, shape (events + 1,), the start first."""
     rows, events = history.allocations, history.events
     deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, rows.alloc_step + 1, rows.size)
-    np.add.at(deltas, rows.free_step + 1, -rows.size)
+    np.add.at(deltas, rows.alloc_event + 1, rows.size)
+    np.add.at(deltas, rows.free_event + 1, -rows.size)
     curve: NDArray[np.int64] = np.cumsum(deltas)[: events + 1]
     return curve

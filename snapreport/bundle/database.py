@@ -14,8 +14,8 @@ import orjson
 from snapreport.bundle.differences import (
     NOT_THERE,
     SPAN,
+    event_differences,
     span_bases,
-    step_differences,
     time_differences,
 )
 from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
@@ -58,7 +58,7 @@ class _Writer:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._allocations = self._segments = self._annotations = self._kinds = 0
-        self._base = [0, 0]  # step and time of the last span
+        self._base = [0, 0]  # event and time of the last span
 
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
         width, one = len(columns), f"({', '.join('?' * len(columns))})"
@@ -131,7 +131,7 @@ class _Writer:
         )
 
     def _device(self, index: int, history: DeviceHistory) -> list[int]:
-        """Write one device; returns the allocations that were pending before step 0."""
+        """Write one device; returns the allocations that were pending before event 0."""
         first, last = _time_range(history)
         row = (index, history.device.kind, history.device.ordinal, history.events, first, last)
         self._insert("devices", [[cell] for cell in row])
@@ -141,7 +141,7 @@ class _Writer:
         rows = history.allocations
         kind = self._kinds_of(index, rows)
         alloc_after, alloc_after_us = self._spans(rows, first_id)
-        requested_after, free_after = step_differences(rows, never)
+        requested_after, free_after = event_differences(rows, never)
         requested_after_us, free_after_us = time_differences(rows)
         columns = {
             "kind": kind,
@@ -158,7 +158,7 @@ class _Writer:
         self._events(index, history)
         self._final_state(index, history, first_id)
         self._stages(index, history)
-        pending: list[int] = np.flatnonzero(rows.free_requested_step == START).tolist()
+        pending: list[int] = np.flatnonzero(rows.free_requested_event == START).tolist()
         return [first_id + i for i in pending]
 
     def _kinds_of(self, index: int, rows: Allocations) -> NDArray[np.int64]:
@@ -195,10 +195,10 @@ class _Writer:
         return kind + before
 
     def _spans(self, rows: Allocations, first_id: int) -> tuple[NDArray[np.int64], ...]:
-        """Write what a device's births count from, and return steps and times counted from it."""
+        """Write what a device's births count from, and return events and times counted from it."""
         found = []
         spans: list[NDArray[np.int64]] = []
-        columns = ((rows.alloc_step, START), (rows.alloc_time_us, NO_TIME))
+        columns = ((rows.alloc_event, START), (rows.alloc_time_us, NO_TIME))
         for place, (column, none) in enumerate(columns):
             bases, base = span_bases(column, first_id, self._base[place])
             self._base[place] = int(bases[-1]) if len(bases) else self._base[place]
@@ -216,7 +216,7 @@ class _Writer:
             "events",
             [
                 [index] * len(other),
-                to_cells(other.step),
+                to_cells(other.event),
                 other.action,
                 to_cells(other.addr),
                 to_cells(other.size),
@@ -274,8 +274,8 @@ class _Writer:
                 stages.name,
                 to_cells(parent, -1),
                 to_cells(stages.depth),
-                to_cells(stages.start_step, START),
-                to_cells(stages.end_step, START),
+                to_cells(stages.start_event, START),
+                to_cells(stages.end_event, START),
                 to_cells(stages.start_time_us, NO_TIME),
                 to_cells(stages.end_time_us, NO_TIME),
             ],

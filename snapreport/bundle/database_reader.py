@@ -144,7 +144,7 @@ class _Reader:
         return read_allocations(self._tables, self._data)
 
     def events(self) -> tuple[Columns, list[str]]:
-        nulls = dict.fromkeys(("device", "step", "action", "addr", "size"))
+        nulls = dict.fromkeys(("device", "event", "action", "addr", "size"))
         nulls |= {"time_us": NO_TIME, "stream": None, "stack": NO_STACK}
         return read_with_text(self._tables, self._data, "events", nulls, "action")
 
@@ -174,8 +174,8 @@ class _Reader:
             "device depth",
             {
                 "parent": NO_ID,
-                "start_step": START,
-                "end_step": START,
+                "start_event": START,
+                "end_event": START,
                 "start_time_us": NO_TIME,
                 "end_time_us": NO_TIME,
             },
@@ -232,12 +232,12 @@ class _Devices:
         def ids(name: str) -> NDArray[np.int32]:
             return _int32(self._allocations[name][rows])
 
-        def steps(name: str) -> NDArray[np.int64]:
+        def ends(name: str) -> NDArray[np.int64]:
             found = ints(name)
             found[found == NEVER] = events
             return found
 
-        requested = steps("free_requested_step")
+        requested = ends("free_requested_event")
         before = self._meta[f"requested_before.{index}"]
         if not isinstance(before, list) or not all(type(row) is int for row in before):
             raise TypeError("what was requested before is no list of numbers")
@@ -250,9 +250,9 @@ class _Devices:
             size=ints("size"),
             block_size=ints("block_size"),
             block_size_max=ints("block_size_max"),
-            alloc_step=ints("alloc_step"),
-            free_requested_step=requested,
-            free_step=steps("free_step"),
+            alloc_event=ints("alloc_event"),
+            free_requested_event=requested,
+            free_event=ends("free_event"),
             alloc_time_us=ints("alloc_time_us"),
             free_requested_time_us=ints("free_requested_time_us"),
             free_time_us=ints("free_time_us"),
@@ -268,7 +268,7 @@ class _Devices:
     def _events_of(self, index: int) -> Events:
         rows = self._event_rows[index]
         return Events(
-            step=self._events["step"][rows],
+            event=self._events["event"][rows],
             action=self._actions[rows],
             addr=self._events["addr"][rows],
             size=self._events["size"][rows],
@@ -313,8 +313,8 @@ class _Devices:
             name=self._names[rows],
             parent=_local("annotation", parent, rows, len(self._names)),
             depth=_int32(self._annotations["depth"][rows]),
-            start_step=self._annotations["start_step"][rows],
-            end_step=self._annotations["end_step"][rows],
+            start_event=self._annotations["start_event"][rows],
+            end_event=self._annotations["end_event"][rows],
             start_time_us=self._annotations["start_time_us"][rows],
             end_time_us=self._annotations["end_time_us"][rows],
         )

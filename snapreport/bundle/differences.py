@@ -1,4 +1,4 @@
-"""Steps and times of an allocation as differences: what ``allocation_rows`` holds, and back.
+"""Events and times of an allocation as differences: what ``allocation_rows`` holds, and back.
 
 An allocation is mostly freed soon after it was made, so that the differences are small numbers,
 which SQLite stores in one byte or two and of which deflate makes less. The view ``allocations``
@@ -34,7 +34,7 @@ def span_bases(
     """Return what births count from: what the first of their span has, or 0 if it has none.
 
     Args:
-        column: int64, shape (n,), steps or times; negative where not known.
+        column: int64, shape (n,), events or times; negative where not known.
         first_id: id of the first row.
         base: of the span that it is in, if others began that.
 
@@ -47,23 +47,23 @@ def span_bases(
     return begun, rows[: len(column)]
 
 
-def step_differences(rows: Allocations, never: int) -> Columns:
+def event_differences(rows: Allocations, never: int) -> Columns:
     """Return ``requested_after`` and ``free_after``; int64, shape (n,), NOT_THERE where NULL.
 
     Args:
         rows: the allocations.
-        never: the step of what does not happen.
+        never: the event of what does not happen.
     """
-    asked = (rows.free_requested_step != START) & (rows.free_requested_step != never)
-    freed = rows.free_step != never
+    asked = (rows.free_requested_event != START) & (rows.free_requested_event != never)
+    freed = rows.free_event != never
     return (
-        np.where(asked, rows.free_requested_step - np.maximum(rows.alloc_step, 0), NOT_THERE),
-        np.where(freed, rows.free_step - np.where(asked, rows.free_requested_step, 0), NOT_THERE),
+        np.where(asked, rows.free_requested_event - np.maximum(rows.alloc_event, 0), NOT_THERE),
+        np.where(freed, rows.free_event - np.where(asked, rows.free_requested_event, 0), NOT_THERE),
     )
 
 
 def time_differences(rows: Allocations) -> Columns:
-    """Return ``requested_after_us`` and ``free_after_us``, as ``step_differences`` does."""
+    """Return ``requested_after_us`` and ``free_after_us``, as ``event_differences`` does."""
     asked, freed = rows.free_requested_time_us != NO_TIME, rows.free_time_us != NO_TIME
     # The reader lets no time in that is before 1970 or after 9999, so no difference overflows.
     since = np.maximum(rows.alloc_time_us, 0)
@@ -76,7 +76,7 @@ def time_differences(rows: Allocations) -> Columns:
 def add_up(
     begin: NDArray[np.int64], after: NDArray[np.int64], unknown: NDArray[np.bool_], never: int
 ) -> NDArray[np.int64]:
-    """Return what lies so much after a step or time, counted from 0 where that is not known.
+    """Return what lies so much after an event or time, counted from 0 where that is not known.
 
     Args:
         begin: int64, shape (n,), negative where not known.

@@ -70,7 +70,7 @@ def _facts(history: History) -> dict[str, Any]:
                 "annotations": len(device.stages),
                 "strips": strips_name(history, index),
                 "strips_columns": count_columns(device),
-                "strips_exact_at_every_step": device.events <= EXACT_UP_TO,
+                "strips_exact_at_every_event": device.events <= EXACT_UP_TO,
             }
             for index, device in enumerate(history.devices)
         ],

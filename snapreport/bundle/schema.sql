@@ -1,5 +1,5 @@
 -- elements.db of a snapreport bundle, format 1. Ids are row numbers; what is unknown is NULL.
--- A step is the index of a trace event. Sizes are in bytes, times in microseconds since 1970.
+-- An event is the index of a trace event. Sizes are in bytes, times in microseconds since 1970.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -47,7 +47,7 @@ CREATE TABLE allocation_kinds (      -- what many allocations have in common
 );
 CREATE TABLE allocation_spans (      -- what 32 allocations of neighbouring ids count from
     id INTEGER PRIMARY KEY,
-    step INTEGER NOT NULL,
+    event INTEGER NOT NULL,
     time_us INTEGER NOT NULL
 );
 CREATE TABLE allocation_rows (       -- what the view allocations below is made of, in few bytes
@@ -55,16 +55,16 @@ CREATE TABLE allocation_rows (       -- what the view allocations below is made 
     kind INTEGER NOT NULL REFERENCES allocation_kinds,
     addr INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    alloc_after INTEGER,             -- steps from that of the span to alloc_step
-    requested_after INTEGER,         -- steps from alloc_step to free_requested_step
-    free_after INTEGER,              -- steps from free_requested_step to free_step
+    alloc_after INTEGER,             -- events from that of the span to alloc_event
+    requested_after INTEGER,         -- events from alloc_event to free_requested_event
+    free_after INTEGER,              -- events from free_requested_event to free_event
     alloc_after_us INTEGER,
     requested_after_us INTEGER,      -- likewise; what a difference begins at is 0 where it is NULL
     free_after_us INTEGER
 );
 CREATE TABLE events (                -- all trace events that belong to no allocation
     device INTEGER NOT NULL REFERENCES devices,
-    step INTEGER NOT NULL,
+    event INTEGER NOT NULL,
     action TEXT NOT NULL,
     addr INTEGER NOT NULL,           -- for oom: free bytes on the device
     size INTEGER NOT NULL,
@@ -101,8 +101,8 @@ CREATE TABLE annotations (           -- stages
     name TEXT NOT NULL,
     parent INTEGER REFERENCES annotations,
     depth INTEGER NOT NULL,
-    start_step INTEGER,              -- NULL: before recording, or its START was lost
-    end_step INTEGER,                -- the first step after it; NULL: before recording
+    start_event INTEGER,              -- NULL: before recording, or its START was lost
+    end_event INTEGER,                -- the first event after it; NULL: before recording
     start_time_us INTEGER,
     end_time_us INTEGER
 );
@@ -115,11 +115,11 @@ SELECT
     k.size AS size,                  -- requested bytes
     k.size + k.slack AS block_size,  -- the lower bound where it differs from the next
     k.size + k.slack + k.block_range AS block_size_max,
-    b.step + r.alloc_after AS alloc_step,                           -- NULL: before recording
-    coalesce(b.step + r.alloc_after, 0) + r.requested_after
-        AS free_requested_step,                                     -- NULL: never, or before
-    coalesce(coalesce(b.step + r.alloc_after, 0) + r.requested_after, 0) + r.free_after
-        AS free_step,                                               -- NULL: never
+    b.event + r.alloc_after AS alloc_event,                           -- NULL: before recording
+    coalesce(b.event + r.alloc_after, 0) + r.requested_after
+        AS free_requested_event,                                     -- NULL: never, or before
+    coalesce(coalesce(b.event + r.alloc_after, 0) + r.requested_after, 0) + r.free_after
+        AS free_event,                                               -- NULL: never
     b.time_us + r.alloc_after_us AS alloc_time_us,
     coalesce(b.time_us + r.alloc_after_us, 0) + r.requested_after_us AS free_requested_time_us,
     coalesce(coalesce(b.time_us + r.alloc_after_us, 0) + r.requested_after_us, 0)
@@ -140,8 +140,8 @@ CREATE VIEW allocs AS
 SELECT
     a.id AS idx,
     a.size AS size,
-    coalesce(a.alloc_step, 0) AS start_time,
-    coalesce(a.free_step, max(d.events, 1)) AS end_time,
+    coalesce(a.alloc_event, 0) AS start_time,
+    coalesce(a.free_event, max(d.events, 1)) AS end_time,
     coalesce(s.callstack, '') AS callstack
 FROM allocations AS a
 JOIN devices AS d ON d.id = a.device

@@ -2,7 +2,7 @@
 
 A strip lies on those that were born before it and are still live, so its offset falls whenever
 one of them is freed. Exact paths would grow with frees times live allocations; so a trace of more
-than EXACT_UP_TO steps is sampled, at one step in each of COLUMNS columns of steps, or of fewer
+than EXACT_UP_TO events is sampled, at one event in each of COLUMNS columns of events, or of fewer
 where so much is live at once that even these would be large.
 """
 
@@ -25,30 +25,31 @@ _LIVE_SAMPLES_EACH = 8
 """Live strips in all samples, and for each allocation: what is more is sampled more coarsely."""
 
 RULE = (
-    f"Strips of requested bytes in birth order. Traces of up to {EXACT_UP_TO} steps are exact at"
-    f" every step. Longer ones are divided into {COLUMNS} columns of steps, or fewer if very much"
-    " is live at once (strips_columns), and sampled at the step in each at which most is requested;"
-    " every birth and death, and the last step, are exact as well. Between its points a strip runs"
+    f"Strips of requested bytes in birth order. Traces of up to {EXACT_UP_TO} events are exact at"
+    f" every event. Longer ones are divided into {COLUMNS} columns of events, or fewer if very"
+    " much is live at once (strips_columns), and sampled at the event in each at which most is"
+    " requested;"
+    " every birth and death, and the last event, are exact as well. Between its points a strip runs"
     " straight."
 )
 
 
 def count_columns(history: DeviceHistory) -> int:
-    """Return into how many columns of steps the rule of the manifest divides a trace."""
+    """Return into how many columns of events the rule of the manifest divides a trace."""
     events, rows = history.events, history.allocations
     if events <= EXACT_UP_TO:
         return events
-    freed = rows.free_step < events
+    freed = rows.free_event < events
     # What lies below all that is ever freed never moves.
     moving = slice(int(freed.argmax()) if freed.any() else len(rows), None)
-    lives = rows.free_step[moving] - np.maximum(rows.alloc_step[moving], 0)
+    lives = rows.free_event[moving] - np.maximum(rows.alloc_event[moving], 0)
     at_once = max(int(lives.sum()) // events, 1)
     samples = max(_LIVE_SAMPLES, _LIVE_SAMPLES_EACH * len(rows))
     return min(max(samples // at_once, FEWEST_COLUMNS), COLUMNS)
 
 
-def sampled_steps(history: DeviceHistory, columns: int | None = None) -> NDArray[np.int64]:
-    """Return the steps at which every live strip is exact; int64, ascending."""
+def sampled_events(history: DeviceHistory, columns: int | None = None) -> NDArray[np.int64]:
+    """Return the events at which every live strip is exact; int64, ascending."""
     events = history.events
     if columns is None:
         columns = count_columns(history)
@@ -56,8 +57,8 @@ def sampled_steps(history: DeviceHistory, columns: int | None = None) -> NDArray
         return np.arange(events, dtype=np.int64)
     rows = history.allocations
     deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, rows.alloc_step + 1, rows.size)
-    np.add.at(deltas, rows.free_step + 1, -rows.size)
+    np.add.at(deltas, rows.alloc_event + 1, rows.size)
+    np.add.at(deltas, rows.free_event + 1, -rows.size)
     curve = np.cumsum(deltas)[1 : events + 1]
     edges = np.arange(columns + 1, dtype=np.int64) * events // columns
     return np.array(
@@ -69,7 +70,7 @@ def sampled_steps(history: DeviceHistory, columns: int | None = None) -> NDArray
     )
 
 
-def with_last_step(history: DeviceHistory, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add the last step, which is always exact, to those that are sampled."""
+def with_last_event(history: DeviceHistory, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the last event, which is always exact, to those that are sampled."""
     last = max(history.events, 1) - 1
-    return steps if len(steps) and steps[-1] >= last else np.append(steps, last)
+    return events if len(events) and events[-1] >= last else np.append(events, last)

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from snapreport.bundle.cut_strips import Strip, lay_rest
-from snapreport.bundle.strips import sampled_steps, with_last_step
+from snapreport.bundle.strips import sampled_events, with_last_event
 from snapreport.model.cut import Drawn
 from snapreport.model.history import DeviceHistory
 from snapreport.native.strip_rows import StripRows
@@ -39,18 +39,18 @@ def strips_text(
         history: the device.
         first_id: the first row's ``elem``.
         drawn: what is drawn one by one; None for all.
-        columns: the most steps to sample; None for the rule that the manifest states.
+        columns: the most events to sample; None for the rule that the manifest states.
     """
-    steps = sampled_steps(history, columns)
+    events = sampled_events(history, columns)
     mask = None
     if drawn is not None:
         mask = np.zeros(len(history.allocations), np.bool_)
         mask[drawn.rows] = True
     all_of_them = history.allocations
     rows = StripRows(
-        (all_of_them.alloc_step, all_of_them.free_step, all_of_them.size),
+        (all_of_them.alloc_event, all_of_them.free_event, all_of_them.size),
         mask,
-        with_last_step(history, steps),
+        with_last_event(history, events),
         history.events,
         first_id,
         POINTS_AT_ONCE,
@@ -58,7 +58,7 @@ def strips_text(
     if drawn is None:
         texts = rows.up_to(len(all_of_them))
     else:
-        texts = _cut_parts(rows, history, first_id, drawn, steps)
+        texts = _cut_parts(rows, history, first_id, drawn, events)
     before = b"["
     for text in texts:
         yield before + text
@@ -67,13 +67,13 @@ def strips_text(
 
 
 def _cut_parts(
-    rows: StripRows, history: DeviceHistory, first_id: int, drawn: Drawn, steps: NDArray[np.int64]
+    rows: StripRows, history: DeviceHistory, first_id: int, drawn: Drawn, events: NDArray[np.int64]
 ) -> Iterator[bytes]:
     """Yield all rows, some at a time, and behind them the sum of what is not drawn."""
     n = len(history.allocations)
     for until in range(ROWS_AT_ONCE, n + 1, ROWS_AT_ONCE):
         yield b",".join(rows.up_to(until))
-    rest = _rows(list(lay_rest(history, drawn, steps)), first_id + n)
+    rest = _rows(list(lay_rest(history, drawn, events)), first_id + n)
     last = [*rows.up_to(n), *([rest] if rest else [])]
     if last:
         yield b",".join(last)
@@ -83,8 +83,8 @@ def _rows(strips: list[Strip], first_id: int) -> bytes:
     """Return rows as JSON, with commas between them."""
     return orjson.dumps(
         [
-            {"elem": i, "size": size, "timesteps": steps, "offsets": offsets, "color": i}
-            for i, (size, steps, offsets) in enumerate(strips, start=first_id)
+            {"elem": i, "size": size, "timesteps": events, "offsets": offsets, "color": i}
+            for i, (size, events, offsets) in enumerate(strips, start=first_id)
         ],
         option=orjson.OPT_SERIALIZE_NUMPY,
     )[1:-1]

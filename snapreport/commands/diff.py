@@ -42,8 +42,8 @@ from snapreport.ground.files import check_output, output_path, report_format
     help="At the curve's peak, the start or the end of each.",
 )
 @click.option("--stage", metavar="NAME", help="At the peak inside a stage of each, or NAME[2].")
-@click.option("--base-step", type=int, metavar="N", help="After event N of BASE; -1 is the start.")
-@click.option("--new-step", type=int, metavar="N", help="After event N of NEW.")
+@click.option("--base-event", type=int, metavar="N", help="After event N of BASE; -1 is the start.")
+@click.option("--new-event", type=int, metavar="N", help="After event N of NEW.")
 @click.option(
     "--by",
     type=click.Choice(
@@ -77,8 +77,8 @@ def diff(
     curve: str,
     at: str,
     stage: str | None,
-    base_step: int | None,
-    new_step: int | None,
+    base_event: int | None,
+    new_event: int | None,
     by: str,
     rules: str | None,
     output: Path | None,
@@ -102,8 +102,8 @@ def diff(
         raise click.UsageError("--json writes to stdout; leave -o out, or redirect it.")
     if format_ is not None and output is None:
         raise click.UsageError("--format is that of a report; name one with -o.")
-    if stage is not None and (at != "peak" or base_step is not None or new_step is not None):
-        raise click.UsageError("--stage, --at and steps each name a moment; give one of them.")
+    if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
+        raise click.UsageError("--stage, --at and events each name a moment; give one of them.")
     target = None if output is None else _check_target(base, new, output, format_, force)
     chosen = None if rules is None else snapreport.load_rules(rules)
     with progress_bar(quiet) as progress:
@@ -115,8 +115,8 @@ def diff(
             curve=curve,
             at=at,
             stage=stage,
-            base_step=base_step,
-            new_step=new_step,
+            base_event=base_event,
+            new_event=new_event,
             by=by,
             rules=chosen,
             keep_paths=paths_kept(),

@@ -20,7 +20,7 @@ from snapreport.commands.options.shared_options import (
     top_option,
 )
 from snapreport.commands.output.answer_printing import (
-    event_json,
+    entry_json,
     groups_json,
     load_device,
     moment_json,
@@ -103,7 +103,7 @@ def live(
     if as_json:
         about = moment_json(
             moment,
-            event=event_json(moment),
+            entry=entry_json(moment),
             amounts=asdict(amounts),
             parts=asdict(parts),
             ever_allocated=ever,
@@ -116,7 +116,7 @@ def live(
     from snapreport.reporters.words.summary_rows import lines_note
 
     page = new_page(full)
-    answers_text.amounts(page, moment_name(moment), amounts, parts, ever, moment.event())
+    answers_text.amounts(page, moment_name(moment), amounts, parts, ever, moment.entry())
     page.say()
     most = None if full else top
     if by == "tree":
@@ -163,9 +163,9 @@ def _allocations(moment: Moment, device: Device) -> dict[str, Any]:
         "bytes": live.bytes,
         "requested": rows.size[live.rows],
         "block": rows.block_size[live.rows],
-        "alloc_step": rows.alloc_step[live.rows],
-        "free_requested_step": rows.free_requested_step[live.rows],
-        "free_step": rows.free_step[live.rows],
+        "alloc_event": rows.alloc_event[live.rows],
+        "free_requested_event": rows.free_requested_event[live.rows],
+        "free_event": rows.free_event[live.rows],
         "stream": rows.stream[live.rows],
     }
     stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)

@@ -49,7 +49,7 @@ from snapreport.commands.output.console import print_bytes
     default=1000,
     show_default=True,
     metavar="N",
-    help="About so many steps in JSON and CSV, the maxima among them; 0 for every step.",
+    help="About so many events in JSON and CSV, the maxima among them; 0 for every event.",
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="The course as CSV, a column for each group.")
@@ -88,7 +88,7 @@ def profile(
     if as_json:
         print_json("profile", {**device_json(found), "by": by, **profile_json(result)})
     elif as_csv:
-        print_bytes(profile_csv(result, found.times_of(result.steps)).encode())
+        print_bytes(profile_csv(result, found.times_of(result.events)).encode())
     else:
         page = new_page()
         page.say(f"{found.name} of {found.file.source.name}")

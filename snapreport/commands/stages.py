@@ -116,6 +116,6 @@ def stage_labels(stages: tuple[StageUse, ...]) -> list[str]:
 
 
 def _top_stacks(device: Device, stage: StageUse, most: int | None) -> tuple[Group, ...]:
-    if most is None or stage.peak_step is None:
+    if most is None or stage.peak_event is None:
         return ()
-    return device.at(stage.peak_step).by("stack")[:most]
+    return device.at(stage.peak_event).by("stack")[:most]

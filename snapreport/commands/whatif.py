@@ -87,12 +87,12 @@ def whatif(
     was = found.peaks[curve]
     about = {
         **device_json(found), "curve": curve, "by": by,
-        "peak_bytes": was.bytes, "peak_step": was.step,
+        "peak_bytes": was.bytes, "peak_event": was.event,
     }  # fmt: skip
     from snapreport.reporters.terminal import what_if_text
 
     page = new_page(full)
-    page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.step))
+    page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.event))
     if patterns:
         left = found.peak_without(*patterns, by=by, curve=curve, rules=chosen)
         if as_json:

@@ -121,7 +121,7 @@ class DiffSide:
 
     source: Source
     findings: DeviceFindings
-    step: int
+    event: int
     """-1 is the start."""
     time_us: int | None
     bytes: int

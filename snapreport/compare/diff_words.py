@@ -116,7 +116,7 @@ def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
                 " from before the recording only a range of sizes is known."
             )
         notes += [
-            f"{name} ran out of memory at step {format_count(oom.step)}, when it asked for"
+            f"{name} ran out of memory at event {format_count(oom.event)}, when it asked for"
             f" {format_bytes(oom.size)}."
             for oom in findings.ooms[-1:]
         ]

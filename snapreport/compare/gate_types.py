@@ -192,7 +192,7 @@ class Check:
     limit: int | None
     base: int | None
     """What the other recording has, where the budget is a growth."""
-    step: int | None
+    event: int | None
     """When it was so."""
     text: str
     """The figure, the budget and by how much, in a sentence or two."""

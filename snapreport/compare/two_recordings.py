@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One side of a comparison: a device of a file, at a step."""
+    """One side of a comparison: a device of a file, at an event."""
 
     file: History
     findings: DeviceFindings
-    step: int
+    event: int
     """-1 for the start."""
 
 
@@ -70,7 +70,7 @@ def find_diff(
         new: what is now.
         curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
         by: one of ``DIFF_GROUPINGS``.
-        moment: how the two steps were chosen, for the reader.
+        moment: how the two events were chosen, for the reader.
         rules: for categories; None for our own.
     """
     sides = (_Side(base, curve), _Side(new, curve))
@@ -107,12 +107,14 @@ class _Side:
     def __init__(self, recording: Recording, curve: str) -> None:
         self.recording = recording
         self.file, self.findings = recording.file, recording.findings
-        self.step, self.curve = recording.step, curve
+        self.event, self.curve = recording.event, curve
         rows = self.findings.history.allocations
-        live = live_at(self.findings.history, self.step, "active" if curve == "reserved" else curve)
+        live = live_at(
+            self.findings.history, self.event, "active" if curve == "reserved" else curve
+        )
         self.live = np.flatnonzero(live)
         self.weight = (rows.size if curve == "requested" else rows.block_size)[self.live]
-        self.bytes = int(self.findings.curves[curve][self.step + 1])
+        self.bytes = int(self.findings.curves[curve][self.event + 1])
         self.number, self.sites = _list_sites(self.file, self.findings)
 
     def held(self, number: NDArray[np.int64], groups: int) -> list[tuple[int, int]]:
@@ -134,8 +136,8 @@ class _Side:
         return DiffSide(
             source=self.file.source,
             findings=findings,
-            step=self.step,
-            time_us=time_at(findings.times, self.step),
+            event=self.event,
+            time_us=time_at(findings.times, self.event),
             bytes=self.bytes,
             count=len(self.live),
             amounts=find_amounts(
@@ -143,7 +145,7 @@ class _Side:
                 lives_of(findings.history),
                 curves,
                 findings.times,
-                self.step,
+                self.event,
             ),
         )
 

@@ -55,11 +55,13 @@ def _change(saving: Saving) -> str:
 
 def _left(saving: Saving) -> str:
     """Say what the peak would be then, and where."""
-    if saving.peak is None or saving.peak_step is None:
+    if saving.peak is None or saving.peak_event is None:
         return ""
-    step = "at the start" if saving.peak_step < 0 else f"at step {format_count(saving.peak_step)}"
+    event = (
+        "at the start" if saving.peak_event < 0 else f"at event {format_count(saving.peak_event)}"
+    )
     least = "" if saving.frees is not None else "no less than "
-    return f" The peak would then be {least}{format_bytes(saving.peak)}, {step}."
+    return f" The peak would then be {least}{format_bytes(saving.peak)}, {event}."
 
 
 def _peak_text(saving: Saving) -> str:

@@ -47,7 +47,7 @@ def write_answer(
 
 def _failure(oom: OomEvent) -> str:
     return (
-        f"The program ran out of memory at step {format_count(oom.step)}: it asked for"
+        f"The program ran out of memory at event {format_count(oom.event)}: it asked for"
         f" {format_bytes(oom.size)} when the device had {format_bytes(oom.device_free)} free and"
         f" {format_bytes(oom.allocated)} were allocated."
     )
@@ -60,11 +60,11 @@ def _when(peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bo
             f"When the snapshot was written, {live} held {format_bytes(peak.allocated)};"
             " no history was recorded, so an earlier peak is not known."
         )
-    if peak.step < 0:
+    if peak.event < 0:
         where = "before the first event"
     else:
-        where = f"at step {format_count(peak.step)} of {format_count(events)}"
-        inside = [stage for stage in stages if stage.start_step <= peak.step < stage.end_step]
+        where = f"at event {format_count(peak.event)} of {format_count(events)}"
+        inside = [stage for stage in stages if stage.start_event <= peak.event < stage.end_event]
         if inside:
             where += f", in “{max(inside, key=lambda stage: stage.depth).name}”"
     return f"Allocated memory peaked {where}: {live} held {format_bytes(peak.allocated)}."

@@ -19,7 +19,7 @@ from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.calltree import find_call_tree
-from snapreport.figures.curves import find_curves, find_peaks, step_times
+from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import find_allocator_use
 from snapreport.figures.repeating_step import find_iterations
 from snapreport.figures.stage_use import find_stage_use
@@ -85,16 +85,16 @@ def _find_device(
 ) -> DeviceFindings:
     reserves = tables.layout != "profiler"
     curves = find_curves(history, reserves)
-    times = step_times(history)
+    times = event_times(history)
     peaks = find_peaks(history, curves, times)
     # Without a history the lone event, if any, leads to the only state that is known.
-    step = peaks["allocated"].step if recorded(history, tables) else history.events - 1
+    event = peaks["allocated"].event if recorded(history, tables) else history.events - 1
     lives = lives_of(history)
     start = find_amounts(history, lives, curves, times, START)
-    peak = find_amounts(history, lives, curves, times, step)
+    peak = find_amounts(history, lives, curves, times, event)
     ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
-    sites = find_sites(history, tables.stacks, step)
+    sites = find_sites(history, tables.stacks, event)
     stages = find_stage_use(history, curves)
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
@@ -112,12 +112,12 @@ def _find_device(
         sizes=allocation_statistics(history),
         curves=curves.named(),
         times=times,
-        reserved_steps=changes[0] if reserves else none,
+        reserved_events=changes[0] if reserves else none,
         reserved_bytes=changes[1] if reserves else none,
         category=category,
         categories=categories,
         missing=missing_reason(history, tables.stacks),
-        tree=find_call_tree(history, tables.stacks, step),
+        tree=find_call_tree(history, tables.stacks, event),
         sites=sites,
         stages=stages,
         ooms=ooms,

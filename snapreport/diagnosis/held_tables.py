@@ -1,4 +1,4 @@
-"""Tables of who held the memory after a step."""
+"""Tables of who held the memory after an event."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ROWS = 12
 _COLUMNS = (Column("bytes"), Column("share", "share"), Column("allocations", "count"))
 
 
-def sites_table(tables: History, device: DeviceFindings, step: int, title: str) -> Table:
-    """List the call sites with the most allocated bytes after a step."""
-    sites = find_sites(device.history, tables.stacks, step)
+def sites_table(tables: History, device: DeviceFindings, event: int, title: str) -> Table:
+    """List the call sites with the most allocated bytes after an event."""
+    sites = find_sites(device.history, tables.stacks, event)
     whole = sum(each.bytes for each in sites)
     rows = tuple(
         (
@@ -30,9 +30,9 @@ def sites_table(tables: History, device: DeviceFindings, step: int, title: str) 
     return Table(title, (*_COLUMNS, Column("call site", "text")), rows, max(len(sites) - _ROWS, 0))
 
 
-def categories_table(device: DeviceFindings, step: int, title: str) -> Table:
-    """List the categories with allocated bytes after a step, the most first."""
-    live = live_at(device.history, step, "allocated")
+def categories_table(device: DeviceFindings, event: int, title: str) -> Table:
+    """List the categories with allocated bytes after an event, the most first."""
+    live = live_at(device.history, event, "allocated")
     held = np.zeros(len(device.categories), np.int64)
     np.add.at(held, device.category[live], device.history.allocations.block_size[live])
     count = np.bincount(device.category[live], minlength=len(held))

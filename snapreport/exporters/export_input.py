@@ -13,7 +13,7 @@ class DeviceExport:
     """One device at a moment."""
 
     found: DeviceFindings
-    step: int
+    event: int
     """-1 is the start."""
     live: LiveRows
     """The allocations live then, and their bytes in the export's curve."""

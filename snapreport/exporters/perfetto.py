@@ -1,7 +1,7 @@
 """A trace for ui.perfetto.dev: a counter for each curve, a slice for each allocation.
 
 Perfetto's protobuf, not Chrome's JSON: its counters are exact integers, times have nanoseconds,
-and each call stack is stored once. A step lasts at least a nanosecond, so that events of the same
+and each call stack is stored once. An event lasts at least a nanosecond, so that events of the same
 microsecond keep their order and no peak between two of them is lost.
 """
 
@@ -65,10 +65,10 @@ def write(export: Export, out: BinaryIO) -> None:
         _Device(export, place, begin or 0, names, emit).write()
 
 
-def step_times_ns(found: DeviceFindings, begin_us: int) -> NDArray[np.int64]:
-    """Return when each step is drawn, in nanoseconds: growing; int64, shape (events + 1,).
+def event_times_ns(found: DeviceFindings, begin_us: int) -> NDArray[np.int64]:
+    """Return when each event is drawn, in nanoseconds: growing; int64, shape (events + 1,).
 
-    The first is the start, a nanosecond before step 0. Without recorded times a step lasts a
+    The first is the start, a nanosecond before event 0. Without recorded times an event lasts a
     microsecond.
     """
     events = found.history.events
@@ -76,10 +76,10 @@ def step_times_ns(found: DeviceFindings, begin_us: int) -> NDArray[np.int64]:
     if not len(times) or (times == NO_TIME).all():
         clock: NDArray[np.int64] = begin_us * 1000 + 1000 * np.arange(1, events + 2, dtype=np.int64)
         return clock
-    steps = np.arange(events, dtype=np.int64)
+    index = np.arange(events, dtype=np.int64)
     first = int(times[int(np.argmax(times != NO_TIME))])
     ns = np.where(times == NO_TIME, first, times) * 1000
-    ns = np.maximum.accumulate(ns - steps) + steps  # unknown times are those before them
+    ns = np.maximum.accumulate(ns - index) + index  # unknown times are those before them
     return np.concatenate([[ns[0] - 1], ns]).astype(np.int64)
 
 
@@ -111,7 +111,7 @@ class _Device:
         self._export = export
         self._found = export.devices[place].found
         self._names, self._emit = names, emit
-        self._ns = step_times_ns(self._found, begin_us)
+        self._ns = event_times_ns(self._found, begin_us)
         self._base = (place + 1) << 40
         self._tracks = 0
 
@@ -119,7 +119,7 @@ class _Device:
         """Write counters, stages, other events and allocations."""
         title = str(self._found.device)
         if self._found.first_time_us is None:
-            title += " (no times recorded: a step is a microsecond)"
+            title += " (no times recorded: an event is a microsecond)"
         self._device = self._track(text(2, title) + number(11, _EXPLICIT_ORDER))
         for name in CURVES:
             if name in self._found.curves:
@@ -176,11 +176,11 @@ class _Device:
                 size += self._argument("device_free", 4, int(other.addr[i]))
             name = number(10, self._name(other.action[i]))
             event = number(9, _INSTANT) + number(11, track) + name
-            self._at(int(self._ns[other.step[i] + 1]), event + size)
+            self._at(int(self._ns[other.event[i] + 1]), event + size)
 
     def _allocations(self) -> None:
         rows, curve = self._found.history.allocations, self._export.curve
-        begins, finishes = rows.alloc_step, ends(rows, curve)
+        begins, finishes = rows.alloc_event, ends(rows, curve)
         size = weights(rows, curve)
         group = np.searchsorted(-np.array([least for _, least in SIZES]), -size)
         for place, (name, _) in enumerate(SIZES):
@@ -223,7 +223,7 @@ class _Device:
             for each, column in columns.items()
         ]
         for k, row in enumerate(chosen.tolist()):
-            begin, end = int(rows.alloc_step[row]), int(finish[k])
+            begin, end = int(rows.alloc_event[row]), int(finish[k])
             arguments = data(4, address + number(7, int(rows.addr[row])))
             for key, column in values:
                 arguments += data(4, key + number(4, column[k]))

@@ -46,7 +46,7 @@ def write(export: Export, out: BinaryIO) -> None:
     flags = b"".join(number(field, 1) for field in (7, 8, 9, 10))
     parts.append(data(_MAPPING, number(1, 1) + number(5, strings.place("snapreport")) + flags))
     parts += _locations(frames, used, unframed, strings)
-    about = moment_text(device.found.device, export.curve, device.step)
+    about = moment_text(device.found.device, export.curve, device.event)
     comment = strings.place(f"{export.findings.title}: {about}, by snapreport {__version__}")
     parts.append(number(_COMMENT, comment))
     first, last = device.found.first_time_us, device.found.last_time_us

@@ -96,13 +96,13 @@ class _Rebuilder:
         events: list[Event | None] = [None] * device.events
         self._add_allocations(device, events)
         other = device.other
-        for i, step in enumerate(other.step.tolist()):
+        for i, index in enumerate(other.event.tolist()):
             action = other.action[i]
             addr = "device_free" if action == "oom" else "addr"
             event = {"action": action, addr: int(other.addr[i]), "size": int(other.size[i])}
             event["stream"] = int(other.stream[i])
             self._finish(event, int(other.time_us[i]), int(other.stack[i]))
-            events[step] = event
+            events[index] = event
         return [event for event in events if event is not None]
 
     def _add_allocations(self, device: DeviceHistory, events: list[Event | None]) -> None:
@@ -114,9 +114,9 @@ class _Rebuilder:
         alloc_stack = rows.stack.tolist()
         frees: list[tuple[int, str, int, int]] = []
         columns = zip(
-            rows.alloc_step.tolist(),
-            rows.free_requested_step.tolist(),
-            rows.free_step.tolist(),
+            rows.alloc_event.tolist(),
+            rows.free_requested_event.tolist(),
+            rows.free_event.tolist(),
             strict=True,
         )
         for i, (alloc, requested, completed) in enumerate(columns):
@@ -129,9 +129,9 @@ class _Rebuilder:
                 frees.append((requested, "free_requested", i, time))
             if completed < device.events:
                 frees.append((completed, "free_completed", i, int(rows.free_time_us[i])))
-        for step, action, i, time in frees:
-            if events[step] is None:  # not where an alloc at the same address ended it
-                events[step] = self._event(action, rows, i, time, free_stack[i])
+        for index, action, i, time in frees:
+            if events[index] is None:  # not where an alloc at the same address ended it
+                events[index] = self._event(action, rows, i, time, free_stack[i])
 
     def _event(self, action: str, rows: Allocations, i: int, time: int, stack: int) -> Event:
         event = {

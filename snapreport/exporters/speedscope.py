@@ -23,7 +23,7 @@ def write(export: Export, out: BinaryIO) -> None:
     device = export.devices[0]
     frames = export.findings.history.stacks.frames
     stacks = weigh_stacks(export)
-    name = moment_text(device.found.device, export.curve, device.step)
+    name = moment_text(device.found.device, export.curve, device.event)
     ever = f"{device.found.device}, {export.curve} bytes over the whole recording"
     document = {
         "$schema": _SCHEMA,

@@ -101,8 +101,8 @@ def weights(rows: Allocations, curve: str) -> NDArray[np.int64]:
 
 
 def ends(rows: Allocations, curve: str) -> NDArray[np.int64]:
-    """Return the step from which each allocation no longer counts in a curve."""
-    return rows.free_requested_step if curve == "allocated" else rows.free_step
+    """Return the event from which each allocation no longer counts in a curve."""
+    return rows.free_requested_event if curve == "allocated" else rows.free_event
 
 
 def _path(stacks: StackTable, node: int) -> tuple[int, ...]:
@@ -148,9 +148,9 @@ def site_names(export: Export, found: DeviceFindings) -> tuple[list[str], NDArra
     return names, place.astype(np.int64)
 
 
-def moment_text(device: DeviceId, curve: str, step: int) -> str:
-    """Say what a flame graph shows: ``cuda:0, allocated bytes after step 3485``."""
-    when = "at the start" if step < 0 else f"after step {step}"
+def moment_text(device: DeviceId, curve: str, event: int) -> str:
+    """Say what a flame graph shows: ``cuda:0, allocated bytes after event 3485``."""
+    when = "at the start" if event < 0 else f"after event {event}"
     return f"{device}, {curve} bytes {when}"
 
 

@@ -61,19 +61,19 @@ def _number_sites(
 def find_sites(
     history: DeviceHistory,
     stacks: StackTable,
-    step: int,
+    event: int,
     among: NDArray[np.bool_] | None = None,
 ) -> tuple[CallSite, ...]:
-    """Return every call site with memory in the allocated curve after a step, largest first.
+    """Return every call site with memory in the allocated curve after an event, largest first.
 
     Args:
         history: the device.
         stacks: the tables of the file.
-        step: -1 for the start.
+        event: -1 for the start.
         among: shape (n_allocations,), which allocations count; None for all.
     """
     rows = history.allocations
-    live = live_at(history, step, "allocated")
+    live = live_at(history, event, "allocated")
     if among is not None:
         live = live & among
     known, number = _number_sites(history, stacks)

@@ -13,21 +13,21 @@ from snapreport.model.tree_paths import add_up_paths, with_ancestors
 
 
 def find_call_tree(
-    history: DeviceHistory, stacks: StackTable, step: int, curve: str = "allocated"
+    history: DeviceHistory, stacks: StackTable, event: int, curve: str = "allocated"
 ) -> CallTree:
-    """Merge what is live after a step by call stack.
+    """Merge what is live after an event by call stack.
 
-    The root's bytes are the curve at that step, to the byte: allocations without frames are
+    The root's bytes are the curve at that event, to the byte: allocations without frames are
     children of the root, one for each reason.
 
     Args:
         history: the device.
         stacks: the tables of the file.
-        step: -1 for the start.
+        event: -1 for the start.
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
     """
     rows = history.allocations
-    live = live_at(history, step, curve)
+    live = live_at(history, event, curve)
     weight = (rows.size if curve == "requested" else rows.block_size)[live]
     reason = missing_reason(history, stacks)[live]
     node = np.zeros(len(weight), np.int64)
@@ -59,11 +59,11 @@ def find_call_tree(
     place[order] = np.arange(len(used))
     labels = {int(place[k]): MISSING_REASONS[used[k]] for k in range(1, first_framed)}
     return CallTree(
-        step=step,
+        event=event,
         curve=curve,
         parent=np.where(parent[order] < 0, -1, place[parent[order]]).astype(np.int32),
         frame=frame[order],
-        label={0: f"{curve} at step {step}", **labels},
+        label={0: f"{curve} at event {event}", **labels},
         bytes=total_bytes[order],
         own_bytes=own_bytes[order],
         count=add_up_paths(parent, own_count)[order],

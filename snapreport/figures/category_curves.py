@@ -23,7 +23,7 @@ def find_profile(
     curve: str = "allocated",
     points: int = 0,
 ) -> Profile:
-    """Add up each group's live bytes after some steps.
+    """Add up each group's live bytes after some events.
 
     Args:
         history: the device.
@@ -31,22 +31,22 @@ def find_profile(
         names: of the groups.
         rules: what put allocations there, for each group.
         curve: ``allocated``, ``requested`` or ``active``.
-        points: about so many steps: each stands for a run of steps and is the one of them at
-            which the whole is highest, so that no maximum is lost. 0 for every step.
+        points: about so many events: each stands for a run of events and is the one of them at
+            which the whole is highest, so that no maximum is lost. 0 for every event.
 
     Returns:
         Groups with the highest peak first; those that hold nothing in this curve are left out.
     """
     rows = history.allocations
     weight = rows.size if curve == "requested" else rows.block_size
-    end = rows.free_requested_step if curve == "allocated" else rows.free_step
-    whole = sum_live(weight, rows.alloc_step, end, history.events)
-    steps = _pick(whole, points)
+    end = rows.free_requested_event if curve == "allocated" else rows.free_event
+    whole = sum_live(weight, rows.alloc_event, end, history.events)
+    events = _pick(whole, points)
     top = int(whole.argmax())
     groups = []
     for k, name in enumerate(names):
         of = number == k
-        series = sum_live(weight[of], rows.alloc_step[of], end[of], history.events)
+        series = sum_live(weight[of], rows.alloc_event[of], end[of], history.events)
         peak = int(series.argmax())
         if not series[peak]:
             continue
@@ -55,18 +55,18 @@ def find_profile(
                 name=name,
                 rule=rules[k],
                 peak_bytes=int(series[peak]),
-                peak_step=peak - 1,
+                peak_event=peak - 1,
                 at_peak=int(series[top]),
                 count=int(of.sum()),
-                bytes=series[steps + 1],
+                bytes=series[events + 1],
             )
         )
     groups.sort(key=lambda group: (-group.at_peak, -group.peak_bytes, group.name))
-    return Profile(curve, top - 1, int(whole[top]), steps, whole[steps + 1], tuple(groups))
+    return Profile(curve, top - 1, int(whole[top]), events, whole[events + 1], tuple(groups))
 
 
 def _pick(whole: NDArray[np.int64], points: int) -> NDArray[np.int64]:
-    """The steps to show; the first and the last are among them."""
+    """The events to show; the first and the last are among them."""
     count = len(whole)
     if points <= 0 or count <= points:
         return np.arange(-1, count - 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The four curves of one device: bytes after every step, the start included."""
+"""The four curves of one device: bytes after every event, the start included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Bytes after each step; int64, shape (n_events + 1,), where index 0 is the start (step -1)."""
+    """Bytes after each event; int64, shape (n_events + 1,). Index 0 is the start (event -1)."""
 
     requested: NDArray[np.int64]
     allocated: NDArray[np.int64]
@@ -49,14 +49,14 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
     rows = history.allocations
     reserved = None
     if reserves:
-        steps, values = reserved_changes(history.other, history.segments)
-        reserved = np.repeat(values, np.diff(np.append(steps, history.events)))
+        events, values = reserved_changes(history.other, history.segments)
+        reserved = np.repeat(values, np.diff(np.append(events, history.events)))
     return Curves(
-        requested=sum_live(rows.size, rows.alloc_step, rows.free_step, history.events),
+        requested=sum_live(rows.size, rows.alloc_event, rows.free_event, history.events),
         allocated=sum_live(
-            rows.block_size, rows.alloc_step, rows.free_requested_step, history.events
+            rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
         ),
-        active=sum_live(rows.block_size, rows.alloc_step, rows.free_step, history.events),
+        active=sum_live(rows.block_size, rows.alloc_event, rows.free_event, history.events),
         reserved=reserved,
     )
 
@@ -67,11 +67,11 @@ def peak_without(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Return the most of a curve less some weights, and the first step that has it.
+    """Return the most of a curve less some weights, and the first event that has it.
 
     Args:
         curve: int64, shape (n_events + 1,), as in ``Curves``.
-        weight, begin, end: int64, shape (n,): what is taken away over ``begin <= step < end``.
+        weight, begin, end: int64, shape (n,): what is taken away over ``begin <= event < end``.
     """
     rest = curve - sum_live(weight, begin, end, len(curve) - 1)
     place = int(rest.argmax())
@@ -84,56 +84,56 @@ def find_peaks(
     """Return the peak of every curve that is known, by name.
 
     Where block sizes are ranges, the most that a curve can have been is added up from the upper
-    bounds, at every step: its peak need not be where that of the lower bounds is.
+    bounds, at every event: its peak need not be where that of the lower bounds is.
     """
     rows = history.allocations
     most = {}
     wide = np.flatnonzero(rows.block_size_max > rows.block_size)
     if len(wide):
         less = rows.block_size[wide] - rows.block_size_max[wide]
-        ends = {"allocated": rows.free_requested_step, "active": rows.free_step}
+        ends = {"allocated": rows.free_requested_event, "active": rows.free_event}
         for name, end in ends.items():
             curve = curves.named()[name]
-            most[name] = peak_without(curve, less, rows.alloc_step[wide], end[wide])[0]
+            most[name] = peak_without(curve, less, rows.alloc_event[wide], end[wide])[0]
     return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
 
 
 def find_peak(
     curve: NDArray[np.int64], times: NDArray[np.int64], most: int | None = None
 ) -> CurvePeak:
-    """Return the most of a curve, at the first step that attains it.
+    """Return the most of a curve, at the first event that attains it.
 
     Args:
         curve: int64, shape (n_events + 1,), as in ``Curves``.
-        times: int64, shape (n_events,), as from ``step_times``.
+        times: int64, shape (n_events,), as from ``event_times``.
         most: the upper bound of the peak, where the curve is a lower one.
     """
-    step = int(curve.argmax()) - 1
-    peak = int(curve[step + 1])
-    return CurvePeak(peak, step, time_at(times, step), 0 if most is None else most - peak)
+    event = int(curve.argmax()) - 1
+    peak = int(curve[event + 1])
+    return CurvePeak(peak, event, time_at(times, event), 0 if most is None else most - peak)
 
 
-def step_times(history: DeviceHistory) -> NDArray[np.int64]:
-    """Return each step's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
-    # Behind the steps one for never, which is their number, and one for START, which is -1.
+def event_times(history: DeviceHistory) -> NDArray[np.int64]:
+    """Return each event's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
+    # Behind the events one for never, which is their number, and one for START, which is -1.
     times = np.full(history.events + 2, NO_TIME, np.int64)
     rows = history.allocations
-    times[rows.alloc_step] = rows.alloc_time_us
-    times[rows.free_requested_step] = rows.free_requested_time_us
-    times[rows.free_step] = rows.free_time_us
-    times[history.other.step] = history.other.time_us
+    times[rows.alloc_event] = rows.alloc_time_us
+    times[rows.free_requested_event] = rows.free_requested_time_us
+    times[rows.free_event] = rows.free_time_us
+    times[history.other.event] = history.other.time_us
     return times[: history.events]
 
 
-def time_at(times: NDArray[np.int64], step: int) -> int | None:
-    """Return the time of a step, None for the start and where the file has no times."""
-    if step == START or not len(times) or times[step] == NO_TIME:
+def time_at(times: NDArray[np.int64], event: int) -> int | None:
+    """Return the time of an event, None for the start and where the file has no times."""
+    if event == START or not len(times) or times[event] == NO_TIME:
         return None
-    return int(times[step])
+    return int(times[event])
 
 
-def live_at(history: DeviceHistory, step: int, curve: str) -> NDArray[np.bool_]:
-    """Say for each allocation whether it counts in a curve after a step; shape (n,)."""
+def live_at(history: DeviceHistory, event: int, curve: str) -> NDArray[np.bool_]:
+    """Say for each allocation whether it counts in a curve after an event; shape (n,)."""
     rows = history.allocations
-    end = rows.free_requested_step if curve == "allocated" else rows.free_step
-    return (rows.alloc_step <= step) & (step < end)
+    end = rows.free_requested_event if curve == "allocated" else rows.free_event
+    return (rows.alloc_event <= event) & (event < end)

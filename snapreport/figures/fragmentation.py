@@ -1,4 +1,4 @@
-"""What the allocator did with its segments: fragmentation after every step, pools and kinds."""
+"""What the allocator did with its segments: fragmentation after every event, pools and kinds."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ def _segments_around(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
     rows = history.allocations
-    born = locate(lives, rows.alloc_step, rows.addr)  # they come in birth order
-    # Those that live on are looked up at the end, in the last step's segments.
-    step = np.minimum(rows.free_step, history.events - 1)
+    born = locate(lives, rows.alloc_event, rows.addr)  # they come in birth order
+    # Those that live on are looked up at the end, in the last event's segments.
+    event = np.minimum(rows.free_event, history.events - 1)
     freed = born.copy()
     # A segment that is still there is still the one that holds the address.
-    until = np.append(lives.end_step, START)  # behind the segments one for none, which -1 finds
-    changed = np.flatnonzero(until[born] <= step)
-    changed = changed[stable_order(step[changed])]
-    freed[changed] = locate(lives, step[changed], rows.addr[changed])
+    until = np.append(lives.end_event, START)  # behind the segments one for none, which -1 finds
+    changed = np.flatnonzero(until[born] <= event)
+    changed = changed[stable_order(event[changed])]
+    freed[changed] = locate(lives, event[changed], rows.addr[changed])
     return born, freed
 
 
 def locate(
-    lives: SegmentLives, steps: NDArray[np.int64], addresses: NDArray[np.int64]
+    lives: SegmentLives, events: NDArray[np.int64], addresses: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the segment that holds each address after its step; steps ascend.
+    """Return the segment that holds each address after its event; events ascend.
 
     Returns:
-        int32, shape (len(steps),): rows of ``lives``, NO_ID where none does.
+        int32, shape (len(events),): rows of ``lives``, NO_ID where none does.
     """
-    spans = (lives.address, lives.size, lives.start_step, lives.end_step)
-    return sweeps.locate(spans, stable_order(lives.end_step), steps, addresses)
+    spans = (lives.address, lives.size, lives.start_event, lives.end_event)
+    return sweeps.locate(spans, stable_order(lives.end_event), events, addresses)
 
 
 def fragmentation_of(
@@ -79,12 +79,12 @@ def fragmentation_of(
 ) -> NDArray[np.int64]:
     """Add up what each segment wastes, ``size - used`` while anything in it is in use."""
     rows = history.allocations
-    live = rows.free_step > rows.alloc_step
+    live = rows.free_event > rows.alloc_event
     # Blocks that the segment had when it began, in another shape: a run of mapped memory changes.
     moved = np.flatnonzero(live & ((born != freed) | (born == NO_ID)))
     before = _used_before(lives, rows, moved)
-    columns = (rows.alloc_step, rows.free_step, rows.block_size)
-    segments = (lives.start_step, lives.end_step, lives.size, before)
+    columns = (rows.alloc_event, rows.free_event, rows.block_size)
+    segments = (lives.start_event, lives.end_event, lives.size, before)
     return sweeps.fragmentation(columns, (born, freed), segments, history.events)
 
 
@@ -92,10 +92,10 @@ def _used_before(
     lives: SegmentLives, rows: Allocations, moved: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Add up, for each segment, the blocks in its range that were live just before it began."""
-    step = np.concatenate([rows.alloc_step[moved], rows.free_step[moved]])
-    order = stable_order(step)
+    event = np.concatenate([rows.alloc_event[moved], rows.free_event[moved]])
+    order = stable_order(event)
     change = np.concatenate([rows.block_size[moved], -rows.block_size[moved]])[order]
-    earlier = np.searchsorted(step[order], lives.start_step, side="left")
+    earlier = np.searchsorted(event[order], lives.start_event, side="left")
     below = sum_of_first_below(
         np.tile(rows.addr[moved], 2)[order],
         change,

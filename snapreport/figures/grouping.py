@@ -36,23 +36,23 @@ Labels = tuple["NDArray[np.int64]", list[str]]
 def find_groups(
     file: History,
     history: DeviceHistory,
-    step: int,
+    event: int,
     by: str,
     curve: str = "allocated",
     rules: Sequence[Rule] | None = None,
 ) -> tuple[Group, ...]:
-    """Return what is live after a step, grouped, most bytes first; the sum is the curve there.
+    """Return what is live after an event, grouped, most bytes first; the sum is the curve there.
 
     Args:
         file: the tables of the file.
         history: the device.
-        step: -1 for the start.
+        event: -1 for the start.
         by: one of ``GROUPINGS``.
         curve: ``requested``, ``allocated`` or ``active``.
         rules: for ``category``, instead of our own.
     """
     rows = history.allocations
-    live = np.flatnonzero(live_at(history, step, curve))
+    live = np.flatnonzero(live_at(history, event, curve))
     number, names = label_allocations(file, history, by, rules)
     weight = rows.size if curve == "requested" else rows.block_size
     held, requested = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
@@ -116,8 +116,8 @@ def _by_stage(history: DeviceHistory) -> Labels:
     stages = history.stages
     inside = np.full(history.events + 1, -1, np.int64)
     for i in np.argsort(stages.depth, kind="stable").tolist():  # inner ones overwrite outer ones
-        inside[max(int(stages.start_step[i]), 0) : max(int(stages.end_step[i]), 0)] = i
-    born = history.allocations.alloc_step
+        inside[max(int(stages.start_event[i]), 0) : max(int(stages.end_event[i]), 0)] = i
+    born = history.allocations.alloc_event
     stage = np.where(born == START, -2, inside[np.maximum(born, 0)])
     names: dict[str, int] = {}
     used, place = distinct(stage)

@@ -1,4 +1,4 @@
-"""The segments of a device at one step, the blocks in them, and the holes between."""
+"""The segments of a device at one event, the blocks in them, and the holes between."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ class Holes:
 
 
 def heap_at(
-    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]], step: int
+    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]], event: int
 ) -> Heap:
-    """Return the heap after a step; blocks outside of every segment are left out.
+    """Return the heap after an event; blocks outside of every segment are left out.
 
     Args:
         history: the device.
         lives: its segments, with pools and kinds, as in ``AllocatorUse``.
         pools: the file's pool ids.
-        step: -1 for the start.
+        event: -1 for the start.
     """
-    there = segments_at(lives, step)
+    there = segments_at(lives, event)
     rows = history.allocations
-    live = np.flatnonzero((rows.alloc_step <= step) & (step < rows.free_step))
+    live = np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_event))
     live = live[np.argsort(rows.addr[live], kind="stable")]
     address, size = lives.address[there], lives.size[there]
     segment = np.searchsorted(address, rows.addr[live], side="right") - 1
@@ -118,7 +118,7 @@ def heap_at(
         segment=segment.astype(np.int64),
         start=rows.addr[live],
         bytes=rows.block_size[live],
-        pending=rows.free_requested_step[live] <= step,
+        pending=rows.free_requested_event[live] <= event,
     )
 
 

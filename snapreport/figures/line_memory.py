@@ -30,20 +30,20 @@ _NONE = -1
 def find_lines(
     history: DeviceHistory,
     stacks: StackTable,
-    step: int,
+    event: int,
     curve: str = "allocated",
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> tuple[LineUse, ...]:
-    """Return every source line that holds memory after a step, most bytes first.
+    """Return every source line that holds memory after an event, most bytes first.
 
-    The bytes sum to the curve at that step: what has no frames, or none that matches, has a line
+    The bytes sum to the curve at that event: what has no frames, or none that matches, has a line
     of its own, named after the reason.
 
     Args:
         history: the device.
         stacks: the tables of the file.
-        step: -1 for the start.
+        event: -1 for the start.
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
         include: patterns for files (``compile_pattern``); the innermost frame of a matching file
             is the allocation's line. Without any pattern it is the call site.
@@ -56,7 +56,7 @@ def find_lines(
     weight = rows.size if curve == "requested" else rows.block_size
     key = _keys(history, stacks, _line_frames(stacks, include, exclude))
     keys, group = distinct(key)
-    live = live_at(history, step, curve)
+    live = live_at(history, event, curve)
     count = np.bincount(group[live], minlength=len(keys))
     held, total = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     np.add.at(held, group[live], weight[live])

@@ -60,8 +60,8 @@ _WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\
 class Period:
     """A mark that comes at even distances."""
 
-    steps: NDArray[np.int64]
-    """The step of each coming; int64, shape (n,), ascending."""
+    events: NDArray[np.int64]
+    """The event of each coming; int64, shape (n,), ascending."""
     confidence: float
     how: str
 
@@ -74,8 +74,8 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
         history: the device.
     """
     rows = history.allocations
-    made = np.flatnonzero(rows.alloc_step >= 0)
-    made = made[stable_order(rows.alloc_step[made])]
+    made = np.flatnonzero(rows.alloc_event >= 0)
+    made = made[stable_order(rows.alloc_event[made])]
     if len(made) < FEWEST * _BODY:
         return None
     node = _nodes(tables.stacks, rows.stack[made])
@@ -99,7 +99,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
             f"by the pattern of the allocations: one comes {len(places)} times, at even distances"
             f" that cover {rounded_share(share)} of the allocations after it first comes"
         )
-        return Period(rows.alloc_step[made[places]], share * sure, how)
+        return Period(rows.alloc_event[made[places]], share * sure, how)
     return None
 
 
@@ -213,5 +213,5 @@ def _kept(history: DeviceHistory, made: NDArray[np.int64], places: NDArray[np.in
     rows = history.allocations
     turns = made[places[0] : places[-1]]
     size = rows.size[turns]
-    last = int(rows.alloc_step[made[places[-1]]])
-    return float(size[rows.free_step[turns] > last].sum() / max(int(size.sum()), 1))
+    last = int(rows.alloc_event[made[places[-1]]])
+    return float(size[rows.free_event[turns] > last].sum() / max(int(size.sum()), 1))

@@ -1,4 +1,4 @@
-"""From the ways people name a moment to a step: a time, a stage, a span, an allocation."""
+"""From the ways people name a moment to an event: a time, a stage, a span, an allocation."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def check_step(step: int, events: int) -> int:
-    """Return the step if the recording has it; -1 is the start.
+def check_event(event: int, events: int) -> int:
+    """Return the event if the recording has it; -1 is the start.
 
     Raises:
         MomentError: it has not.
     """
-    if START <= step < events:
-        return step
+    if START <= event < events:
+        return event
     last = f"{START} (the start) to {events - 1:,}" if events else f"{START} (the start) alone"
-    raise MomentError(f"there is no step {step:,}; this device has {last}.")
+    raise MomentError(f"there is no event {event:,}; this device has {last}.")
 
 
-def step_at_time(times: NDArray[np.int64], time_us: int) -> int:
-    """Return the last step at or before a time, -1 when all are later.
+def event_at_time(times: NDArray[np.int64], time_us: int) -> int:
+    """Return the last event at or before a time, -1 when all are later.
 
     Args:
-        times: int64, shape (n_events,), as from ``step_times``.
+        times: int64, shape (n_events,), as from ``event_times``.
         time_us: microseconds since 1970, or since the first event if smaller than the first time.
 
     Raises:
@@ -41,10 +41,10 @@ def step_at_time(times: NDArray[np.int64], time_us: int) -> int:
     """
     known = np.flatnonzero(times != NO_TIME)
     if not len(known):
-        raise MomentError("this recording has no times; name a step instead.")
+        raise MomentError("this recording has no times; name an event instead.")
     first = int(times[known[0]])
     wanted = time_us if time_us >= first else first + time_us
-    # Clocks may step back; a step counts as no earlier than those before it.
+    # Clocks may step back; an event counts as no earlier than those before it.
     latest = np.maximum.accumulate(times[known])
     place = int(np.searchsorted(latest, wanted, side="right")) - 1
     if place < 0:
@@ -54,7 +54,7 @@ def step_at_time(times: NDArray[np.int64], time_us: int) -> int:
 
 
 def peak_between(curve: NDArray[np.int64], first: int, last: int) -> int:
-    """Return the first step at which a curve is highest from step ``first`` to ``last``, both in.
+    """Return the first event at which a curve is highest from event ``first`` to ``last``, both in.
 
     Args:
         curve: int64, shape (n_events + 1,); index 0 is the start.
@@ -62,13 +62,13 @@ def peak_between(curve: NDArray[np.int64], first: int, last: int) -> int:
         last: not before ``first``.
 
     Raises:
-        MomentError: one of the steps does not exist, or they are in the wrong order.
+        MomentError: one of the events does not exist, or they are in the wrong order.
     """
     events = len(curve) - 1
-    check_step(first, events)
-    check_step(last, events)
+    check_event(first, events)
+    check_event(last, events)
     if last < first:
-        raise MomentError(f"the span ends at step {last:,}, before it begins at {first:,}.")
+        raise MomentError(f"the span ends at event {last:,}, before it begins at {first:,}.")
     return first + int(curve[first + 1 : last + 2].argmax())
 
 
@@ -140,8 +140,8 @@ def find_allocation(history: DeviceHistory, address: int, version: int | None = 
     return int(found[0])
 
 
-def step_of_allocation(history: DeviceHistory, row: int, which: str) -> int:
-    """Return the step at which an allocation was made (``alloc``) or freed (``free``).
+def event_of_allocation(history: DeviceHistory, row: int, which: str) -> int:
+    """Return the event at which an allocation was made (``alloc``) or freed (``free``).
 
     A free is where it was requested: that is when ``memory_allocated()`` falls.
 
@@ -151,13 +151,13 @@ def step_of_allocation(history: DeviceHistory, row: int, which: str) -> int:
     rows = history.allocations
     address = f"{int(rows.addr[row]):#x}_{int(rows.version[row])}"
     if which == "alloc":
-        step = int(rows.alloc_step[row])
-        if step == START:
+        event = int(rows.alloc_event[row])
+        if event == START:
             raise MomentError(f"{address} was allocated before the recording began.")
-        return step
-    step = int(rows.free_requested_step[row])
-    if step == history.events:
+        return event
+    event = int(rows.free_requested_event[row])
+    if event == history.events:
         raise MomentError(f"{address} was never freed in this recording.")
-    if step == START:
+    if event == START:
         raise MomentError(f"the free of {address} was requested before the recording began.")
-    return step
+    return event

@@ -4,7 +4,7 @@ Taking a group away changes where the peak is. Between two changes of the group 
 the same, so what is left is highest there where the whole curve is: one maximum for each change.
 
 Most of that need not be looked at. What is left is at least the peak less what the group holds
-there, and at most the curve: steps where the curve is lower than that cannot be the new peak, and
+there, and at most the curve: events where the curve is lower than that cannot be the new peak, and
 a group that holds nothing at the peak leaves it where it is.
 """
 
@@ -34,34 +34,34 @@ def peaks_without(
     weight: NDArray[np.int64],
     held: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of a curve without each group, and the first step that has it.
+    """Return the most of a curve without each group, and the first event that has it.
 
     Args:
         curve: int64, shape (n_events + 1,); index 0 is the start.
         group: int64, shape (n,): the number of each member's group.
-        begin, end: int64, shape (n,): a member is live after step s if ``begin <= s < end``.
+        begin, end: int64, shape (n,): a member is live after event s if ``begin <= s < end``.
         weight: int64, shape (n,): its bytes in the curve, none of them negative.
         held: int64, shape (n_groups,): bytes of each group that are live at the curve's first
             maximum.
 
     Returns:
-        int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), steps.
+        int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), events.
     """
     top = int(curve.argmax())
     whole = int(curve[top])
-    peaks, steps = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
+    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
     for one in large.tolist():
         own = np.flatnonzero(group == one)
-        peaks[one], steps[one] = peak_without(curve, weight[own], begin[own], end[own])
+        peaks[one], events[one] = peak_without(curve, weight[own], begin[own], end[own])
     left = held > 0
     left[large] = False
     if not left.any():
-        return peaks, steps
-    # Only where the curve is high enough: steps are numbered anew.
+        return peaks, events
+    # Only where the curve is high enough: events are numbered anew.
     high = curve >= whole - int(held[left].max())
     at = np.flatnonzero(high)
-    before = np.zeros(len(curve) + 1, np.int64)  # of those steps, before each place
+    before = np.zeros(len(curve) + 1, np.int64)  # of those events, before each place
     np.cumsum(high, out=before[1:])
     own = np.flatnonzero(left[group])
     number = np.cumsum(left) - 1
@@ -69,8 +69,8 @@ def peaks_without(
     lowest, place = _peaks_without_all(
         curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
     )
-    peaks[left], steps[left] = lowest, at[place] - 1
-    return peaks, steps
+    peaks[left], events[left] = lowest, at[place] - 1
+    return peaks, events
 
 
 def _peaks_without_all(

@@ -52,7 +52,7 @@ def find_iterations(
     Args:
         tables: the file.
         history: the device.
-        allocated: int64, shape (n_events + 1,), bytes after each step; index 0 is the start.
+        allocated: int64, shape (n_events + 1,), bytes after each event; index 0 is the start.
     """
     if history.events <= 1:
         return None
@@ -80,7 +80,7 @@ def _from_names(stages: Stages, events: int) -> Iterations | None:
     for i in np.flatnonzero(stages.depth == 0).tolist():
         rows.setdefault(_NUMBER.sub("#", stages.name[i]), []).append(i)
     for name, same in sorted(rows.items(), key=lambda item: -len(item[1])):
-        start, end = stages.start_step[same], np.minimum(stages.end_step[same], events)
+        start, end = stages.start_event[same], np.minimum(stages.end_event[same], events)
         first = max(int(start.min()), 0)
         filled = int(np.maximum(end - np.maximum(start, 0), 0).sum())
         if len(same) >= _FEWEST_OF_A_NAME and filled >= _COVERS * (events - first):
@@ -93,20 +93,20 @@ def _spans(
     stages: Stages, rows: list[int], events: int, source: Source, sure: float, how: str
 ) -> Iterations | None:
     """Return stages as turns: each lasts to the next, the last to its own end."""
-    kept = [i for i in rows if stages.end_step[i] > max(int(stages.start_step[i]), 0)]
+    kept = [i for i in rows if stages.end_event[i] > max(int(stages.start_event[i]), 0)]
     if not kept:
         return None
-    starts = np.maximum(stages.start_step[kept], 0)
+    starts = np.maximum(stages.start_event[kept], 0)
     # Where one ends at the time at which the next begins, events of that time end the former.
     starts[1:] = np.where(
-        stages.end_step[kept[:-1]] < stages.end_step[kept[1:]],
-        np.maximum(starts[1:], stages.end_step[kept[:-1]]),
+        stages.end_event[kept[:-1]] < stages.end_event[kept[1:]],
+        np.maximum(starts[1:], stages.end_event[kept[:-1]]),
         starts[1:],
     )
     starts, first = np.unique(starts, return_index=True)
     names = [stages.name[kept[i]] for i in first.tolist()]
     last = kept[int(first[-1])]
-    end = int(stages.end_step[last])
+    end = int(stages.end_event[last])
     if end >= events and int(stages.end_time_us[last]) == NO_TIME:  # it was still running
         starts, names, end = starts[:-1], names[:-1], int(starts[-1])
     return _iterations(source, sure, starts, end, names, how)
@@ -115,9 +115,9 @@ def _spans(
 def _from_optimizer(stages: Stages, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
     found: dict[str, list[int]] = {}
     for i, name in enumerate(stages.name):
-        complete = int(stages.end_time_us[i]) != NO_TIME and stages.end_step[i] > 0
+        complete = int(stages.end_time_us[i]) != NO_TIME and stages.end_event[i] > 0
         if _OPTIMIZER_STEP.match(name) and complete:
-            found.setdefault(name, []).append(min(int(stages.end_step[i]), events))
+            found.setdefault(name, []).append(min(int(stages.end_event[i]), events))
     if not found:
         return None
     name, ends = max(found.items(), key=lambda item: len(item[1]))
@@ -143,10 +143,10 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
         rows = [
             i
             for i, name in enumerate(stages.name)
-            if pattern.match(name) and 0 <= stages.start_step[i] < events
+            if pattern.match(name) and 0 <= stages.start_event[i] < events
         ]
         if len(rows) > _FEWEST:
-            bounds = _settle(unique(stages.start_step[rows]), events, allocated)
+            bounds = _settle(unique(stages.start_event[rows]), events, allocated)
             name = stages.name[rows[0]]
             how = f"by the stage {name}, which begins each"
             found = _iterations("stages", _BY_MARKER, bounds[:-1], int(bounds[-1]), None, how)
@@ -157,7 +157,7 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
 
 def _from_period(period: Period, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
     """Put the bounds where the least is allocated in each period: between two turns."""
-    marks = period.steps
+    marks = period.events
     usual = median(np.diff(marks))
     if events - marks[-1] >= (1 - _TOGETHER) * usual:
         marks = np.append(marks, np.int64(events))
@@ -181,7 +181,7 @@ def _settle(
 def _at_lowest(
     allocated: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return, for each span of steps, that before which the least is allocated, the latest.
+    """Return, for each span of events, that before which the least is allocated, the latest.
 
     Args:
         allocated: int64, shape (n_events + 1,); index 0 is the start.
@@ -189,7 +189,7 @@ def _at_lowest(
     """
     bounds = np.empty(len(first), np.int64)
     for i, (low, high) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
-        # Index s is what is allocated just before step s. Of equals the last: all that the turn
+        # Index s is what is allocated just before event s. Of equals the last: all that the turn
         # frees is gone then, and nothing new has begun.
         inside = allocated[low + 1 : high + 1]
         bounds[i] = high - int(inside[::-1].argmin())

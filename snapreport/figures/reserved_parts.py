@@ -1,4 +1,4 @@
-"""What reserved memory consists of at one step, every part counted by itself."""
+"""What reserved memory consists of at one event, every part counted by itself."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def find_reserved_parts(
-    history: DeviceHistory, lives: SegmentLives, reserved: int, step: int
+    history: DeviceHistory, lives: SegmentLives, reserved: int, event: int
 ) -> ReservedParts:
-    """Return the parts after a step; where all is well they add up to ``reserved``.
+    """Return the parts after an event; where all is well they add up to ``reserved``.
 
     Args:
         history: the device.
         lives: its segments.
-        reserved: bytes reserved after that step, as the curve has it.
-        step: -1 for the start.
+        reserved: bytes reserved after that event, as the curve has it.
+        event: -1 for the start.
     """
     rows = history.allocations
-    held, active = live_at(history, step, "allocated"), live_at(history, step, "active")
+    held, active = live_at(history, event, "allocated"), live_at(history, event, "active")
     requested = int(rows.size[held].sum())
-    size, used = fill_segments(history, lives, step)
+    size, used = fill_segments(history, lives, event)
     return ReservedParts(
-        step=step,
+        event=event,
         requested=requested,
         slack=int(rows.block_size[held].sum()) - requested,
         awaiting_free=int(rows.block_size[active & ~held].sum()),
@@ -43,14 +43,14 @@ def find_reserved_parts(
 
 
 def fill_segments(
-    history: DeviceHistory, lives: SegmentLives, step: int
+    history: DeviceHistory, lives: SegmentLives, event: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bytes of every segment after a step, and of the live blocks in it; shape (n,)."""
-    rows = segments_at(lives, step)
+    """Return the bytes of each segment after an event, and of the live blocks in it; shape (n,)."""
+    rows = segments_at(lives, event)
     address, size = lives.address[rows], lives.size[rows]
     used = np.zeros(len(rows), np.int64)
     if len(rows):
-        live = live_at(history, step, "active")
+        live = live_at(history, event, "active")
         blocks = history.allocations.addr[live]
         row = np.searchsorted(address, blocks, side="right") - 1
         inside = (row >= 0) & (blocks < address[row] + size[row])

@@ -14,7 +14,7 @@ from snapreport.model.stacks import NO_STACK
 def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ...]:
     """Measure every stage of one device, in allocated bytes.
 
-    A stage's peak is over the state it began with and every step inside. One that began before
+    A stage's peak is over the state it began with and every event inside. One that began before
     the first event is cut: its figures are those of the recorded part, and None where events of
     it are known to be missing, or all of it lies before the recording.
     """
@@ -23,19 +23,19 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
     lost = _may_have_lost_events(history)
     uses = []
     times = zip(stages.start_time_us.tolist(), stages.end_time_us.tolist(), strict=True)
-    spans = zip(stages.start_step.tolist(), stages.end_step.tolist(), strict=True)
+    spans = zip(stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
     places = zip(stages.parent.tolist(), stages.depth.tolist(), strict=True)
     for name, (start, end), (start_us, end_us), (parent, depth) in zip(
         stages.name, spans, times, places, strict=True
     ):
-        before = max(start - 1, START)  # the step whose amounts it began with
-        # Index s + 1 holds step s: from the state before the first step to that after the last.
+        before = max(start - 1, START)  # the event whose amounts it began with
+        # Index s + 1 holds event s: from the state before the first event to that after the last.
         inside = curves.allocated[before + 1 : max(end, before + 1) + 1]
         peak = int(inside.argmax())
-        steps = (max(start, 0), max(end, 0))
-        first, last = np.searchsorted(rows.alloc_step, steps).tolist()
+        events = (max(start, 0), max(end, 0))
+        first, last = np.searchsorted(rows.alloc_event, events).tolist()
         start_bytes, end_bytes = int(inside[0]), int(inside[-1])
-        # At step 0 it begins at the time of the first event, and so may others before that one.
+        # At event 0 it begins at the time of the first event, and so may others before that one.
         cut = start <= 0
         unknown = cut and (lost or start_us == NO_TIME)
         gone = end == START or not history.events  # over before the first event
@@ -45,15 +45,15 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
                 name=name,
                 parent=None if parent < 0 else parent,
                 depth=depth,
-                start_step=start,
-                end_step=end,
+                start_event=start,
+                end_event=end,
                 start_time_us=_time(start_us),
                 end_time_us=_time(end_us),
                 cut=_cut(cut, end_us == NO_TIME),
                 start_bytes=None if unstarted else start_bytes,
                 end_bytes=None if gone else end_bytes,
                 peak_bytes=None if gone else int(inside[peak]),
-                peak_step=None if gone else before + peak,
+                peak_event=None if gone else before + peak,
                 change=None if unstarted else end_bytes - start_bytes,
                 allocations=None if unstarted else last - first,
                 allocated_bytes=None if unstarted else int(made_bytes[last] - made_bytes[first]),
@@ -69,8 +69,8 @@ def _may_have_lost_events(history: DeviceHistory) -> bool:
     the window may have been. Without either nothing shows that events were lost.
     """
     rows = history.allocations
-    baseline = rows.alloc_step == START
-    return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_step < history.events))).any())
+    baseline = rows.alloc_event == START
+    return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_event < history.events))).any())
 
 
 def _time(time_us: int) -> int | None:

@@ -26,8 +26,8 @@ def curves_statistics(
 ) -> dict[str, CurveStatistics]:
     """Sum curves up, by their names.
 
-    The value after a step lasts until the next one, so the last value has no length and the
-    start none either. Without times, or when no time passes, every step counts alike.
+    The value after an event lasts until the next one, so the last value has no length and the
+    start none either. Without times, or when no time passes, every event counts alike.
 
     Args:
         curves: int64, shape (n_events + 1,) each; index 0 is the start.
@@ -61,12 +61,12 @@ def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> C
 def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
     """Count the allocations of a device and sum up their requested sizes."""
     rows = history.allocations
-    made = rows.alloc_step != START
+    made = rows.alloc_event != START
     sizes = np.sort(rows.size[made])
     return AllocationStatistics(
         baseline=int((~made).sum()),
         made=int(made.sum()),
-        freed=int((rows.free_requested_step[made] < history.events).sum()),
+        freed=int((rows.free_requested_event[made] < history.events).sum()),
         requested=int(sizes.sum()),
         smallest=int(sizes[0]) if len(sizes) else None,
         median=int(sizes[(len(sizes) - 1) // 2]) if len(sizes) else None,

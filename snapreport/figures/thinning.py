@@ -2,10 +2,10 @@
 
 To make a page fit, it is thinned in this order, each level only where those before do not do:
 
-1. times: recorded ones at TIME_COLUMNS steps and wherever something is exact, even between;
-2. allocations, least bytes times steps first, but none that is live at a peak of the device, at a
-   failed request or at the peak of a stage; their sum is kept at every step;
-3. that sum: the least of it in each of some thousand, then fewer, columns of steps. At the start,
+1. times: recorded ones at TIME_COLUMNS events and wherever something is exact, even between;
+2. allocations, least bytes times events first, but none that is live at a peak of the device, at a
+   failed request or at the peak of a stage; their sum is kept at every event;
+3. that sum: the least of it in each of some thousand, then fewer, columns of events. At the start,
    the end, every peak, failed request and edge of a stage it stays exact.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TIME_COLUMNS = 4096
 REST_COLUMNS = (8192, 1024, 128)
-"""Columns of steps that the sum is kept in, one after the other."""
+"""Columns of events that the sum is kept in, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Thinning:
     allocations: int = 0
     """How many more allocations are not drawn one by one."""
     columns: int | None = None
-    """Columns of steps in which the sum is kept; None for every step."""
+    """Columns of events in which the sum is kept; None for every event."""
 
 
 class Cutter:
@@ -58,13 +58,13 @@ class Cutter:
         self.cut = cut or NO_CUT
         times = any((device.times != NO_TIME).any() for device in devices)
         if not times and any(each and each.time_us is not None for each in self._bounds):
-            raise CutError("this recording has no times; name a step instead.")
+            raise CutError("this recording has no times; name an event instead.")
         self._devices = [_Device(device, self.cut) for device in devices]
         first = self.cut.first
         if first is not None and devices and all(each.empty for each in self._devices):
             events = max(device.history.events for device in devices)
             raise CutError(
-                f"--from is behind the end of the recording, which has {events:,} steps."
+                f"--from is behind the end of the recording, which has {events:,} events."
             )
         # One order over all devices, so that each gives what matters least.
         score = np.concatenate([each.score for each in self._devices] or [np.empty(0, np.float64)])
@@ -84,14 +84,14 @@ class Cutter:
 
     def levels(self) -> list[tuple[Thinning, Thinning]]:
         """The least and the most thinning of each level, in order."""
-        steps: list[tuple[Thinning, Thinning]] = [
+        events: list[tuple[Thinning, Thinning]] = [
             (Thinning(), Thinning()),
             (Thinning(times=True), Thinning(times=True)),
         ]
         few, all_ = min(1, self.spare), self.spare
         for columns in (None, *REST_COLUMNS):
-            steps += [(Thinning(True, few, columns), Thinning(True, all_, columns))]
-        return steps
+            events += [(Thinning(True, few, columns), Thinning(True, all_, columns))]
+        return events
 
     def drawn(self, thinning: Thinning = Thinning()) -> tuple[Drawn, ...]:
         """What is drawn of each device."""
@@ -113,22 +113,24 @@ class _Device:
         if self._window is not None:
             first, last = self._window
             self.empty = first >= max(events, 1)
-            self._kept &= (rows.alloc_step <= last) & (rows.free_step >= first)
-        peaks = {device.peak.step, *(peak.step for peak in device.peaks.values())}
-        peaks |= {oom.step for oom in device.ooms}
-        peaks |= {stage.peak_step for stage in device.stages if stage.peak_step is not None}
+            self._kept &= (rows.alloc_event <= last) & (rows.free_event >= first)
+        peaks = {device.peak.event, *(peak.event for peak in device.peaks.values())}
+        peaks |= {oom.event for oom in device.ooms}
+        peaks |= {stage.peak_event for stage in device.stages if stage.peak_event is not None}
         held = np.array(sorted(peaks), np.int64)
-        # Live at one of these steps: there is one from its birth on and before its end.
-        needed = np.searchsorted(held, rows.alloc_step) < np.searchsorted(held, rows.free_step)
+        # Live at one of these events: there is one from its birth on and before its end.
+        needed = np.searchsorted(held, rows.alloc_event) < np.searchsorted(held, rows.free_event)
         spare = np.flatnonzero(self._kept & ~needed)
-        lived = rows.free_step[spare] - rows.alloc_step[spare]
+        lived = rows.free_event[spare] - rows.alloc_event[spare]
         area = rows.block_size[spare].astype(np.float64) * lived
         order = np.argsort(area, kind="stable")
         self._spare, self.score = spare[order], area[order]
         edges = {START, events - 1, *peaks}
         for stage in device.stages:
-            edges |= {stage.start_step - 1, stage.start_step, stage.end_step - 1}
-        self._exact = np.array([step for step in sorted(edges) if START <= step < events], np.int64)
+            edges |= {stage.start_event - 1, stage.start_event, stage.end_event - 1}
+        self._exact = np.array(
+            [event for event in sorted(edges) if START <= event < events], np.int64
+        )
 
     def drawn(self, spared: int, thinning: Thinning) -> Drawn:
         rows = self._history.allocations
@@ -150,8 +152,8 @@ class _Device:
             news = np.concatenate(([True], (np.diff(values, axis=1) != 0).any(axis=0)))
             places, values = places[news], values[:, news]
         times, late = self._times() if thinning.times else (None, 0)
-        peak = self._device.peak.step
-        at_peak = out & (rows.alloc_step <= peak) & (peak < rows.free_requested_step)
+        peak = self._device.peak.event
+        at_peak = out & (rows.alloc_event <= peak) & (peak < rows.free_requested_event)
         return Drawn(
             rows=np.flatnonzero(kept),
             rest=Rest(places - 1, *values),
@@ -167,14 +169,14 @@ class _Device:
         )
 
     def _columns(self, count: int, length: int) -> NDArray[np.int64]:
-        """Where columns begin, as places in curves; each exact step is a column of its own."""
+        """Where columns begin, as places in curves; each exact event is a column of its own."""
         even = np.arange(count, dtype=np.int64) * length // count
         exact = self._exact + 1
         places = unique(np.concatenate([even, exact, exact + 1]))
         return places[places < length]
 
     def _times(self) -> tuple[NDArray[np.int64] | None, int]:
-        """Times recorded at some steps and even between them, and the most that they are off."""
+        """Times recorded at some events and even between them, and the most that they are off."""
         times = self._device.times
         known = np.flatnonzero(times != NO_TIME)
         if len(known) <= TIME_COLUMNS:
@@ -183,22 +185,22 @@ class _Device:
         even = known[np.arange(TIME_COLUMNS, dtype=np.int64) * len(known) // TIME_COLUMNS]
         exact = self._exact[self._exact >= 0]
         at = unique(np.concatenate([ends, even, exact[times[exact] != NO_TIME]]))
-        # Whole microseconds a step, so that each column is one number to gzip.
+        # Whole microseconds an event, so that each column is one number to gzip.
         pace = np.append(np.diff(times[at]) // np.diff(at), 0)
-        steps = np.arange(len(times), dtype=np.int64)
-        column = np.maximum(np.searchsorted(at, steps, side="right") - 1, 0)
-        even_times = times[at][column] + pace[column] * (steps - at[column])
+        events = np.arange(len(times), dtype=np.int64)
+        column = np.maximum(np.searchsorted(at, events, side="right") - 1, 0)
+        even_times = times[at][column] + pace[column] * (events - at[column])
         even_times[: at[0]] = NO_TIME
         off = np.abs(even_times[known] - times[known])
         return even_times, int(off.max())
 
 
 def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
-    """The columns of ``Rest`` but for the step, after every step; shape (5, events + 1)."""
+    """The columns of ``Rest`` but for the event, after every event; shape (5, events + 1)."""
     begin, requested, free = (
-        rows.alloc_step[out],
-        rows.free_requested_step[out],
-        rows.free_step[out],
+        rows.alloc_event[out],
+        rows.free_requested_event[out],
+        rows.free_event[out],
     )
     size, block = rows.size[out], rows.block_size[out]
     return np.stack(
@@ -213,27 +215,27 @@ def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDAr
 
 
 def _window(device: DeviceFindings, cut: Cut) -> tuple[int, int] | None:
-    """The first and the last step that are drawn; None for all."""
+    """The first and the last event that are drawn; None for all."""
     if cut.first is None and cut.last is None:
         return None
     events = device.history.events
-    first = START if cut.first is None else _step(device, cut.first, first=True)
-    last = events - 1 if cut.last is None else min(_step(device, cut.last), events - 1)
+    first = START if cut.first is None else _event(device, cut.first, first=True)
+    last = events - 1 if cut.last is None else min(_event(device, cut.last), events - 1)
     if cut.first is not None and cut.last is not None and last < first < events:
         raise CutError("--to is before --from; nothing would be drawn.")
     return first, last
 
 
-def _step(device: DeviceFindings, bound: Bound, *, first: bool = False) -> int:
-    """The step of a bound: the first at or after a time, or the last at or before it."""
-    if bound.step is not None:
-        return bound.step
+def _event(device: DeviceFindings, bound: Bound, *, first: bool = False) -> int:
+    """The event of a bound: the first at or after a time, or the last at or before it."""
+    if bound.event is not None:
+        return bound.event
     known = np.flatnonzero(device.times != NO_TIME)
     assert bound.time_us is not None
     if not len(known):  # another device has times, and all of this one is drawn
         return START if first else device.history.events
     wanted = int(device.times[known[0]]) + bound.time_us
-    # Clocks may step back; a step counts as no earlier than those before it.
+    # Clocks may step back; an event counts as no earlier than those before it.
     latest = np.maximum.accumulate(device.times[known])
     place = int(np.searchsorted(latest, wanted, side="left" if first else "right"))
     following = int(known[place]) if place < len(known) else device.history.events

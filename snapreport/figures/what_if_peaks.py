@@ -77,10 +77,10 @@ def find_what_if(
     live = (begin <= top) & (top < end)
     np.add.at(held, group[live], weight[live])
     whole = int(curve[top + 1])
-    peaks, steps = peaks_without(curve, group, begin, end, weight, held)
+    peaks, events = peaks_without(curve, group, begin, end, weight, held)
     order = np.lexsort((-held, peaks))
     return tuple(
-        WhatIf(names[i], int(peaks[i]), int(steps[i]), whole - int(peaks[i]), int(held[i]), n)
+        WhatIf(names[i], int(peaks[i]), int(events[i]), whole - int(peaks[i]), int(held[i]), n)
         for i in order.tolist()
         if (n := int(count[i]))
     )
@@ -110,12 +110,12 @@ def find_without(
     chosen = np.array([text in matching for text in names], np.bool_)
     rows = unique(row[chosen[group]])
     begin, end, weight = _spans(history, rows, name)
-    peak, step = peak_without(curve, weight, begin, end)
+    peak, event = peak_without(curve, weight, begin, end)
     top = int(curve.argmax()) - 1
     return WhatIf(
         name=", ".join(matching_names(names, patterns)),
         peak_bytes=peak,
-        peak_step=step,
+        peak_event=event,
         falls=int(curve[top + 1]) - peak,
         held=int(weight[(begin <= top) & (top < end)].sum()),
         count=len(rows),
@@ -149,16 +149,16 @@ def matching_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 def find_held(
     history: DeviceHistory,
     members: Members,
-    step: int,
+    event: int,
     taken: Iterable[str] = (),
     name: str = "allocated",
 ) -> tuple[Group, ...]:
-    """Return the groups that have bytes after a step, the most first.
+    """Return the groups that have bytes after an event, the most first.
 
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        step: -1 for the start.
+        event: -1 for the start.
         taken: names of groups that are taken away, with all that is in them.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
     """
@@ -167,7 +167,7 @@ def find_held(
     is_away = np.array([text in away for text in names], np.bool_)
     gone = np.zeros(len(history.allocations), np.bool_)
     gone[row[is_away[group]]] = True
-    live = np.flatnonzero((live_at(history, step, name) & ~gone)[row])
+    live = np.flatnonzero((live_at(history, event, name) & ~gone)[row])
     row, group = row[live], group[live]
     held, requested = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     np.add.at(held, group, _weights(history, name)[row])
@@ -184,11 +184,11 @@ def _spans(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return when some allocations begin and end to count in a curve, and their bytes in it."""
     rows = history.allocations
-    end = rows.free_requested_step if curve == "allocated" else rows.free_step
+    end = rows.free_requested_event if curve == "allocated" else rows.free_event
     weight = _weights(history, curve)
     if len(row) == len(rows) and (np.diff(row) == 1).all():  # every one of them: nothing to pick
-        return rows.alloc_step, end, weight
-    return rows.alloc_step[row], end[row], weight[row]
+        return rows.alloc_event, end, weight
+    return rows.alloc_event[row], end[row], weight[row]
 
 
 def _weights(history: DeviceHistory, curve: str) -> NDArray[np.int64]:
@@ -198,25 +198,25 @@ def _weights(history: DeviceHistory, curve: str) -> NDArray[np.int64]:
 
 def _in_stages(history: DeviceHistory) -> Members:
     """Every stage by its name with all that was made in it, in the stages inside it too."""
-    stages, born = history.stages, history.allocations.alloc_step
+    stages, born = history.stages, history.allocations.alloc_event
     in_trace = np.flatnonzero(born > START)
     in_order = in_trace[stable_order(born[in_trace])]
-    steps = born[in_order]
+    events = born[in_order]
     spans = list(
-        zip(stages.name, stages.start_step.tolist(), stages.end_step.tolist(), strict=True)
+        zip(stages.name, stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
     )
-    covered = np.zeros(len(steps) + 1, np.int64)
+    covered = np.zeros(len(events) + 1, np.int64)
     by_name: dict[str, list[tuple[int, int]]] = {}
     for name, start, end in spans:
-        low, high = np.searchsorted(steps, [max(start, 0), max(end, 0)]).tolist()
+        low, high = np.searchsorted(events, [max(start, 0), max(end, 0)]).tolist()
         covered[low] += 1
         covered[high] -= 1
         by_name.setdefault(name, []).append((low, high))
     joined = {name: _joined(ranges) for name, ranges in by_name.items()}
     pairs = sum(high - low for ranges in joined.values() for low, high in ranges)
-    if pairs > max(_MOST_AROUND * len(steps), _ALWAYS_AROUND):
+    if pairs > max(_MOST_AROUND * len(events), _ALWAYS_AROUND):
         raise NotEnoughMemoryError(
-            f"{history.device} has {format_count(pairs // len(steps))} stages around each"
+            f"{history.device} has {format_count(pairs // len(events))} stages around each"
             " allocation, which take too much memory to be taken away in turn; ask by another"
             " grouping."
         )

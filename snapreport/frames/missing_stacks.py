@@ -24,8 +24,8 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     none = rows.stack == NO_STACK
     # Behind the stacks one for none, which -1 finds.
     empty = np.append(stacks.stack_node < 0, False)[rows.stack]
-    baseline = rows.alloc_step == START
-    to_the_end = rows.free_step == history.events
+    baseline = rows.alloc_event == START
+    to_the_end = rows.free_event == history.events
     reason = np.full(len(rows), HAS_FRAMES, np.int8)
     reason[none] = NOT_RECORDED
     reason[empty] = EMPTY

@@ -34,7 +34,7 @@ class DeviceError(SnapreportError):
 
 
 class MomentError(SnapreportError):
-    """There is no such step, time, stage or allocation; the message says which there are."""
+    """There is no such event, time, stage or allocation; the message says which there are."""
 
 
 class CutError(SnapreportError):

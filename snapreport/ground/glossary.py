@@ -62,11 +62,10 @@ GLOSSARY = MappingProxyType(
             " as your own rules say."
         ),
         "baseline": "What was live before the recording began.",
-        "step": (
-            "The number of an event in the recording, counted from 0; the timeline's horizontal"
-            " axis."
+        "event": (
+            "One entry of the recording, such as an allocation, a free or a failed request. Events"
+            " are counted from 0 along the timeline."
         ),
-        "event": "One entry of the recording, such as an allocation, a free or a failed request.",
         "iteration": "One turn of the program's main loop, such as one training step.",
         "stage": (
             "A named part of the program, as torch.profiler.record_function() marks; optimizer"

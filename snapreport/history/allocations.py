@@ -115,10 +115,10 @@ def build_allocations(
     alloc_stack, free_stack = _stacks(pairs, trace, stacks)
     segment_of_block = segments.block_segment[blocks]
 
-    def times(step: NDArray[np.int64]) -> NDArray[np.int64]:
-        known = (step >= 0) & (step < n_events)
-        result = np.full(len(step), NO_TIME, np.int64)
-        result[known] = trace.time_us[step[known]]
+    def times(event: NDArray[np.int64]) -> NDArray[np.int64]:
+        known = (event >= 0) & (event < n_events)
+        result = np.full(len(event), NO_TIME, np.int64)
+        result[known] = trace.time_us[event[known]]
         return result
 
     def strings(column: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -131,9 +131,9 @@ def build_allocations(
         size=size[order],
         block_size=low[order],
         block_size_max=high[order],
-        alloc_step=alloc[order],
-        free_requested_step=requested[order],
-        free_step=free[order],
+        alloc_event=alloc[order],
+        free_requested_event=requested[order],
+        free_event=free[order],
         alloc_time_us=times(alloc[order]),
         free_requested_time_us=times(requested[order]),
         free_time_us=times(free[order]),
@@ -229,7 +229,7 @@ def _pools(
     row = np.searchsorted(segments.address, addr, side="right") - 1
     inside = (row >= 0) & (addr < segments.address[row] + segments.size[row])
     since = np.full(len(segments), START, np.int64)
-    since[spans.final[spans.final != NO_ID]] = spans.start_step[spans.final != NO_ID]
+    since[spans.final[spans.final != NO_ID]] = spans.start_event[spans.final != NO_ID]
     # An older segment at the same place may have been of another pool.
     inside &= alloc >= np.where(since[row] == START, START, since[row])
     fill = inside & (result == NO_ID)

@@ -89,16 +89,16 @@ def _round_one(size: int, plain: int, divisions: tuple[int, ...]) -> int:
 def recover_block_sizes(
     addr: NDArray[np.int64],
     rounded: NDArray[np.int64],
-    alloc_step: NDArray[np.int64],
-    free_step: NDArray[np.int64],
+    alloc_event: NDArray[np.int64],
+    free_event: NDArray[np.int64],
     spans: SegmentLives,
     rules: SplitRules,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
 
     Args:
-        addr, rounded, alloc_step, free_step: int64, shape (n,), as in ``Allocations``; alloc_step
-            is -1 for the baseline.
+        addr, rounded, alloc_event, free_event: int64, shape (n,), as in ``Allocations``;
+            alloc_event is -1 for the baseline.
         spans: the non-expandable segments over their lives.
         rules: the allocator's settings.
 
@@ -110,8 +110,8 @@ def recover_block_sizes(
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
     rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
-    hole, bound = find_holes(addr[rows], alloc_step[rows], free_step[rows], spans)
-    size, baseline = rounded[rows], alloc_step[rows] < 0
+    hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
+    size, baseline = rounded[rows], alloc_event[rows] < 0
     splits = size < min(rules.max_split_size, 2**63 - 1)
     # Baseline: its hole was before our time. What is certain: it ends before the next.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)

@@ -101,15 +101,15 @@ def _other_events(trace: Trace, pairs: Pairs) -> Events:
     paired = np.array([name in _PAIRED for name in trace.actions], np.bool_)
     chosen: NDArray[np.bool_] = ~paired[trace.action] if len(trace) else np.empty(0, np.bool_)
     chosen[pairs.leftover] = True
-    step = np.flatnonzero(chosen)
+    event = np.flatnonzero(chosen)
     return Events(
-        step=step.astype(np.int64),
-        action=[trace.actions[code] for code in trace.action[step].tolist()],
-        addr=trace.addr[step],
-        size=trace.size[step],
-        time_us=trace.time_us[step],
-        stream=trace.stream[step],
-        stack=trace.stack[step],
+        event=event.astype(np.int64),
+        action=[trace.actions[code] for code in trace.action[event].tolist()],
+        addr=trace.addr[event],
+        size=trace.size[event],
+        time_us=trace.time_us[event],
+        stream=trace.stream[event],
+        stack=trace.stack[event],
     )
 
 
@@ -126,8 +126,8 @@ def _default(devices: list[DeviceHistory]) -> int:
 
 
 def _most_requested(allocations: Allocations) -> int:
-    steps = np.concatenate([allocations.alloc_step, allocations.free_step])
-    order = stable_order(steps)
+    events = np.concatenate([allocations.alloc_event, allocations.free_event])
+    order = stable_order(events)
     deltas = np.concatenate([allocations.size, -allocations.size])[order]
     return int(np.cumsum(deltas).max(initial=0))
 

@@ -26,9 +26,9 @@ def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Hel
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.
     depth_known = Counter(segments.block_stack.tolist())
     for row in np.flatnonzero(pairs.completed == ABSENT).tolist()[::-1]:
-        step = pairs.first[row]
-        stack = int(trace.stack[step])
-        key = (int(trace.size[step]), stack if stack in depth_known else NO_STACK)
+        event = pairs.first[row]
+        stack = int(trace.stack[event])
+        key = (int(trace.size[event]), stack if stack in depth_known else NO_STACK)
         rows.setdefault(key, []).append(row)
     of_block = np.full(len(segments.block_state), NO_ID, np.int32)
     untouched = []

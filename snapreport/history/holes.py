@@ -21,8 +21,8 @@ def find_holes(
 
     Args:
         addr: int64, shape (n,), where blocks begin.
-        born: int64, shape (n,), the step of each one's alloc, negative for the baseline.
-        died: int64, shape (n,), the step of its free.
+        born: int64, shape (n,), the event of each one's alloc, negative for the baseline.
+        died: int64, shape (n,), the event of its free.
         spans: the segments over their lives.
 
     Returns:
@@ -31,7 +31,7 @@ def find_holes(
         above it, or to its segment's end, over its whole life; else 0.
     """
     at, place = distinct(addr)
-    start, end = spans.start_step, spans.end_step
+    start, end = spans.start_event, spans.end_event
     blocks = (place, born, died, stable_order(born), stable_order(died))
     ends = spans.address + spans.size
     around = (spans.address, ends, start, end, stable_order(start), stable_order(end))

@@ -25,15 +25,15 @@ ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Allocations as the trace alone shows them; arrays of shape (n,), in steps or ABSENT."""
+    """Allocations as the trace alone shows them; arrays of shape (n,), in events or ABSENT."""
 
     addr: NDArray[np.int64]
     alloc: NDArray[np.int64]
     requested: NDArray[np.int64]
-    """The step of ``free_requested``; equals ``completed`` where only one kind is recorded."""
+    """The event of ``free_requested``; equals ``completed`` where only one kind is recorded."""
     completed: NDArray[np.int64]
     leftover: NDArray[np.int64]
-    """Steps of frees that fit no allocation."""
+    """Events of frees that fit no allocation."""
     anomalies: dict[str, int]
 
     @property
@@ -55,20 +55,20 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     """
     codes = np.array([_CODES.get(name, -1) for name in trace.actions], np.int8)
     code = codes[trace.action] if len(trace) else np.empty(0, np.int8)
-    step = np.flatnonzero(code >= 0)
-    step = step[stable_order(trace.addr[step])]
-    code, addr = code[step], trace.addr[step]
+    event = np.flatnonzero(code >= 0)
+    event = event[stable_order(trace.addr[event])]
+    code, addr = code[event], trace.addr[event]
     kinds = frozenset(kind for kind in _CODES.values() if (code == kind).any())
 
-    first = np.ones(len(step), np.bool_)
+    first = np.ones(len(event), np.bool_)
     first[1:] = addr[1:] != addr[:-1]
     group = np.cumsum(first) - 1
     regular = _regular_groups(code, first, group, kinds)
     in_order = regular[group] if len(group) else np.empty(0, np.bool_)
 
-    fast = _pair_regular(step[in_order], code[in_order], addr[in_order], first[in_order])
+    fast = _pair_regular(event[in_order], code[in_order], addr[in_order], first[in_order])
     slow, leftover, anomalies = _pair_irregular(
-        step[~in_order], code[~in_order], addr[~in_order], kinds
+        event[~in_order], code[~in_order], addr[~in_order], kinds
     )
     rows = np.concatenate([fast, slow], axis=1)
     _fill_single_marker(rows, kinds, np.empty(0, np.int64) if pending is None else pending)
@@ -97,7 +97,7 @@ def _regular_groups(
 
 
 def _pair_regular(
-    step: NDArray[np.int64],
+    event: NDArray[np.int64],
     code: NDArray[np.int8],
     addr: NDArray[np.int64],
     first: NDArray[np.bool_],
@@ -109,12 +109,12 @@ def _pair_regular(
     rows[0] = addr[begins]
     for kind in (_ALLOC, _REQUESTED, _COMPLETED):
         of_kind = code == kind
-        rows[1 + kind, row[of_kind]] = step[of_kind]
+        rows[1 + kind, row[of_kind]] = event[of_kind]
     return rows
 
 
 def _pair_irregular(
-    step: NDArray[np.int64], code: NDArray[np.int8], addr: NDArray[np.int64], kinds: frozenset[int]
+    event: NDArray[np.int64], code: NDArray[np.int8], addr: NDArray[np.int64], kinds: frozenset[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
     """Pair events in any order, closing and counting what does not fit."""
     rows: list[list[int]] = []
@@ -126,7 +126,7 @@ def _pair_irregular(
 
     live: list[int] | None = None
     last_addr = None
-    for s, kind, a in zip(step.tolist(), code.tolist(), addr.tolist(), strict=True):
+    for s, kind, a in zip(event.tolist(), code.tolist(), addr.tolist(), strict=True):
         if a != last_addr:
             last_addr, live, seen = a, None, False
         if kind == _ALLOC:
@@ -141,7 +141,7 @@ def _pair_irregular(
             odd("free of an address that is not live")
             leftover.append(s)
         else:
-            if live is None:  # the address's first event: live from before step 0
+            if live is None:  # the address's first event: live from before event 0
                 live = [a, ABSENT, ABSENT, ABSENT]
                 rows.append(live)
             elif kind == _REQUESTED and live[2] != ABSENT:

@@ -1,4 +1,4 @@
-"""Which segments existed at each step: the final ones with the trace's segment events undone.
+"""Which segments existed at each event: the final ones with the trace's segment events undone.
 
 Source: snapshot-format notes 5.2, step 8. Walking backwards needs no start state, and the final
 state is always complete, whatever the ring lost.
@@ -30,15 +30,15 @@ def reserved_changes(
     """Return the reserved curve as changes.
 
     Returns:
-        steps, int64, shape (k,): the first is -1; and reserved bytes from each of them on.
+        events, int64, shape (k,): the first is -1; and reserved bytes from each of them on.
     """
     signs = code_actions(other, _GROWS, 0)
     moves = np.flatnonzero(signs)
     deltas = signs[moves] * other.size[moves]
     end = int(segments.size.sum())
     values = end - int(deltas.sum()) + np.concatenate([[0], np.cumsum(deltas)])
-    steps = np.concatenate([[-1], other.step[moves]])
-    return steps.astype(np.int64), values.astype(np.int64)
+    events = np.concatenate([[-1], other.event[moves]])
+    return events.astype(np.int64), values.astype(np.int64)
 
 
 def segment_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
@@ -50,11 +50,11 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     final = _final_rows(segments, events)
     kind = code_actions(other, SEGMENT_KINDS, 0).astype(np.int8)
     chosen = np.flatnonzero(kind)[::-1]
-    step, addr, size, stream = (
-        column[chosen] for column in (other.step, other.addr, other.size, other.stream)
+    event, addr, size, stream = (
+        column[chosen] for column in (other.event, other.addr, other.size, other.stream)
     )
     rows, families, misfits = undo_segments(
-        final, len(segments), (kind[chosen], step, addr, size, stream)
+        final, len(segments), (kind[chosen], event, addr, size, stream)
     )
     return _as_columns(rows, families, segments), misfits
 
@@ -83,8 +83,8 @@ def _as_columns(rows: NDArray[np.int64], families: int, segments: Segments) -> S
     return SegmentLives(
         address=table[0],
         size=table[1] - table[0],
-        start_step=table[2],
-        end_step=table[3],
+        start_event=table[2],
+        end_event=table[3],
         stream=table[4],
         pool=pool[family],
         kind=kind[family],
@@ -94,9 +94,9 @@ def _as_columns(rows: NDArray[np.int64], families: int, segments: Segments) -> S
     )
 
 
-def segments_at(lives: SegmentLives, step: int) -> NDArray[np.int64]:
-    """Return the rows of the segments after one step, in address order."""
-    there = np.flatnonzero((lives.start_step <= step) & (step < lives.end_step))
+def segments_at(lives: SegmentLives, event: int) -> NDArray[np.int64]:
+    """Return the rows of the segments after one event, in address order."""
+    there = np.flatnonzero((lives.start_event <= event) & (event < lives.end_event))
     return there[np.argsort(lives.address[there], kind="stable")]
 
 

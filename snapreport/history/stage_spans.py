@@ -1,4 +1,4 @@
-"""Annotations to stages: START and END markers paired, placed on the steps, and nested."""
+"""Annotations to stages: START and END markers paired, placed on the events, and nested."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def build_stages(annotations: Sequence[Annotation], time_us: NDArray[np.int64]) 
     clock = np.maximum.accumulate(time_us) if len(time_us) else time_us
     starts = np.array([span[1] for span in spans], np.int64)
     ends = np.array([span[2] for span in spans], np.int64)
-    start_step = np.searchsorted(clock, starts, side="left").astype(np.int64)
-    end_step = np.searchsorted(clock, ends, side="right").astype(np.int64)
+    start_event = np.searchsorted(clock, starts, side="left").astype(np.int64)
+    end_event = np.searchsorted(clock, ends, side="right").astype(np.int64)
     first = int(clock[0]) if len(clock) else 0
-    start_step[(starts == NO_TIME) | ((starts < first) & (len(clock) > 0))] = START
-    end_step[ends == NO_TIME] = len(time_us)
-    end_step[(ends != NO_TIME) & (ends < first)] = START
+    start_event[(starts == NO_TIME) | ((starts < first) & (len(clock) > 0))] = START
+    end_event[ends == NO_TIME] = len(time_us)
+    end_event[(ends != NO_TIME) & (ends < first)] = START
     parent, depth = _nest(spans)
     return Stages(
         name=[span[0] for span in spans],
         parent=np.array(parent, np.int32),
         depth=np.array(depth, np.int32),
-        start_step=start_step,
-        end_step=np.maximum(end_step, start_step),
+        start_event=start_event,
+        end_event=np.maximum(end_event, start_event),
         start_time_us=starts,
         end_time_us=ends,
     )

@@ -37,7 +37,7 @@ def state_categories(
         rows = device.allocations
         category = rows.category.copy()
         # Only one allocation can be live at an address; older ones there were something else.
-        live = (rows.free_requested_step == device.events) & (category < 0)
+        live = (rows.free_requested_event == device.events) & (category < 0)
         for row in np.flatnonzero(live).tolist():
             kind = kinds.get(int(rows.addr[row]))
             if kind is not None:

@@ -85,7 +85,7 @@ class CurveStatistics(Shown):
 
     minimum: int
     average: int
-    """Weighted by time, rounded down; by steps where times are missing."""
+    """Weighted by time, rounded down; by events where times are missing."""
     peak: int
     start: int
     end: int
@@ -94,10 +94,10 @@ class CurveStatistics(Shown):
 
 
 @dataclass(frozen=True)
-class EventAt(Shown):
+class TraceEntry(Shown):
     """One trace event."""
 
-    step: int
+    event: int
     action: str
     addr: int
     """For ``oom``: free bytes on the device."""
@@ -127,26 +127,26 @@ class GroupCurve(Shown):
     rule: str
     """What put allocations here."""
     peak_bytes: int
-    """The group's own peak, which may be at another step than that of the whole."""
-    peak_step: int
+    """The group's own peak, which may be at another event than that of the whole."""
+    peak_event: int
     at_peak: int
     """Bytes at the peak of the whole."""
     count: int
     """Allocations in the recording."""
     bytes: NDArray[np.int64]
-    """After each of ``Profile.steps``."""
+    """After each of ``Profile.events``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Profile(Shown):
-    """Memory by group over time; at every step the groups sum to the whole."""
+    """Memory by group over time; at every event the groups sum to the whole."""
 
     curve: str
-    peak_step: int
+    peak_event: int
     peak_bytes: int
-    steps: NDArray[np.int64]
+    events: NDArray[np.int64]
     total: NDArray[np.int64]
-    """Bytes after each of ``steps``."""
+    """Bytes after each of ``events``."""
     groups: tuple[GroupCurve, ...]
 
 

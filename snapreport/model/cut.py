@@ -20,9 +20,9 @@ _MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of a window: a step, or a time after the first event; the other one is None."""
+    """One end of a window: an event, or a time after the first event; the other one is None."""
 
-    step: int | None
+    event: int | None
     time_us: int | None = None
 
 
@@ -31,9 +31,9 @@ class Cut:
     """Which allocations are drawn one by one; the others are drawn as one band, their sum."""
 
     first: Bound | None = None
-    """The first step drawn; None for the start."""
+    """The first event drawn; None for the start."""
     last: Bound | None = None
-    """The last step drawn; None for the end."""
+    """The last event drawn; None for the end."""
     min_size: int = 0
     """Allocations of fewer requested bytes are not drawn."""
 
@@ -51,7 +51,7 @@ class Cut:
         """The same as numbers, for JSON."""
 
         def plain(bound: Bound | None) -> list[int | None] | None:
-            return None if bound is None else [bound.step, bound.time_us]
+            return None if bound is None else [bound.event, bound.time_us]
 
         return {"first": plain(self.first), "last": plain(self.last), "min_size": self.min_size}
 
@@ -76,16 +76,16 @@ def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
     def bound(name: str) -> Bound | None:
         if plain[name] is None:
             return None
-        step, time_us = plain[name]
-        if (step is None) == (time_us is None):
+        event, time_us = plain[name]
+        if (event is None) == (time_us is None):
             raise ValueError("what was cut is not understood")
-        return Bound(number(step)) if time_us is None else Bound(None, number(time_us))
+        return Bound(number(event)) if time_us is None else Bound(None, number(time_us))
 
     return Cut(bound("first"), bound("last"), number(plain["min_size"]))
 
 
 def parse_bound(value: int | str | Bound) -> Bound:
-    """Read a step, ``1200``, or a time after the first event: ``1.5s``, ``200ms``, ``2min``.
+    """Read an event, ``1200``, or a time after the first event: ``1.5s``, ``200ms``, ``2min``.
 
     Raises:
         CutError: it is neither.
@@ -98,7 +98,7 @@ def parse_bound(value: int | str | Bound) -> Bound:
         return Bound(int(digits))
     match = _TIME.fullmatch(text)
     if match is None:
-        raise CutError(f"{text!r} is neither a step nor a time; write 1200, 1.5s or 200ms.")
+        raise CutError(f"{text!r} is neither an event nor a time; write 1200, 1.5s or 200ms.")
     return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
 
 
@@ -137,8 +137,8 @@ def make_cut(
 class Rest:
     """The sum of what is not drawn one by one, where it changes; int64, arrays of shape (n,)."""
 
-    step: NDArray[np.int64]
-    """The step from which a row holds; the first is START."""
+    event: NDArray[np.int64]
+    """The event from which a row holds; the first is START."""
     requested: NDArray[np.int64]
     """Bytes, as the curve of this name counts; likewise the next two."""
     allocated: NDArray[np.int64]
@@ -156,7 +156,7 @@ class Drawn:
     """Rows of ``Allocations`` that are drawn one by one, ascending."""
     rest: Rest
     window: tuple[int, int] | None
-    """The first and last step asked for; None for all."""
+    """The first and last event asked for; None for all."""
     left_out: int
     """Allocations that are not drawn one by one."""
     left_out_bytes: int
@@ -167,18 +167,18 @@ class Drawn:
     left_out_at_peak: int
     """Block bytes of those live at the allocated peak."""
     error: int
-    """The curves of the picture are at most this many bytes too low at some step, never too high;
-    0 where they are exact at every step."""
+    """The curves of the picture are at most this many bytes too low at some event, never too high;
+    0 where they are exact at every event."""
     times: NDArray[np.int64] | None
-    """Each step's time where not all are kept; shape (n_events,)."""
+    """Each event's time where not all are kept; shape (n_events,)."""
     time_error_us: int
     """The most by which those differ from the recorded ones."""
 
     def as_plain(self) -> dict[str, Any]:
         """The figures, for JSON."""
         return {
-            "first_step": None if self.window is None else self.window[0],
-            "last_step": None if self.window is None else self.window[1],
+            "first_event": None if self.window is None else self.window[0],
+            "last_event": None if self.window is None else self.window[1],
             "not_drawn": self.left_out,
             "not_drawn_bytes": self.left_out_bytes,
             "not_drawn_requested_bytes": self.left_out_requested,

@@ -15,7 +15,7 @@ Severity = Literal["critical", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
 """From worst: the program failed or will; something to act on; good to know."""
 
-Unit = Literal["bytes", "count", "step", "share", "time_us", "text"]
+Unit = Literal["bytes", "count", "event", "share", "time_us", "text"]
 """What a value counts; a share is a part of 1, time_us a duration in microseconds."""
 Value = int | float | str | None
 """None where it cannot be known."""
@@ -96,7 +96,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that a finding rests on: call sites, pools, steps."""
+    """Rows that a finding rests on: call sites, pools, events."""
 
     title: str
     columns: tuple[Column, ...]
@@ -126,11 +126,11 @@ class View:
 
     tab: str = "stacks"
     """stacks, lines, live, stages, allocator, events or recording."""
-    step: int | None = None
+    event: int | None = None
     curve: str | None = None
     search: str = ""
-    event: bool = False
-    """Whether the step is a failed request to be pinned."""
+    oom: bool = False
+    """Whether the event is a failed request to be pinned."""
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,9 @@ MISSING_REASONS = (
 
 @dataclass(frozen=True)
 class Amounts(Shown):
-    """The curves at one step, in bytes, and what follows from them."""
+    """The curves at one event, in bytes, and what follows from them."""
 
-    step: int
+    event: int
     """-1 for the start."""
     time_us: int | None
     requested: int
@@ -68,13 +68,13 @@ class Amounts(Shown):
 
 @dataclass(frozen=True, eq=False)
 class CallTree(Shown):
-    """Live allocations at one step merged by call stack, outermost frame first.
+    """Live allocations at one event merged by call stack, outermost frame first.
 
     Node 0 is the root. A node's parent has a smaller id; siblings come largest first.
     ``bytes[i]`` is ``own_bytes[i]`` plus the bytes of its children, and ``bytes[0]`` the curve.
     """
 
-    step: int
+    event: int
     curve: str
     parent: NDArray[np.int32]
     frame: NDArray[np.int32]
@@ -114,8 +114,8 @@ class StageUse(Shown):
     parent: int | None
     """Position in ``DeviceFindings.stages``."""
     depth: int
-    start_step: int
-    end_step: int
+    start_event: int
+    end_event: int
     start_time_us: int | None
     end_time_us: int | None
     cut: str
@@ -125,7 +125,7 @@ class StageUse(Shown):
     end_bytes: int | None
     peak_bytes: int | None
     """Of the recorded part, where the stage is cut."""
-    peak_step: int | None
+    peak_event: int | None
     change: int | None
     """end_bytes - start_bytes."""
     allocations: int | None
@@ -145,7 +145,7 @@ class DeviceFindings(Shown):
     last_time_us: int | None
     start: Amounts
     peak: Amounts
-    """At the first step of the allocated peak; at the end where no history was recorded."""
+    """At the first event of the allocated peak; at the end where no history was recorded."""
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, ``reserved``."""
@@ -153,13 +153,13 @@ class DeviceFindings(Shown):
     """Least, average and most of each curve, by the names of ``peaks``."""
     sizes: AllocationStatistics
     curves: dict[str, NDArray[np.int64]]
-    """Bytes after each step, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
+    """Bytes after each event, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
     times: NDArray[np.int64]
-    """Each step's time in microseconds, NO_TIME where unknown; shape (n_events,)."""
-    reserved_steps: NDArray[np.int64]
-    """Steps from which reserved has a new value; the first is -1."""
+    """Each event's time in microseconds, NO_TIME where unknown; shape (n_events,)."""
+    reserved_events: NDArray[np.int64]
+    """Events from which reserved has a new value; the first is -1."""
     reserved_bytes: NDArray[np.int64]
-    """Reserved bytes from that step on."""
+    """Reserved bytes from that event on."""
     category: NDArray[np.int32]
     """Each allocation's place in ``categories``; shape (n_allocations,)."""
     categories: tuple[Category, ...]
@@ -191,7 +191,7 @@ class DeviceFindings(Shown):
 
     @cached_property
     def allocator(self) -> AllocatorUse:
-        """Its segments over time, and the fragmentation after every step."""
+        """Its segments over time, and the fragmentation after every event."""
         return self.find_allocator_use()
 
     @cached_property

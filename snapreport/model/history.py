@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 START = -1
-"""The step before the first event."""
+"""The event before the first event."""
 DEEPEST_SETTINGS = 16
 """Levels of mappings and lists in the allocator's settings; PyTorch's have two."""
 
 
 @dataclass(frozen=True, eq=False)
 class Allocations(Shown):
-    """Every allocation that was live at some step, in birth order; arrays of shape (n,).
+    """Every allocation that was live at some event, in birth order; arrays of shape (n,).
 
     First the baseline (blocks that the trace never touches, then those freed in the window, the
-    last freed first, so that stacked strips move as little as can be), then by ``alloc_step``.
+    last freed first, so that stacked strips move as little as can be), then by ``alloc_event``.
     An allocation is live after event s, in each curve, when:
 
-    - requested, active: ``alloc_step <= s < free_step``
-    - allocated: ``alloc_step <= s < free_requested_step``
+    - requested, active: ``alloc_event <= s < free_event``
+    - allocated: ``alloc_event <= s < free_requested_event``
     """
 
     addr: NDArray[np.int64]
@@ -43,12 +43,12 @@ class Allocations(Shown):
     block_size: NDArray[np.int64]
     """Bytes of the block: exact, or the lower bound where block_size_max is larger."""
     block_size_max: NDArray[np.int64]
-    alloc_step: NDArray[np.int64]
+    alloc_event: NDArray[np.int64]
     """START for the baseline."""
-    free_requested_step: NDArray[np.int64]
+    free_requested_event: NDArray[np.int64]
     """START when requested before the recording; n_events (the device's ``events``) for never."""
-    free_step: NDArray[np.int64]
-    """The step of ``free_completed``; n_events for never. Never before free_requested_step."""
+    free_event: NDArray[np.int64]
+    """The event of ``free_completed``; n_events for never. Never before free_requested_event."""
     alloc_time_us: NDArray[np.int64]
     """NO_TIME where unknown; likewise the next two."""
     free_requested_time_us: NDArray[np.int64]
@@ -75,7 +75,7 @@ class Events(Shown):
     ``segment_*``, ``oom``, ``snapshot``, unknown actions, and frees that fit no allocation.
     """
 
-    step: NDArray[np.int64]
+    event: NDArray[np.int64]
     action: list[str]
     addr: NDArray[np.int64]
     """For ``oom``: free bytes on the device."""
@@ -92,7 +92,7 @@ class Events(Shown):
 class Stages(Shown):
     """Annotations as spans, in order of their start; arrays of shape (n,).
 
-    The stage is on after every event s with ``start_step <= s < end_step``.
+    The stage is on after every event s with ``start_event <= s < end_event``.
     """
 
     name: list[str]
@@ -100,9 +100,9 @@ class Stages(Shown):
     """Rows of this table; -1 for an outermost stage."""
     depth: NDArray[np.int32]
     """0 for an outermost stage."""
-    start_step: NDArray[np.int64]
+    start_event: NDArray[np.int64]
     """The first event inside; START where the START marker was lost or precedes the trace."""
-    end_step: NDArray[np.int64]
+    end_event: NDArray[np.int64]
     """The first event after it; n_events where it was still open or ends after the trace."""
     start_time_us: NDArray[np.int64]
     """NO_TIME where the marker was lost; likewise the next."""

@@ -17,7 +17,7 @@ allocations that come again and again."""
 
 @dataclass(frozen=True, eq=False)
 class Iterations:
-    """Where each complete turn of the program's outer loop begins, in steps of the device trace."""
+    """Where each complete turn of the program's outer loop begins, in events of the trace."""
 
     source: Source
     confidence: float

@@ -14,7 +14,7 @@ Address = tuple[int, int | None]
 class MomentWanted:
     """A moment by one of its names, as ``Device.at()`` takes it; by none, the curve's peak."""
 
-    step: int | None = None
+    event: int | None = None
     time_us: int | None = None
     stage: str | None = None
     between: tuple[int, int] | None = None

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CurvePeak:
-    """The most of one curve, at the first step that attains it."""
+    """The most of one curve, at the first event that attains it."""
 
     bytes: int
-    step: int
+    event: int
     time_us: int | None
     width: int = 0
-    """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another step."""
+    """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another event."""
 
 
 @dataclass(frozen=True)
 class OomEvent:
     """A failed request for memory."""
 
-    step: int
+    event: int
     time_us: int | None
     size: int
     """The rounded request that failed."""

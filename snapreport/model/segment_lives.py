@@ -18,18 +18,18 @@ SMALL, LARGE = range(2)
 
 @dataclass(frozen=True, eq=False)
 class SegmentLives(Shown):
-    """Every segment that was there at some step; arrays of shape (n,), by start, then address.
+    """Every segment that was there at some event; arrays of shape (n,), by start, then address.
 
-    The segments after step s are those with ``start_step <= s < end_step``; no two overlap. An
+    The segments after event s are those with ``start_event <= s < end_event``; no two overlap. An
     expandable segment is one run of mapped memory, as in PyTorch's own snapshots: a run that
     grows, shrinks or falls apart ends there, and what it became starts.
     """
 
     address: NDArray[np.int64]
     size: NDArray[np.int64]
-    start_step: NDArray[np.int64]
+    start_event: NDArray[np.int64]
     """-1 if from before the recording."""
-    end_step: NDArray[np.int64]
+    end_event: NDArray[np.int64]
     """n_events (the device's ``events``) if still there at the end."""
     stream: NDArray[np.int64]
     pool: NDArray[np.int32]
@@ -56,8 +56,8 @@ class AllocatorUse(Shown):
 
     segments: SegmentLives
     fragmentation: NDArray[np.int64]
-    """Inactive bytes in segments that hold a live block, after each step; shape (n_events + 1,),
+    """Inactive bytes in segments that hold a live block, after each event; shape (n_events + 1,),
     index 0 is the start. -1 where not known: without an allocator (profiler files), and where
     more is active than reserved, so segment events are missing."""
     most: int
-    """The step of the most fragmentation, the first of several."""
+    """The event of the most fragmentation, the first of several."""

@@ -79,9 +79,9 @@ class MissingStacks:
 
 @dataclass(frozen=True)
 class ReservedParts:
-    """What reserved memory consists of after a step; every part is counted by itself."""
+    """What reserved memory consists of after an event; every part is counted by itself."""
 
-    step: int
+    event: int
     requested: int
     """Asked for by allocations that count as allocated."""
     slack: int

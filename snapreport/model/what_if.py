@@ -23,8 +23,8 @@ class WhatIf(Shown):
     """What was taken away: a call site as ``function  file:line``, a category, a stage."""
     peak_bytes: int
     """The most that is left, ..."""
-    peak_step: int
-    """... and the first step that attains it; -1 for the start."""
+    peak_event: int
+    """... and the first event that attains it; -1 for the start."""
     falls: int
     """How far the peak falls: never more than ``held``, as another moment may then be the peak."""
     held: int

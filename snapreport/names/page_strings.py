@@ -127,6 +127,8 @@ class _Page(HTMLParser):
         name = attributes.get("id")
         if name == "payload":
             _payload(data, self._tally)
+        elif name == "later":
+            _unpack(data)  # addresses and times alone
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":

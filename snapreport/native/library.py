@@ -77,10 +77,10 @@ class Strips(ctypes.Structure):
     """Where the writer of strips stands, and its tables: ``strips`` in strips.c."""
 
     _fields_ = (
-        *((name, _P) for name in ("alloc_step", "free_step", "size", "drawn")),
-        *((name, _P) for name in ("steps", "live", "freed")),
-        *((name, _P) for name in ("point_steps", "point_offsets", "text")),
-        *((name, _SIZE) for name in ("n_rows", "n_steps", "room_points", "room_text")),
+        *((name, _P) for name in ("alloc_event", "free_event", "size", "drawn")),
+        *((name, _P) for name in ("samples", "live", "freed")),
+        *((name, _P) for name in ("point_events", "point_offsets", "text")),
+        *((name, _SIZE) for name in ("n_rows", "n_samples", "room_points", "room_text")),
         ("most_points", _SIZE),
         *((name, _N) for name in ("events", "end", "first_id")),
         *((name, _SIZE) for name in ("row", "first_sample", "n_points", "total")),

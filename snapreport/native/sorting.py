@@ -1,6 +1,6 @@
 """Orders and distinct values of long columns of integers, sooner than NumPy's general ways.
 
-Columns here have small numbers (call sites, kinds), or such that fit into part of 64 bits (steps,
+Columns here have small numbers (call sites, kinds), or such that fit into part of 64 bits (events,
 addresses). NumPy sorts by radix up to 16 bits, and plain integers much faster than it finds their
 order; and small numbers need no sorting to be told apart. And some of its own (``unique``,
 ``isin``, ``median``) import masked arrays first, which takes longer than most recordings do here.

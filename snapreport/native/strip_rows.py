@@ -23,7 +23,7 @@ class StripRows:
         self,
         rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
         drawn: NDArray[np.bool_] | None,
-        steps: NDArray[np.int64],
+        samples: NDArray[np.int64],
         events: int,
         first_id: int,
         most_points: int,
@@ -31,11 +31,11 @@ class StripRows:
         """Make the tables, and check that all is in order.
 
         Args:
-            rows: the step of each allocation's birth, ascending from -1 on, and of its end, after
+            rows: the event of each allocation's birth, ascending from -1 on, and of its end, after
                 that; and its size. int64, shape (n,).
             drawn: bool, shape (n,), whether each is drawn; None where all are.
-            steps: int64, shape (n_steps,), where to sample: ascending, the last step among them.
-            events: how many steps there are.
+            samples: int64, shape (n_samples,), where to sample: ascending, with the last event.
+            events: how many events there are.
             first_id: the first row's ``elem``.
             most_points: of rows that are written at once, if it is not one row.
 
@@ -43,16 +43,16 @@ class StripRows:
             ValueError: something is not in order.
         """
         self._n, end = len(rows[0]), max(events, 1)
-        room = 2 * len(steps) + 2
-        alloc_step, free_step, size = taken(np.int64, self._n, *rows)
+        room = 2 * len(samples) + 2
+        alloc_event, free_event, size = taken(np.int64, self._n, *rows)
         self._tables: dict[str, NDArray[Any]] = {
-            "alloc_step": alloc_step,
-            "free_step": free_step,
+            "alloc_event": alloc_event,
+            "free_event": free_event,
             "size": size,
-            "steps": taken(np.int64, len(steps), steps)[0],
-            "live": np.zeros(len(steps), np.uint64),
+            "samples": taken(np.int64, len(samples), samples)[0],
+            "live": np.zeros(len(samples), np.uint64),
             "freed": np.zeros(end + 1, np.uint64),
-            "point_steps": np.empty(room, np.int64),
+            "point_events": np.empty(room, np.int64),
             "point_offsets": np.empty(room, np.uint64),
             "text": np.empty(max(room, most_points) * _POINT_TEXT, np.uint8),
         }
@@ -61,7 +61,7 @@ class StripRows:
         self._strips = Strips(
             **{name: address(table) for name, table in self._tables.items()},
             n_rows=self._n,
-            n_steps=len(steps),
+            n_samples=len(samples),
             room_points=room,
             room_text=len(self._tables["text"]),
             most_points=most_points,
@@ -70,7 +70,7 @@ class StripRows:
             first_id=first_id,
         )
         if not library().strips_begin(pointer(self._strips)):
-            raise ValueError("the allocations or the steps are not in order")
+            raise ValueError("the allocations or the events are not in order")
 
     def up_to(self, row: int) -> Iterator[bytes]:
         """Yield the next rows up to this one, some at a time, with commas between them."""

@@ -1,11 +1,11 @@
 /* Lay out strips and write the rows of allocations.json.
  *
  * Rows are gone through in the order of their births, and each lies on those before it. So two
- * tables are all that is kept of those: the bytes live at each sampled step, and the bytes that
- * are freed at each step, as a Fenwick tree. A row's text is written when its path is known, and
+ * tables are all that is kept of those: the bytes live at each sampled event, and the bytes that
+ * are freed at each event, as a Fenwick tree. A row's text is written when its path is known, and
  * nothing is kept of that either.
  *
- * snapreport_strips_begin() refuses whatever is not in order; after that no step or row is beyond
+ * snapreport_strips_begin() refuses whatever is not in order; after that no event or row is beyond
  * its table. Bytes are added up modulo 2^64, as NumPy does. The caller holds every table.
  */
 
@@ -16,15 +16,15 @@ enum { POINT_TEXT = 2 * 21, ROW_TEXT = 64 + 3 * 20, LEAST_POINTS = 2 };
 
 /* As in library.py. */
 typedef struct {
-    const int64_t *alloc_step, *free_step, *size; /* of each row */
+    const int64_t *alloc_event, *free_event, *size; /* of each row */
     const uint8_t *drawn;     /* of each row, whether it is drawn; NULL where all are */
-    const int64_t *steps;     /* where to sample */
-    uint64_t *live;           /* room for a number each: live at that step, of the rows so far */
-    uint64_t *freed;          /* zeros, one for each step and one more */
-    int64_t *point_steps;     /* room for the path of a row: room_points of these */
+    const int64_t *samples;   /* where to sample */
+    uint64_t *live;           /* room for a number each: live at that event, of the rows so far */
+    uint64_t *freed;          /* zeros, one for each event and one more */
+    int64_t *point_events;     /* room for the path of a row: room_points of these */
     uint64_t *point_offsets;
     char *text;
-    uint64_t n_rows, n_steps, room_points, room_text;
+    uint64_t n_rows, n_samples, room_points, room_text;
     uint64_t most_points; /* of rows that are written at once, if it is not one row */
     int64_t events, end, first_id;
     /* Where it stands; zeros at first. */
@@ -34,63 +34,63 @@ typedef struct {
 /* Say whether all is as it has to be: if not, it must not be gone on with. */
 EXPORT int32_t snapreport_strips_begin(const strips *s)
 {
-    if (s->events < 0 || s->end != (s->events > 0 ? s->events : 1) || s->n_steps == 0)
+    if (s->events < 0 || s->end != (s->events > 0 ? s->events : 1) || s->n_samples == 0)
         return 0;
     if (s->first_id < 0 || s->n_rows > (uint64_t)(INT64_MAX - s->first_id))
         return 0;
     int64_t last = -1;
-    for (uint64_t k = 0; k < s->n_steps; k++) {
-        if (s->steps[k] <= last)
+    for (uint64_t k = 0; k < s->n_samples; k++) {
+        if (s->samples[k] <= last)
             return 0;
-        last = s->steps[k];
+        last = s->samples[k];
     }
     if (last != s->end - 1)
         return 0;
     last = -1;
     for (uint64_t i = 0; i < s->n_rows; i++) {
-        if (s->alloc_step[i] < last || s->alloc_step[i] >= s->events)
+        if (s->alloc_event[i] < last || s->alloc_event[i] >= s->events)
             return 0;
-        if (s->free_step[i] <= s->alloc_step[i])
+        if (s->free_event[i] <= s->alloc_event[i])
             return 0;
-        last = s->alloc_step[i];
+        last = s->alloc_event[i];
     }
     /* A birth, a death, and at a sample where it sinks two points. */
-    if (s->n_steps > (UINT64_MAX - LEAST_POINTS) / 2)
+    if (s->n_samples > (UINT64_MAX - LEAST_POINTS) / 2)
         return 0;
-    if (s->room_points < LEAST_POINTS + 2 * s->n_steps)
+    if (s->room_points < LEAST_POINTS + 2 * s->n_samples)
         return 0;
     const uint64_t room = s->room_text / (POINT_TEXT + ROW_TEXT / LEAST_POINTS);
     return room >= s->room_points && room >= s->most_points;
 }
 
-/* Note that bytes are freed at a step below the end. */
-static void add_freed(const strips *s, int64_t step, uint64_t bytes)
+/* Note that bytes are freed at an event below the end. */
+static void add_freed(const strips *s, int64_t event, uint64_t bytes)
 {
-    for (uint64_t i = (uint64_t)step + 1; i <= (uint64_t)s->end; i += i & (0 - i))
+    for (uint64_t i = (uint64_t)event + 1; i <= (uint64_t)s->end; i += i & (0 - i))
         s->freed[i] += bytes;
 }
 
-/* Return how much of the rows so far is freed up to a step, from -1 to below the end. */
-static uint64_t freed_until(const strips *s, int64_t step)
+/* Return how much of the rows so far is freed up to an event, from -1 to below the end. */
+static uint64_t freed_until(const strips *s, int64_t event)
 {
     uint64_t bytes = 0;
-    for (uint64_t i = (uint64_t)(step + 1); i > 0; i &= i - 1)
+    for (uint64_t i = (uint64_t)(event + 1); i > 0; i &= i - 1)
         bytes += s->freed[i];
     return bytes;
 }
 
-static void add_point(strips *s, int64_t step, uint64_t offset)
+static void add_point(strips *s, int64_t event, uint64_t offset)
 {
-    s->point_steps[s->n_points] = step;
+    s->point_events[s->n_points] = event;
     s->point_offsets[s->n_points++] = offset;
 }
 
 /* Find the path of the next row, which has none yet. */
 static void lay(strips *s)
 {
-    const int64_t born = s->alloc_step[s->row], begin = born > 0 ? born : 0;
+    const int64_t born = s->alloc_event[s->row], begin = born > 0 ? born : 0;
     const uint64_t size = (uint64_t)s->size[s->row];
-    int64_t freed = s->free_step[s->row];
+    int64_t freed = s->free_event[s->row];
     if (s->drawn && !s->drawn[s->row]) {
         add_point(s, begin, 0);
         add_point(s, freed < s->end ? freed : s->end, 0);
@@ -98,7 +98,7 @@ static void lay(strips *s)
     }
     if (freed >= s->events)
         freed = s->end;
-    while (s->steps[s->first_sample] < born) /* the last one is not */
+    while (s->samples[s->first_sample] < born) /* the last one is not */
         s->first_sample++;
     uint64_t k = s->first_sample;
     if (!s->moving) {
@@ -111,28 +111,28 @@ static void lay(strips *s)
             return;
         }
         s->moving = 1;
-        for (uint64_t i = 1; i < s->n_steps; i++)
+        for (uint64_t i = 1; i < s->n_samples; i++)
             s->live[i] += s->live[i - 1];
     }
     uint64_t offset = s->total - freed_until(s, born);
     int turned = 0; /* whether the latest point is at the latest sample */
     add_point(s, begin, offset);
-    for (; k < s->n_steps && s->steps[k] < freed; k++) {
+    for (; k < s->n_samples && s->samples[k] < freed; k++) {
         const uint64_t below = s->live[k];
         s->live[k] += size;
         if (below == offset) {
             turned = 0;
             continue;
         }
-        if (!turned && k > 0 && begin < s->steps[k - 1])
-            add_point(s, s->steps[k - 1], offset); /* until there it lay as before */
-        add_point(s, s->steps[k], below);
+        if (!turned && k > 0 && begin < s->samples[k - 1])
+            add_point(s, s->samples[k - 1], offset); /* until there it lay as before */
+        add_point(s, s->samples[k], below);
         offset = below;
         turned = 1;
     }
     const uint64_t at_last = s->total - freed_until(s, freed - 1);
-    if (!turned && k > 0 && begin < s->steps[k - 1] && offset != at_last)
-        add_point(s, s->steps[k - 1], offset);
+    if (!turned && k > 0 && begin < s->samples[k - 1] && offset != at_last)
+        add_point(s, s->samples[k - 1], offset);
     add_point(s, freed, at_last);
     if (freed < s->end)
         add_freed(s, freed, size);
@@ -212,7 +212,7 @@ static char *write_row(const strips *s, char *out)
     out = put_number(out, s->drawn && !s->drawn[s->row] ? 0 : s->size[s->row]);
     out = PUT(out, ",\"timesteps\":[");
     for (uint64_t i = 0; i < s->n_points; i++) {
-        out = put_number(out, s->point_steps[i]);
+        out = put_number(out, s->point_events[i]);
         *out++ = ',';
     }
     out = PUT(out - 1, "],\"offsets\":[");

@@ -1,6 +1,6 @@
-/* Sweep over the steps of a recording.
+/* Sweep over the events of a recording.
  *
- * The caller hands all memory over. At the first thing that is not as it has to be, such as a step
+ * The caller hands all memory over. At the first thing that is not as it has to be, such as an event
  * out of range, a function returns 0 or -1, and what it wrote means nothing.
  */
 
@@ -166,7 +166,7 @@ static void take_out(ordered *all, int64_t first, int64_t last)
     }
 }
 
-/* Add up weights from one step to another: `sums` has `events` + 2 zeros.  Returns 1, or 0 for a step out of range. */
+/* Add up weights from one event to another: `sums` has `events` + 2 zeros.  Returns 1, or 0 for an event out of range. */
 EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, const int64_t *end,
                                    int64_t n, int64_t events, int64_t *sums)
 {
@@ -204,21 +204,21 @@ EXPORT void snapreport_weigh(const int64_t *values, const int64_t *times, int64_
     found[3] = (int64_t)high;
 }
 
-/* Find the life that holds each of some addresses at its step: `ends_first` has the rows of the `n_lives` lives in order of their ends.
+/* Find the life that holds each of some addresses at its event: `ends_first` has the rows of the `n_lives` lives in order of their ends.
  *
  * Returns 1, or 0 where a life ends that never began.
  */
 EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, const int64_t *start,
                                  const int64_t *end, const int64_t *ends_first, int64_t n_lives,
-                                 const int64_t *steps, const int64_t *wanted, int64_t n,
+                                 const int64_t *events, const int64_t *wanted, int64_t n,
                                  int32_t *found)
 {
     ordered there;
     int64_t begun = 0, ended = 0, i = 0;
     if (make_room(&there, n_lives)) {
         for (; i < n; i++) {
-            for (;;) { /* what changed up to this step; of one step, what ends is first */
-                int is_end = ended < n_lives && end[ends_first[ended]] <= steps[i] &&
+            for (;;) { /* what changed up to this event; of one event, what ends is first */
+                int is_end = ended < n_lives && end[ends_first[ended]] <= events[i] &&
                              (begun == n_lives || end[ends_first[ended]] <= start[begun]);
                 if (is_end) {
                     int64_t place =
@@ -226,7 +226,7 @@ EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, co
                     if (place >= there.n)
                         goto done;
                     take_out(&there, place, place + 1);
-                } else if (begun < n_lives && start[begun] <= steps[i]) {
+                } else if (begun < n_lives && start[begun] <= events[i]) {
                     int64_t place = place_of(&there, address[begun], 0);
                     insert(&there, place, address[begun], (int32_t)begun);
                     begun++;
@@ -247,14 +247,14 @@ done:
 
 static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size, used) : 0; }
 
-/* Add up what segments waste after each step, where each held so much `before` it began.
+/* Add up what segments waste after each event, where each held so much `before` it began.
  *
  * used, head, next: room for `n_lives`, `events` and `n` numbers.
  * sums: `events` + 2 zeros.
  *
- * Returns 1, or 0 for a step or segment out of range, and for births out of order.
+ * Returns 1, or 0 for an event or segment out of range, and for births out of order.
  */
-EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_step, const int64_t *free_step,
+EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_event, const int64_t *free_event,
                                         const int64_t *block_size, const int32_t *born,
                                         const int32_t *freed, int64_t n, int64_t events,
                                         const int64_t *start, const int64_t *end,
@@ -270,37 +270,37 @@ EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_step, const int64_t
         used[s] = before[s];
         sums[start[s] + 1] = plus(sums[start[s] + 1], waste(size[s], before[s]));
     }
-    for (int64_t step = 0; step < events; step++)
-        head[step] = NO_ID;
+    for (int64_t event = 0; event < events; event++)
+        head[event] = NO_ID;
     for (int64_t i = n - 1; i >= 0; i--) { /* so that each list is in the order of the rows */
-        if (alloc_step[i] < START || alloc_step[i] > events || free_step[i] < START ||
-            free_step[i] > events || (i && alloc_step[i] < alloc_step[i - 1]))
+        if (alloc_event[i] < START || alloc_event[i] > events || free_event[i] < START ||
+            free_event[i] > events || (i && alloc_event[i] < alloc_event[i - 1]))
             return 0;
         if (born[i] < NO_ID || born[i] >= n_lives || freed[i] < NO_ID || freed[i] >= n_lives)
             return 0;
-        if (free_step[i] > alloc_step[i] && free_step[i] < events && freed[i] != NO_ID) {
-            next[i] = head[free_step[i]];
-            head[free_step[i]] = (int32_t)i;
+        if (free_event[i] > alloc_event[i] && free_event[i] < events && freed[i] != NO_ID) {
+            next[i] = head[free_event[i]];
+            head[free_event[i]] = (int32_t)i;
         }
     }
     int64_t i = 0;
-    for (int64_t step = START; step < events; step++) {
+    for (int64_t event = START; event < events; event++) {
         int64_t added = 0;
-        for (; i < n && alloc_step[i] == step; i++) {
-            if (free_step[i] <= step || born[i] == NO_ID)
+        for (; i < n && alloc_event[i] == event; i++) {
+            if (free_event[i] <= event || born[i] == NO_ID)
                 continue;
             int64_t *sum = used + born[i], was = waste(size[born[i]], *sum);
             *sum = plus(*sum, block_size[i]);
             added = plus(added, minus(waste(size[born[i]], *sum), was));
         }
-        for (int32_t k = step < 0 ? NO_ID : head[step]; k != NO_ID; k = next[k]) {
+        for (int32_t k = event < 0 ? NO_ID : head[event]; k != NO_ID; k = next[k]) {
             int64_t *sum = used + freed[k], was = waste(size[freed[k]], *sum);
             *sum = minus(*sum, block_size[k]);
             added = plus(added, minus(waste(size[freed[k]], *sum), was));
         }
-        sums[step + 1] = plus(sums[step + 1], added);
+        sums[event + 1] = plus(sums[event + 1], added);
     }
-    if (i < n) /* born after the last step */
+    if (i < n) /* born after the last event */
         return 0;
     for (int64_t s = 0; s < n_lives; s++)
         sums[end[s] + 1] = minus(sums[end[s] + 1], waste(size[s], used[s]));
@@ -308,7 +308,7 @@ EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_step, const int64_t
     return 1;
 }
 
-/* A range of addresses, and the step at which it ends, looking backwards. */
+/* A range of addresses, and the event at which it ends, looking backwards. */
 typedef struct {
     int64_t low, high, end, stream, family, final, expandable;
 } span;
@@ -339,7 +339,7 @@ static int32_t keep(replay *all, span one)
     return (int32_t)all->n_spans++;
 }
 
-/* Let what stands there begin at a step, and be gone before it. */
+/* Let what stands there begin at an event, and be gone before it. */
 static void close_spans(replay *all, ordered *there, int64_t first, int64_t last, int64_t start)
 {
     for (int64_t place = first; place < last; place++) {
@@ -469,8 +469,8 @@ static void undo_unmap(replay *all, span gone)
 /* Undo the events of segments, the last first.
  *
  * final: COLUMNS numbers for each of the `n_final` segments at the end, in address order, in the
- *   columns of `rows`, the step of the start left out of account.
- * kind, step, low, size, stream: of the `n` events, the last first; kind is ALLOC to UNMAP.
+ *   columns of `rows`, the event of the start left out of account.
+ * kind, event, low, size, stream: of the `n` events, the last first; kind is ALLOC to UNMAP.
  * rows: room for `most_rows` lives: address, end of it, start, end, stream, family, final segment,
  *   expandable.
  * counts: families, the first new one at first; and misfits.
@@ -479,7 +479,7 @@ static void undo_unmap(replay *all, span gone)
  * Returns how many lives there are, or -1 where there is no room for them.
  */
 EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const int8_t *kind,
-                                   const int64_t *step, const int64_t *low, const int64_t *size,
+                                   const int64_t *event, const int64_t *low, const int64_t *size,
                                    const int64_t *stream, int64_t n, int64_t *rows,
                                    int64_t most_rows, int64_t *counts)
 {
@@ -497,7 +497,7 @@ EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const 
             (span){row[0], row[1], row[3], row[4], row[5], row[6], row[7]});
     }
     for (int64_t i = 0; room && i < n && !all.full; i++) {
-        span one = {low[i], low[i] + size[i], step[i], stream[i], NO_ID, NO_ID, 0};
+        span one = {low[i], low[i] + size[i], event[i], stream[i], NO_ID, NO_ID, 0};
         if (kind[i] == ALLOC)
             undo_alloc(&all, &one);
         else if (kind[i] == FREE)
@@ -529,7 +529,7 @@ static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t 
 }
 
 /* Which of some places are taken: a bit for each, and above 64 of them one that says whether any is.
- * So the next one is found in a step for each level, wherever it is. */
+ * So the next one is found in an event for each level, wherever it is. */
 enum { LEVELS = 6, WORD = 64 };
 
 typedef struct {
@@ -608,7 +608,7 @@ static int64_t room_above(const bits *active, const ordered *segments, const int
  *
  * at: the `n_places` distinct addresses at which blocks begin, ascending; place: of each block.
  * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
- * start, gone: the steps at which the `n_segments` segments begin and end; likewise the orders.
+ * start, gone: the events at which the `n_segments` segments begin and end; likewise the orders.
  * ends: where the segments end in memory.
  * count, ranged: room for `n_places` numbers each.
  * hole, bound: `n` zeros each.
@@ -653,16 +653,16 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
     }
     while (room && (next_birth < n || next_death < n || next_start < n_segments ||
                     next_end < n_segments)) {
-        /* Of one step: a segment goes, a block goes, a segment comes, a block comes. */
-        int64_t step = INT64_MAX;
+        /* Of one event: a segment goes, a block goes, a segment comes, a block comes. */
+        int64_t event = INT64_MAX;
         int what = -1;
         if (next_end < n_segments)
-            step = gone[by_end[next_end]], what = 0;
-        if (next_death < n && (what < 0 || died[by_death[next_death]] < step))
-            step = died[by_death[next_death]], what = 1;
-        if (next_start < n_segments && (what < 0 || start[by_start[next_start]] < step))
-            step = start[by_start[next_start]], what = 2;
-        if (next_birth < n && (what < 0 || born[by_birth[next_birth]] < step))
+            event = gone[by_end[next_end]], what = 0;
+        if (next_death < n && (what < 0 || died[by_death[next_death]] < event))
+            event = died[by_death[next_death]], what = 1;
+        if (next_start < n_segments && (what < 0 || start[by_start[next_start]] < event))
+            event = start[by_start[next_start]], what = 2;
+        if (next_birth < n && (what < 0 || born[by_birth[next_birth]] < event))
             what = 3;
         if (what == 0) {
             int64_t one = address[by_end[next_end++]], where = place_of(&segments, one, 0);

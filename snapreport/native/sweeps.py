@@ -1,4 +1,4 @@
-"""Sweep over the steps of a recording: curves, and segments with what lies in them."""
+"""Sweep over the events of a recording: curves, and segments with what lies in them."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _LAST = np.iinfo(np.int64).max
 
 
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
-    """Add up weights over ``begin <= step < end``.
+    """Add up weights over ``begin <= event < end``.
 
     Args:
-        weight, begin, end: int64, shape (n,); steps from -1 to ``events``.
-        events: how many steps there are.
+        weight, begin, end: int64, shape (n,); events from -1 to ``events``.
+        events: how many events there are.
 
     Returns:
         int64, shape (events + 1,); index 0 is the start.
 
     Raises:
-        IndexError: a step is out of range.
+        IndexError: an event is out of range.
     """
     sums = np.zeros(events + 2, np.int64)
     columns = taken(np.int64, len(weight), weight, begin, end)
     if not library().sum_live(*columns, len(weight), events, sums):
-        raise IndexError("a step is out of range")
+        raise IndexError("an event is out of range")
     return sums[: events + 1]
 
 
 def weigh(values: Column, times: Column) -> tuple[int, int, int]:
     """Return the least and the most of a curve, and the sum of its values times how long they last.
 
-    A time before the latest so far counts as that: no step lasts less than nothing.
+    A time before the latest so far counts as that: no event lasts less than nothing.
 
     Args:
         values: int64, shape (n + 1,).
@@ -62,21 +62,21 @@ def weigh(values: Column, times: Column) -> tuple[int, int, int]:
 
 
 def locate(
-    lives: tuple[Column, Column, Column, Column], ends_first: Column, steps: Column, wanted: Column
+    lives: tuple[Column, Column, Column, Column], ends_first: Column, events: Column, wanted: Column
 ) -> NDArray[np.int32]:
-    """Return the life that holds each address after its step.
+    """Return the life that holds each address after its event.
 
     Args:
         lives: the address, size, start and end of each; int64, shape (n,), in order of starts.
         ends_first: int64, shape (n,): their rows in order of ends.
-        steps, wanted: int64, shape (m,): steps, ascending, and addresses.
+        events, wanted: int64, shape (m,): events, ascending, and addresses.
 
     Returns:
         int32, shape (m,): rows of the lives, -1 where none does.
     """
-    n, m = len(ends_first), len(steps)
+    n, m = len(ends_first), len(events)
     found = np.empty(m, np.int32)
-    columns, asked = taken(np.int64, n, *lives, ends_first), taken(np.int64, m, steps, wanted)
+    columns, asked = taken(np.int64, n, *lives, ends_first), taken(np.int64, m, events, wanted)
     if not library().locate(*columns, n, *asked, m, found):
         raise ValueError("a life ends before it begins, or there is no memory for them")
     return found
@@ -88,21 +88,21 @@ def fragmentation(
     lives: tuple[Column, Column, Column, Column],
     events: int,
 ) -> Column:
-    """Add up what segments waste after each step.
+    """Add up what segments waste after each event.
 
     Args:
-        rows: the step of each allocation's birth and of its end, and its block's bytes; int64,
+        rows: the event of each allocation's birth and of its end, and its block's bytes; int64,
             shape (n,), in birth order.
         places: the segment of each one at its birth, and at its end; int32, shape (n,).
         lives: the start, end and size of each segment, and the bytes used in it just before it
             began; int64, shape (m,).
-        events: how many steps there are.
+        events: how many events there are.
 
     Returns:
         int64, shape (events + 1,), in bytes.
 
     Raises:
-        IndexError: a step or segment is out of range.
+        IndexError: an event or segment is out of range.
     """
     n, n_lives = len(rows[0]), len(lives[0])
     used, sums = np.empty(n_lives, np.int64), np.zeros(events + 2, np.int64)
@@ -112,7 +112,7 @@ def fragmentation(
         *(*taken(np.int64, n_lives, *lives), n_lives, used, head, following, sums),
     )
     if not done:
-        raise IndexError("a step or segment is out of range")
+        raise IndexError("an event or segment is out of range")
     return sums[: events + 1]
 
 
@@ -125,7 +125,7 @@ def undo_segments(
         final: int64, shape (n, SEGMENT_COLUMNS): the segments at the end, in address order, no two
             of which overlap.
         families: the first number that none of them has.
-        events: kind, as of SEGMENT_KINDS, step, address, size and stream of each, the last first;
+        events: kind, as of SEGMENT_KINDS, event, address, size and stream of each, the last first;
             int8 and int64, shape (m,).
 
     Returns:

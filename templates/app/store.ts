@@ -30,7 +30,7 @@ export interface State {
   axis: Axis
   /** Which curve the strips stack up to, and what every panel counts. */
   curve: Curve
-  /** The step whose state every panel shows; -1 is the start. */
+  /** The event whose state every panel shows; -1 is the start. */
   cursor: number
   /** What the strips are coloured by. */
   colouring: string
@@ -62,7 +62,7 @@ export class Store {
   constructor(readonly history: History, readonly colouring = "site") {
     const curve = "allocated"
     this.current = {
-      window: this.opensAt("steps"), axis: "steps", curve,
+      window: this.opensAt("events"), axis: "events", curve,
       cursor: this.opening(curve), colouring, filtered: new Set(),
       hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
       selection: null, ruler: null, tab: "stacks", search: "", stacks: WHOLE_TREE,
@@ -73,7 +73,7 @@ export class Store {
     return this.current
   }
 
-  /** Where steps lie on the present axis. */
+  /** Where events lie on the present axis. */
   get scale(): Scale {
     return this.history.scale(this.current.axis)
   }
@@ -83,7 +83,7 @@ export class Store {
     return wholeWindow(this.scale.whole, this.history.ceiling)
   }
 
-  /** What the page opens with, on the present axis: everything, or the steps that were asked for. */
+  /** What the page opens with, on the present axis: everything, or the events that were asked for. */
   get opens(): Window {
     return this.opensAt(this.current.axis)
   }
@@ -125,9 +125,9 @@ export class Store {
     }
   }
 
-  /** Shows the state after a step everywhere, and brings that step into the timeline's sight. */
-  goTo(step: number, change: Partial<State> = {}): void {
-    const cursor = Math.min(Math.max(step, -1), this.history.device.events - 1)
+  /** Shows the state after an event everywhere, and brings that event into the timeline's sight. */
+  goTo(event: number, change: Partial<State> = {}): void {
+    const cursor = Math.min(Math.max(event, -1), this.history.device.events - 1)
     const { window: w } = this.current
     const [from, to] = [this.scale.xOf(cursor), this.scale.endOf(cursor)]
     const half = (w.x1 - w.x0) / 2
@@ -141,28 +141,28 @@ export class Store {
     this.set({ pinned: allocation, pinnedOom: -1 })
   }
 
-  /** Shows the details of a failed request, and its step if that is out of sight. */
+  /** Shows the details of a failed request, and its event if that is out of sight. */
   pinOom(oom: number): void {
-    this.goTo(this.history.ooms[oom].step, { pinned: -1, pinnedOom: oom })
+    this.goTo(this.history.ooms[oom].event, { pinned: -1, pinnedOom: oom })
   }
 
   on(listener: (state: State, before: State) => void): void {
     this.listeners.push(listener)
   }
 
-  /** The step that a page opens at: the peak, or the end where nothing was recorded; of the steps that were asked for the highest. */
+  /** The event that a page opens at: the peak, or the end where nothing was recorded; of the events that were asked for the highest. */
   opening(curve: Curve): number {
     const { history } = this
     const drawn = history.device.rest?.window
     if (drawn && drawn[1] >= drawn[0]) return history.curves[curve].firstMax(drawn[0] + 1, drawn[1] + 2) - 1
-    return history.device.summary.recorded ? history.peakStep[curve] : history.device.events - 1
+    return history.device.summary.recorded ? history.peakEvent[curve] : history.device.events - 1
   }
 
-  /** The same steps on another axis. */
+  /** The same events on another axis. */
   private carried(w: Window, from: Axis, to: Axis): Window {
     const [before, after] = [this.history.scale(from), this.history.scale(to)]
     if (w.x0 <= before.whole[0] && w.x1 >= before.whole[1]) return { ...w, x0: after.whole[0], x1: after.whole[1] }
-    const [first, end] = before.stepsIn(w.x0, w.x1)
+    const [first, end] = before.eventsIn(w.x0, w.x1)
     return { ...w, x0: after.xOf(first), x1: after.endOf(Math.max(end - 1, first)) }
   }
 }

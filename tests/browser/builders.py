@@ -36,7 +36,7 @@ Frame = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Row:
-    """One allocation; ``None`` steps mean before the recording, or never."""
+    """One allocation; ``None`` events mean before the recording, or never."""
 
     size: int
     born: int | None = None
@@ -59,9 +59,9 @@ class DeviceSpec:
     allocator: bool = True
     """Whether an allocator reserved memory; profiler files know of none."""
     stages: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """Name, depth, start and end step."""
+    """Name, depth, start and end event."""
     ooms: list[tuple[int, int, tuple[Frame, ...] | None]] = field(default_factory=list)
-    """Step, size and stack."""
+    """Event, size and stack."""
     warnings: list[str] = field(default_factory=list)
     """Explanations of findings: the first ones are about failed requests."""
     found: tuple[Finding, ...] = ()
@@ -147,9 +147,9 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     born = _ints([-1 if row.born is None else row.born for row in spec.rows])
     freed = _ints([events if row.freed is None else row.freed for row in spec.rows])
 
-    def time(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        known = (steps >= 0) & (steps < events) & spec.times
-        return np.where(known, 1_700_000_000_000_000 + steps * 10, NO_TIME)
+    def time(at: NDArray[np.int64]) -> NDArray[np.int64]:
+        known = (at >= 0) & (at < events) & spec.times
+        return np.where(known, 1_700_000_000_000_000 + at * 10, NO_TIME)
 
     allocations = Allocations(
         addr=np.arange(n, dtype=np.int64) * 4096 + 2**46,
@@ -157,9 +157,9 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         size=size,
         block_size=block,
         block_size_max=block,
-        alloc_step=born,
-        free_requested_step=freed,
-        free_step=freed,
+        alloc_event=born,
+        free_requested_event=freed,
+        free_event=freed,
         alloc_time_us=time(born),
         free_requested_time_us=time(freed),
         free_time_us=time(freed),
@@ -171,18 +171,18 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         compile_context=np.full(n, NO_ID, dtype=np.int32),
         metadata=np.full(n, NO_ID, dtype=np.int32),
     )
-    oom_steps = _ints([step for step, _, _ in spec.ooms])
+    oom_events = _ints([event for event, _, _ in spec.ooms])
     oom_stacks = [stacks.add(stack) for _, _, stack in spec.ooms]
     history = DeviceHistory(
         device=DeviceId("cuda", spec.ordinal),
         events=events,
         allocations=allocations,
         other=Events(
-            oom_steps,
+            oom_events,
             ["oom"] * len(spec.ooms),
             np.zeros(len(spec.ooms), dtype=np.int64),
             _ints([size for _, size, _ in spec.ooms]),
-            time(oom_steps),
+            time(oom_events),
             np.zeros(len(spec.ooms), dtype=np.int64),
             _ids(oom_stacks),
         ),
@@ -195,11 +195,11 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     requested = _curve(events, born, freed, size)
     reserved = int(allocated.max()) if spec.reserved is None else spec.reserved
 
-    def amounts(step: int) -> Amounts:
-        a, r = int(allocated[step + 1]), int(requested[step + 1])
+    def amounts(event: int) -> Amounts:
+        a, r = int(allocated[event + 1]), int(requested[event + 1])
         if not spec.allocator:
-            return Amounts(step, None, r, a, a, None, a - r, None, None, n, 0)
-        return Amounts(step, None, r, a, a, reserved, a - r, reserved - a, 0, n, 0)
+            return Amounts(event, None, r, a, a, None, a - r, None, None, n, 0)
+        return Amounts(event, None, r, a, a, reserved, a - r, reserved - a, 0, n, 0)
 
     peak = int(allocated.argmax()) - 1
     curves = {"requested": requested, "allocated": allocated, "active": allocated}
@@ -220,8 +220,8 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         end=amounts(events - 1),
         peaks=peaks,
         curves=curves,
-        times=_times(events, time, born, freed, oom_steps),
-        reserved_steps=_ints([-1] if spec.allocator else []),
+        times=_times(events, time, born, freed, oom_events),
+        reserved_events=_ints([-1] if spec.allocator else []),
         reserved_bytes=_ints([reserved] if spec.allocator else []),
         statistics={},
         sizes=AllocationStatistics(0, 0, 0, 0, None, None, None),
@@ -232,8 +232,8 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         sites=_sites(spec.rows, peak),
         stages=tuple(_stage(spec, allocated, k) for k in range(len(spec.stages))),
         ooms=tuple(
-            OomEvent(step, None, size, 3 * MIB, int(allocated[step + 1]), reserved, stack)
-            for (step, size, _), stack in zip(spec.ooms, oom_stacks, strict=True)
+            OomEvent(event, None, size, 3 * MIB, int(allocated[event + 1]), reserved, stack)
+            for (event, size, _), stack in zip(spec.ooms, oom_stacks, strict=True)
         ),
         closing=None,
         own_counters=None,
@@ -254,7 +254,7 @@ def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
     plain = []
     for k, text in enumerate(spec.warnings):
         if k < len(device.ooms):
-            view = View("events", device.ooms[k].step, event=True)
+            view = View("events", device.ooms[k].event, oom=True)
             plain.append(Finding("oom", "critical", f"Out of memory {k}", text, view=view))
         else:
             plain.append(Finding("odd-events", "warning", "Odd", text))
@@ -273,11 +273,11 @@ def _trust(device: DeviceFindings) -> Trust:
 
 
 def _times(
-    events: int, time: Callable[[NDArray[np.int64]], NDArray[np.int64]], *steps: NDArray[np.int64]
+    events: int, time: Callable[[NDArray[np.int64]], NDArray[np.int64]], *at: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Times of the steps at which something happens; the others have none."""
+    """Times of the events at which something happens; the others have none."""
     times = np.full(events, NO_TIME, dtype=np.int64)
-    for some in steps:
+    for some in at:
         known = some[(some >= 0) & (some < events)]
         times[known] = time(known)
     return times

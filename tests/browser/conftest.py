@@ -71,12 +71,12 @@ class OpenPage:
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    def strip_point(self, step: float, bytes_: float) -> tuple[float, float]:
-        """Where a step and a height in bytes lie on the screen while everything is shown."""
+    def strip_point(self, event: float, bytes_: float) -> tuple[float, float]:
+        """Where an event and a height in bytes lie on the screen while everything is shown."""
         box = self.page.locator(".strips").bounding_box()
         whole = self.page.evaluate("window.snapreport.window()")
         assert box is not None
-        across = (step + 0.5 - whole["x0"]) / (whole["x1"] - whole["x0"])
+        across = (event + 0.5 - whole["x0"]) / (whole["x1"] - whole["x0"])
         up = (bytes_ - whole["y0"]) / (whole["y1"] - whole["y0"])
         return box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]
 

@@ -42,10 +42,10 @@ def in_bytes(title: str) -> int:
     return int(title.removesuffix(" bytes").replace(",", ""))
 
 
-def go_to(page: Page, step: int) -> None:
-    """Move the cursor to a step, and wait until the panels show it."""
-    box = page.get_by_role("spinbutton", name="Step")
-    box.fill(str(step))
+def go_to(page: Page, event: int) -> None:
+    """Move the cursor to an event, and wait until the panels show it."""
+    box = page.get_by_role("spinbutton", name="Event")
+    box.fill(str(event))
     box.press("Enter")
     frames(page)
 

@@ -38,10 +38,10 @@ def open_panel(open_page: Opener, found: Findings) -> Page:
     return page
 
 
-def go_to(page: Page, step: int) -> None:
-    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
+def go_to(page: Page, event: int) -> None:
+    page.get_by_label("Event", exact=True).locator("visible=true").fill(str(event))
     page.keyboard.press("Enter")
-    expect(page.locator(".allocator")).to_have_attribute("data-step", str(step))
+    expect(page.locator(".allocator")).to_have_attribute("data-event", str(event))
 
 
 def exact(element: Locator) -> int:
@@ -51,16 +51,16 @@ def exact(element: Locator) -> int:
     return int(title.removesuffix(" bytes").replace(",", ""))
 
 
-def some_steps(device: DeviceFindings) -> list[int]:
+def some_events(device: DeviceFindings) -> list[int]:
     last = device.history.events - 1
-    return sorted({-1, device.peak.step, device.allocator.most, last // 3, last})
+    return sorted({-1, device.peak.event, device.allocator.most, last // 3, last})
 
 
 def built(builder: TraceBuilder) -> Findings:
     return snapreport.Snapshot(builder.file()).findings()
 
 
-def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(file_page: FilePage) -> None:
+def test_the_parts_of_reserved_memory_are_the_curves_at_every_event(file_page: FilePage) -> None:
     found, page = file_page.found, file_page.page
     device = found.devices[found.default]
     if "reserved" not in device.curves or not (
@@ -68,15 +68,15 @@ def test_the_parts_of_reserved_memory_are_the_curves_at_every_step(file_page: Fi
     ):
         return
     page.get_by_role("tab", name="Allocator").locator("visible=true").click()
-    for step in some_steps(device):
+    for event in some_events(device):
         if device.recorded:
-            go_to(page, step)
-        elif step != device.history.events - 1:
+            go_to(page, event)
+        elif event != device.history.events - 1:
             continue
         requested, active, reserved = (
-            int(device.curves[curve][step + 1]) for curve in ("requested", "active", "reserved")
+            int(device.curves[curve][event + 1]) for curve in ("requested", "active", "reserved")
         )
-        fragmentation = int(device.allocator.fragmentation[step + 1])
+        fragmentation = int(device.allocator.fragmentation[event + 1])
         wanted = {
             "reserved": reserved,
             "slack": active - requested,
@@ -95,22 +95,22 @@ def test_pools_and_streams_add_up_as_the_analysis_does(open_page: Opener, name: 
     found = sample(name)
     device = found.devices[0]
     page = open_panel(open_page, found)
-    for step in some_steps(device):
-        go_to(page, step)
+    for event in some_events(device):
+        go_to(page, event)
         shown = [
             row.locator("th, td").all_inner_texts() for row in page.locator(".pools tbody tr").all()
         ]
-        assert sorted(shown) == sorted(pools(found, device, step))
+        assert sorted(shown) == sorted(pools(found, device, event))
 
 
-def pools(found: Findings, device: DeviceFindings, step: int) -> list[list[str]]:
+def pools(found: Findings, device: DeviceFindings, event: int) -> list[list[str]]:
     """The table of pools and streams, worked out segment by segment."""
     lives, rows = device.allocator.segments, device.history.allocations
     sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0] * 8)
-    for row in segments_at(lives, step):
+    for row in segments_at(lives, event):
         low, high = lives.address[row], lives.address[row] + lives.size[row]
-        inside = (rows.addr >= low) & (rows.addr < high) & live_at(device.history, step, "active")
-        pending = inside & ~live_at(device.history, step, "allocated")
+        inside = (rows.addr >= low) & (rows.addr < high) & live_at(device.history, event, "active")
+        pending = inside & ~live_at(device.history, event, "allocated")
         used = int(rows.block_size[inside].sum())
         pool = found.history.pools[lives.pool[row]] if lives.pool[row] >= 0 else None
         key = (
@@ -187,22 +187,22 @@ def test_fragmentation_over_time_leads_to_its_most_and_moves_the_cursor(open_pag
     page = open_panel(open_page, found)
     most = page.locator("[data-most]")
     expect(most).to_have_text(
-        f"{format_bytes(int(values.max()))} at step {format_count(device.allocator.most)}"
+        f"{format_bytes(int(values.max()))} at event {format_count(device.allocator.most)}"
     )
     most.click()
-    expect(page.locator(".allocator")).to_have_attribute("data-step", str(device.allocator.most))
+    expect(page.locator(".allocator")).to_have_attribute("data-event", str(device.allocator.most))
     slider = page.get_by_role("slider", name="Fragmentation")
-    for key, step in (("ArrowLeft", device.allocator.most - 1), ("Home", -1), ("ArrowRight", 0)):
+    for key, event in (("ArrowLeft", device.allocator.most - 1), ("Home", -1), ("ArrowRight", 0)):
         slider.press(key)
-        expect(slider).to_have_attribute("aria-valuenow", str(step))
-        text = "start" if step < 0 else f"step {format_count(step)}"
-        value = format_bytes(int(values[step + 1]))
+        expect(slider).to_have_attribute("aria-valuenow", str(event))
+        text = "start" if event < 0 else f"event {format_count(event)}"
+        value = format_bytes(int(values[event + 1]))
         expect(slider).to_have_attribute("aria-valuetext", f"{text}: {value}")
     box = slider.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
     events = device.history.events
-    until(page, f"Math.abs(document.querySelector('.allocator').dataset.step - {events / 2}) < 4")
+    until(page, f"Math.abs(document.querySelector('.allocator').dataset.event - {events / 2}) < 4")
 
 
 def test_a_click_on_a_block_pins_its_allocation(open_page: Opener) -> None:
@@ -250,7 +250,7 @@ def test_keys_walk_through_blocks_and_segments(open_page: Opener) -> None:
     expect(page.locator(".pinned-block .details")).to_have_attribute("data-allocation", "0")
 
 
-def test_a_step_with_fewer_blocks_keeps_the_place_in_memory(open_page: Opener) -> None:
+def test_a_event_with_fewer_blocks_keeps_the_place_in_memory(open_page: Opener) -> None:
     builder = trace()
     for k in range(6):
         builder.alloc(BASE + 4 * k * MIB, 2 * MIB)

@@ -30,16 +30,16 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Steps 100 to 199 alone."""
+    """Events 100 to 199 alone."""
     page = tmp_path_factory.mktemp("cut") / "window.html"
     return snapreport.render(_SAMPLE, page, from_=100, to=199)
 
 
-def go_to(page: Page, step: int) -> None:
+def go_to(page: Page, event: int) -> None:
     field = page.locator(".moment-head input")
-    field.fill(str(step))
+    field.fill(str(event))
     field.press("Enter")
-    expect(page.locator(".moment-head h2")).to_contain_text(f"{step:,}")
+    expect(page.locator(".moment-head h2")).to_contain_text(f"{event:,}")
 
 
 def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
@@ -54,15 +54,15 @@ def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
     page.get_by_role("tab", name="Recording").click()
     facts = page.locator(".recording-panel .cut")
     expect(facts).to_contain_text("16.00 MiB requested, and more")
-    expect(facts).to_contain_text("equal to the curve at every step, to the byte")
+    expect(facts).to_contain_text("equal to the curve at every event, to the byte")
     expect(facts).to_contain_text(f"{cut['not_drawn_bytes']:,} bytes")
 
 
 def test_every_panel_adds_up_to_the_figures_of_the_whole(open_page: Opener, small: Path) -> None:
     whole = snapreport.load(_SAMPLE).device()
     page = open_page(small).page
-    for moment in (whole.at(), whole.at(step=300)):
-        go_to(page, moment.step)
+    for moment in (whole.at(), whole.at(event=300)):
+        go_to(page, moment.event)
         expect(page.locator("[data-total=allocated] dd")).to_have_attribute(
             "title", f"{moment.amounts.allocated:,} bytes"
         )
@@ -98,7 +98,7 @@ def test_the_band_is_pointed_at_but_never_pinned(open_page: Opener, small: Path)
     page.wait_for_function("window.snapreport.settled()")
     whole = snapreport.load(_SAMPLE).device()
     top = int(whole.at().amounts.allocated)
-    x, y = opened.strip_point(whole.at().step, top * 0.999)
+    x, y = opened.strip_point(whole.at().event, top * 0.999)
     page.mouse.move(x, y)
     expect(page.locator(".tooltip")).to_contain_text(f"allocations {_NOT_DRAWN}")
     page.mouse.click(x, y)
@@ -117,11 +117,11 @@ def test_a_window_opens_where_it_is_and_lists_its_own_events(
         format_bytes(snapreport.load(_SAMPLE).device().at().amounts.allocated)
     )
     page.get_by_role("tab", name="Events").click()
-    rows = page.locator(".events-list [data-step]")
+    rows = page.locator(".events-list [data-event]")
     expect(rows.first).to_be_visible()
-    steps = [int(row.get_attribute("data-step") or -1) for row in rows.all()]
-    assert steps
-    assert all(100 <= step <= 199 for step in steps)
+    events = [int(row.get_attribute("data-event") or -1) for row in rows.all()]
+    assert events
+    assert all(100 <= event <= 199 for event in events)
     expect(page.locator(".event-filter .range")).to_have_text(re.compile(r"^100 of [\d,]+ events$"))
     # Outside there are the curve and the band, and the cursor goes there as well.
     page.keyboard.press("Escape")
@@ -129,7 +129,7 @@ def test_a_window_opens_where_it_is_and_lists_its_own_events(
     expect(page.locator("[data-total=allocated] dd")).to_have_attribute(
         "title", "4,774,184,960 bytes"
     )
-    assert "step=793" in page.evaluate("window.snapreport.link()")
+    assert "event=793" in page.evaluate("window.snapreport.link()")
 
 
 def test_a_pinned_allocation_is_linked_by_its_row_in_the_recording(
@@ -146,7 +146,7 @@ def test_a_pinned_allocation_is_linked_by_its_row_in_the_recording(
     expect(details).to_contain_text(f"{int(rows.addr[row]):#x} v{int(rows.version[row])}")
 
 
-def test_totals_between_the_exact_steps_say_how_far_off_they_may_be(
+def test_totals_between_the_exact_events_say_how_far_off_they_may_be(
     open_page: Opener, tmp_path: Path
 ) -> None:
     findings = snapreport.load(_SAMPLE).findings()

@@ -50,7 +50,7 @@ def test_the_page_follows_the_scheme(open_diff: Opener, scheme: str) -> None:
 
 def test_progress_and_time_are_switched_by_key(open_diff: Opener) -> None:
     page = open_diff().page
-    shown = [page.locator(".by-steps"), page.locator(".by-time")]
+    shown = [page.locator(".by-events"), page.locator(".by-time")]
     assert [figure.is_visible() for figure in shown] == [True, False]
     page.get_by_role("radio", name="By progress").focus()
     page.keyboard.press("ArrowRight")
@@ -69,7 +69,7 @@ def test_on_paper_the_page_is_light_and_has_no_switch(open_diff: Opener) -> None
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 38)"
     assert not page.get_by_role("radio", name="By progress").is_visible()
-    assert page.locator(".by-steps").is_visible()
+    assert page.locator(".by-events").is_visible()
 
 
 def test_a_screen_reader_is_told_what_the_picture_shows(open_diff: Opener) -> None:

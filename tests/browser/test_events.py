@@ -39,11 +39,11 @@ def raw_trace(name: str) -> Trace:
     return read_snapshot(_SAMPLES / name).traces[0]
 
 
-def go_to(page: Page, step: int) -> Locator:
+def go_to(page: Page, event: int) -> Locator:
     """Move the cursor; returns the row of that event, once it is drawn."""
-    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
+    page.get_by_label("Event", exact=True).locator("visible=true").fill(str(event))
     page.keyboard.press("Enter")
-    row = page.locator(f".events-list .now[data-step='{step}']")
+    row = page.locator(f".events-list .now[data-event='{event}']")
     expect(row).to_have_count(1)
     return row
 
@@ -73,15 +73,15 @@ def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
     if len(events) < 2:
         return  # one moment, so no way to other ones
     first_of_each = [int(np.argmax(events.action == code)) for code in np.unique(events.action)]
-    for step in sorted({0, len(events) // 2, len(events) - 1, *first_of_each}):
+    for event in sorted({0, len(events) // 2, len(events) - 1, *first_of_each}):
         # At once: the list may draw its rows anew between two questions.
-        cells = go_to(page, step).locator("> *").all_inner_texts()
-        assert cells[0] == format_count(step)
-        action = events.actions[events.action[step]]
-        assert cells[2:4] == [action, format_bytes(int(events.size[step]))]
+        cells = go_to(page, event).locator("> *").all_inner_texts()
+        assert cells[0] == format_count(event)
+        action = events.actions[events.action[event]]
+        assert cells[2:4] == [action, format_bytes(int(events.size[event]))]
         if action not in ("oom", "snapshot"):
-            assert cells[4] == hex(int(events.addr[step]))
-        stream = int(events.stream[step])
+            assert cells[4] == hex(int(events.addr[event]))
+        stream = int(events.stream[event])
         assert cells[5] == (hex(stream) if stream else "0")
 
 
@@ -132,10 +132,10 @@ def test_a_chosen_event_moves_everything_there(open_page: Opener) -> None:
     page = open_panel(open_page, findings(training()))
     search(page, "alloc", 11)
     page.locator(".events-list [data-row='3']").click()
-    expect(page.locator(".moment h2")).to_contain_text("step 12")
+    expect(page.locator(".moment h2")).to_contain_text("event 12")
     expect(page.locator(".details")).to_have_attribute("data-allocation", "4")
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".moment h2")).to_contain_text("step 16")
+    expect(page.locator(".moment h2")).to_contain_text("event 16")
     expect(page.locator(".details")).to_have_attribute("data-allocation", "5")
     expect(page.locator(".events-list .now")).to_have_attribute("data-row", "4")
     page.keyboard.press("End")
@@ -152,13 +152,13 @@ def test_a_failed_request_shows_its_details_and_a_segment_its_call_stack(open_pa
         .segment(BASE, 2 * MIB, (512, 512, "live"))
     )
     page = open_panel(open_page, snapreport.Snapshot(builder.file()).findings())
-    page.locator(".events-list [data-step='2']").click()
+    page.locator(".events-list [data-event='2']").click()
     expect(page.locator(".details")).to_have_attribute("data-oom", "0")
-    page.locator(".events-list [data-step='0']").click()
-    expect(page.locator(".event-detail")).to_contain_text("segment_alloc at step 0")
+    page.locator(".events-list [data-event='0']").click()
+    expect(page.locator(".event-detail")).to_contain_text("segment_alloc at event 0")
     expect(page.locator(".event-detail")).to_contain_text("/home/me/net.py:5")
-    page.locator(".events-list [data-step='1']").click()
-    expect(page.locator(".event-detail")).to_contain_text("alloc at step 1")
+    page.locator(".events-list [data-event='1']").click()
+    expect(page.locator(".event-detail")).to_contain_text("alloc at event 1")
     expect(page.locator(".event-detail")).to_contain_text("stacks not recorded")
 
 
@@ -207,9 +207,9 @@ def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str) 
     assert not any(wrong.values()), wrong
 
 
-def test_a_step_that_is_being_typed_stays_while_the_cursor_moves(open_page: Opener) -> None:
+def test_a_event_that_is_being_typed_stays_while_the_cursor_moves(open_page: Opener) -> None:
     page = open_panel(open_page, findings(training()))
-    box = page.get_by_label("Step", exact=True)
+    box = page.get_by_label("Event", exact=True)
     go_to(page, 12)
     typed = box.evaluate(
         """async (box) => {

@@ -99,7 +99,7 @@ def test_perfettos_trace_processor_finds_every_curve_and_allocation(
             " JOIN args USING (arg_set_id) WHERE track.name GLOB 'Allocations*'"
             " AND key = 'debug.requested'"
         )
-        counted = [d.allocations.free_requested_step > d.allocations.alloc_step for d in devices]
+        counted = [d.allocations.free_requested_event > d.allocations.alloc_event for d in devices]
         assert slices == sum(int(rows.sum()) for rows in counted)
         assert requested == sum(
             int(d.allocations.size[rows].sum()) for d, rows in zip(devices, counted, strict=True)
@@ -127,7 +127,7 @@ def test_speedscope_reads_flame_graphs_and_their_total(
     page.wait_for_selector("text=Symbol Name")
     device = snapreport.load(source).device()
     if kind == "speedscope":
-        assert f"{device.name}, allocated bytes after step {device.peak.step} (1/3)" in (
+        assert f"{device.name}, allocated bytes after event {device.peak.event} (1/3)" in (
             page.inner_text("body")
         )
     if kind == "collapsed":  # has no unit, so its figures are exact: own weights sum to the whole

@@ -53,8 +53,8 @@ def forgive(opened: OpenPage, text: str) -> None:
     opened.errors[:] = [error for error in opened.errors if text not in error]
 
 
-def go_to(page: Page, step: int) -> None:
-    page.get_by_label("Step", exact=True).fill(str(step))
+def go_to(page: Page, event: int) -> None:
+    page.get_by_label("Event", exact=True).fill(str(event))
     page.keyboard.press("Enter")
 
 
@@ -72,7 +72,7 @@ def test_a_panel_says_what_failed_and_the_others_go_on(open_page: Opener) -> Non
         "“Allocator” could not be drawn: no <b>ink</b>. The rest of the page goes on."
     )
     go_to(page, 40)
-    expect(page.locator(".moment-title")).to_contain_text("step 40")
+    expect(page.locator(".moment-title")).to_contain_text("event 40")
     expect(panel.get_by_role("alert")).to_be_visible()
     page.get_by_role("tab", name="Allocations").click()
     expect(panel.locator("[data-allocation]").first).to_be_visible()
@@ -102,8 +102,8 @@ def test_a_timeline_that_cannot_be_drawn_says_so_until_it_can(open_page: Opener)
     go_to(page, 30)
     failure = page.locator("section.timeline").get_by_role("alert")
     expect(failure).to_contain_text("The timeline could not be drawn: no <b>ink</b>")
-    expect(page.locator(".moment-title")).to_contain_text("step 30")
-    expect(page.locator(".legend h3").first).to_contain_text("step 30")
+    expect(page.locator(".moment-title")).to_contain_text("event 30")
+    expect(page.locator(".legend h3").first).to_contain_text("event 30")
     page.evaluate("window.broken = null")
     go_to(page, 31)
     expect(failure).to_have_count(0)

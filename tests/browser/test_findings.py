@@ -97,7 +97,7 @@ def test_a_finding_leads_to_the_view_that_shows_it(open_page: Opener) -> None:
     page = open_page(findings(spec(LEAK))).page
     page.get_by_role("link", name="Show it in the report").click()
     expect(page.get_by_role("tab", selected=True)).to_have_text("Allocations")
-    expect(page.locator(".moment")).to_contain_text("step 30")
+    expect(page.locator(".moment")).to_contain_text("event 30")
     expect(page.locator(".moment")).to_be_in_viewport()
 
 

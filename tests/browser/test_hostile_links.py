@@ -44,8 +44,8 @@ _FRAGMENTS = [
     "ruler=1e308,1e308,-1e308,-1e308",
     "ruler=-0,0,1e-320,NaN",
     "axis=time&ruler=-1e308,0,1e308,1e308",
-    "step=999999999999999&allocation=999999999999999&oom=999999999999999",
-    "step=-999999999999999&allocation=-1&oom=-1&focus=-1&device=-1",
+    "event=999999999999999&allocation=999999999999999&oom=999999999999999",
+    "event=-999999999999999&allocation=-1&oom=-1&focus=-1&device=-1",
     "device=999999999999999&focus=999999999999999",
     "without=" + ",".join(map(str, range(50_000))),
     "without=1e300,-1,0.5,NaN,,",
@@ -55,7 +55,7 @@ _FRAGMENTS = [
     "tab=lines&selected=lines:-1",
     "tab=stages&selected=stages:99999999999999999999",
     "tab=events&selected=events:NaN",
-    "%&%=%&==&search=%E0%A4%A&step=%00",
+    "%&%=%&==&search=%E0%A4%A&event=%00",
     "&" * 100_000,
 ]
 
@@ -84,10 +84,10 @@ def test_no_link_hangs_the_page_or_fails(open_page: Opener) -> None:
         for pattern, tab in zip(_PATTERNS[1:], itertools.cycle(["lines", "live", "events"]))
     ]
     for k, fragment in enumerate([*_FRAGMENTS, *everywhere, *others]):
-        page.evaluate(_FOLLOW, [f"step={k % 2}&{fragment}", str(k)])
+        page.evaluate(_FOLLOW, [f"event={k % 2}&{fragment}", str(k)])
         expect(page).to_have_title(str(k))
-    page.evaluate(_FOLLOW, ["step=0", "end"])
-    expect(page.locator(".moment-title")).to_have_text("Live at step 0")
+    page.evaluate(_FOLLOW, ["event=0", "end"])
+    expect(page.locator(".moment-title")).to_have_text("Live at event 0")
     assert page.locator(".failure").count() == 0
 
 

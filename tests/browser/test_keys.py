@@ -31,13 +31,13 @@ def test_the_timelines_keys_work_while_nothing_has_the_focus(open_page: Opener) 
     assert window(page)["x0"] > closer["x0"]
     page.keyboard.press("0")
     assert window(page) == whole
-    step = int(page.get_by_label("Step", exact=True).input_value())
+    event = int(page.get_by_label("Event", exact=True).input_value())
     page.keyboard.press("[")
-    assert view(page)["step"] == str(step - 1)
+    assert view(page)["event"] == str(event - 1)
     page.locator(".answer").click()  # a click beside all controls focuses the main part
     assert _focused(page) == "MAIN"
     page.keyboard.press("]")
-    assert "step" not in view(page)  # the peak again
+    assert "event" not in view(page)  # the peak again
     page.keyboard.press("?")
     expect(page.locator("dialog.help")).to_be_visible()
 
@@ -70,7 +70,7 @@ def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
     page.get_by_role("tab", name="Call stacks").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
-    page.get_by_label("Step", exact=True).focus()
+    page.get_by_label("Event", exact=True).focus()
     page.keyboard.press("+")
     assert (view(page), window(page)) == before
 
@@ -96,9 +96,9 @@ def test_the_timelines_keys_work_after_a_click_on_a_control(
     page = open_page(findings(spec)).page
     page.locator(control).click()
     assert _focused(page) not in ("BODY", "MAIN")
-    step = int(page.get_by_label("Step", exact=True).input_value())
+    event = int(page.get_by_label("Event", exact=True).input_value())
     page.keyboard.press("[")
-    expect(page.get_by_label("Step", exact=True)).to_have_value(str(step - 1))
+    expect(page.get_by_label("Event", exact=True)).to_have_value(str(event - 1))
     whole = window(page)
     page.keyboard.press("+")
     assert window(page) != whole
@@ -110,12 +110,12 @@ def test_a_hidden_devices_timeline_hears_no_keys(open_page: Opener) -> None:
     page.locator(".switch a").nth(1).click()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("]")
-    assert view(page) == {"device": "1", "step": "61"}
+    assert view(page) == {"device": "1", "event": "61"}
     page.locator(".switch a").nth(0).click()
     page.evaluate("document.activeElement.blur()")
-    assert "step" not in view(page)
+    assert "event" not in view(page)
     page.keyboard.press("]")
-    assert view(page) == {"step": "51"}
+    assert view(page) == {"event": "51"}
 
 
 def test_the_keys_without_focus_can_be_turned_off_for_good(open_page: Opener) -> None:

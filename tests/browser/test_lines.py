@@ -43,9 +43,9 @@ def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
     lines = table(page)
     page.get_by_role("searchbox").fill(typed)
     golden = Golden(found)
-    for step in (device.peak.step, 200, device.history.events - 1):
-        go_to(page, step)
-        wanted = lines_at(golden, device, step, curve, typed)
+    for event in (device.peak.event, 200, device.history.events - 1):
+        go_to(page, event)
+        wanted = lines_at(golden, device, event, curve, typed)
         rows = all_rows(lines)
         labels = golden.labels()
         assert sorted(
@@ -63,7 +63,7 @@ def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
         )
         sums = [in_bytes(row["titles"][3]) for row in rows]
         assert sums == sorted(sums)
-        assert sums[-1] == int(device.curves[curve][step + 1])
+        assert sums[-1] == int(device.curves[curve][event + 1])
 
 
 def test_memory_from_before_the_recording_is_a_line_of_its_own(open_page: Opener) -> None:

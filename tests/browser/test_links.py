@@ -73,10 +73,10 @@ _FOLLOWED_LATE = """(hash) => {
 
 def test_a_link_followed_as_the_page_writes_its_own_is_not_lost(open_page: Opener) -> None:
     page = open_page(findings(training())).page
-    for step in range(10, 18):
-        page.evaluate(_FOLLOWED_LATE, f"#step={step}")
-        expect(page.locator(".moment h2")).to_contain_text(f"step {step}")
-        until(page, f"location.hash === '#step={step}'")
+    for event in range(10, 18):
+        page.evaluate(_FOLLOWED_LATE, f"#event={event}")
+        expect(page.locator(".moment h2")).to_contain_text(f"event {event}")
+        until(page, f"location.hash === '#event={event}'")
 
 
 def test_a_selection_of_one_order_and_the_sight_of_another_both_come_back(
@@ -122,7 +122,7 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
         ("stacks=flame&focus=-3", "#stacks=flame"),
         ("selected=stacks:down-99999", ""),
         ("selected=nothing:1", ""),
-        ("step=30&allocation=99&oom=1", "#step=30"),
+        ("event=30&allocation=99&oom=1", "#event=30"),
     ],
 )
 def test_the_address_shows_what_the_page_does(open_page: Opener, typed: str, left: str) -> None:

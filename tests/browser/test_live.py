@@ -37,7 +37,7 @@ def table(page: Page) -> Locator:
 
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
-def test_every_live_allocation_is_listed_at_any_step(
+def test_every_live_allocation_is_listed_at_any_event(
     open_page: Opener, samples: Path, curve: str
 ) -> None:
     found = snapreport.load(samples / "two_streams.pickle").findings()
@@ -46,17 +46,17 @@ def test_every_live_allocation_is_listed_at_any_step(
     page = open_page(found).page
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     part = table(page)
-    for step in (device.peak.step, 60, device.history.events - 1):
-        go_to(page, step)
+    for event in (device.peak.event, 60, device.history.events - 1):
+        go_to(page, event)
         rows = all_rows(part)
-        live = live_at(device.history, step, curve)
+        live = live_at(device.history, event, curve)
         assert sorted(int(row["allocation"]) for row in rows) == live.nonzero()[0].tolist()
         for row in rows:
             i = int(row["allocation"])
             assert in_bytes(row["titles"][0]) == allocations.block_size[i]
             assert in_bytes(row["titles"][1]) == allocations.size[i]
-            born = int(allocations.alloc_step[i])
-            age = "before recording" if born < 0 else f"{step - born:,} step"
+            born = int(allocations.alloc_event[i])
+            age = "before recording" if born < 0 else f"{event - born:,} event"
             assert row["cells"][2].startswith(age)
             assert row["cells"][4] == f"{allocations.addr[i]:#x} v{allocations.version[i]}"
             stream = int(allocations.stream[i])
@@ -120,16 +120,16 @@ def test_ages_sort_oldest_first(open_page: Opener) -> None:
     part.get_by_role("button", name="Age").click()
     rows = part.locator(".view .row")
     expect(rows.first).to_contain_text("before recording")
-    expect(rows.nth(1)).to_contain_text("50 steps")
+    expect(rows.nth(1)).to_contain_text("50 events")
     part.get_by_role("button", name="Age").click()
-    expect(rows.first).to_contain_text("0 steps")
+    expect(rows.first).to_contain_text("0 events")
 
 
 def test_a_list_opened_by_a_link_draws_all_rows_in_sight(open_page: Opener, samples: Path) -> None:
     opened = open_page(snapreport.load(samples / "training_step.pickle").findings())
     page = opened.page
     page.goto("about:blank")
-    page.goto(f"{opened.path.as_uri()}#tab=live&allocation=226&step=622")
+    page.goto(f"{opened.path.as_uri()}#tab=live&allocation=226&event=622")
     page.wait_for_selector("html[data-complete]")
     frames(page)
     part = page.get_by_role("grid", name="Live allocations")

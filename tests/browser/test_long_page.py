@@ -49,13 +49,13 @@ def complete(open_page: Opener, found: Findings) -> Page:
     return page
 
 
-def go_to(page: Page, step: int) -> None:
-    page.get_by_label("Step", exact=True).locator("visible=true").fill(str(step))
+def go_to(page: Page, event: int) -> None:
+    page.get_by_label("Event", exact=True).locator("visible=true").fill(str(event))
     page.keyboard.press("Enter")
 
 
-def live(device: DeviceFindings, step: int) -> tuple[int, int]:
-    rows = live_at(device.history, step, "allocated")
+def live(device: DeviceFindings, event: int) -> tuple[int, int]:
+    rows = live_at(device.history, event, "allocated")
     return int(rows.sum()), int(device.history.allocations.block_size[rows].sum())
 
 
@@ -65,9 +65,9 @@ def test_moments_anywhere_in_a_long_recording_are_exact(open_page: Opener, long:
     events = device.history.events
     assert events > 3 * ROUNDS
     page.get_by_role("tab", name="Allocations").locator("visible=true").click()
-    for step in (events - 1, 0, 41, events // 2, events // 2 + 1, events // 3, -1):
-        go_to(page, step)
-        count, held = live(device, step)
+    for event in (events - 1, 0, 41, events // 2, events // 2 + 1, events // 3, -1):
+        go_to(page, event)
+        count, held = live(device, event)
         words = f"{format_count(count)} allocation{'' if count == 1 else 's'}"
         expect(page.locator(".moment-where")).to_contain_text(words)
         title = f"{format_count(held)} bytes"
@@ -85,7 +85,7 @@ def test_a_search_finds_every_event_of_a_long_recording(open_page: Opener, long:
     expect(said).to_have_text(f"{format_count(device.history.events)} events")
     rows = device.history.allocations
     large = rows.size >= 512 * 1024
-    freed = rows.free_step < device.history.events
+    freed = rows.free_event < device.history.events
     # Each allocation's own event, two for its free, and the segment.
     count = int(large.sum()) + 2 * int((large & freed).sum()) + 1
     page.locator(".event-search").fill(">=512KiB")
@@ -120,7 +120,7 @@ def test_the_same_strips_are_drawn_after_a_filter_and_another_axis(
     assert (without != before).any()
     page.get_by_text("Time", exact=True).first.click()  # the strips stay, the filter too
     by_time = pixels(page)
-    page.get_by_text("Steps", exact=True).first.click()
+    page.get_by_text("Events", exact=True).first.click()
     np.testing.assert_array_equal(pixels(page), without)
     page.locator(".legend .eye").first.click()
     page.mouse.move(2, 2)  # a group under the pointer is brought out

@@ -52,20 +52,20 @@ def test_the_timeline_paints_strips_of_several_colours(open_page: Opener, before
 def test_clicking_a_strip_shows_its_call_stack(open_page: Opener, before: str) -> None:
     opened = open_page(findings(training()), before=before)
     page = opened.page
-    # Layer 3 lives from step 12 to 88, on top of the baseline and the three layers below it.
+    # Layer 3 lives from event 12 to 88, on top of the baseline and the three layers below it.
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
     details = page.locator(".details")
     expect(details).to_have_attribute("data-allocation", "4")
     expect(details).to_contain_text("/home/me/model.py:13")
     expect(details).to_contain_text("/home/me/train.py:7")
     expect(details).to_contain_text("32.00 MiB")
-    expect(details).to_contain_text("step 12")
-    expect(details).to_contain_text("76 steps")
+    expect(details).to_contain_text("event 12")
+    expect(details).to_contain_text("76 events")
     page.keyboard.press("Escape")
     expect(page.locator(".legend")).to_be_visible()
 
 
-def test_a_spike_of_one_step_is_the_peak_and_can_be_clicked(open_page: Opener) -> None:
+def test_a_spike_of_one_event_is_the_peak_and_can_be_clicked(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page
     page.locator(".plot").focus()
@@ -104,7 +104,7 @@ def test_hovering_tells_size_call_site_and_lifetime(open_page: Opener) -> None:
     expect(tip).to_contain_text("32.00 MiB")
     expect(tip).to_contain_text("layer")
     expect(tip).to_contain_text("model.py:10")
-    expect(tip).to_contain_text("step 0")
+    expect(tip).to_contain_text("event 0")
 
 
 def test_the_figures_are_those_of_the_summary(open_page: Opener) -> None:
@@ -262,7 +262,7 @@ def test_a_failed_request_shows_its_figures_and_call_stack(open_page: Opener, wa
     else:
         page.get_by_role("button", name="Show its call stack").first.click()
     details = page.locator(".details[data-oom='0']")
-    for text in ("700.0 MiB", "3.00 MiB", "484.0 MiB", "512.0 MiB", "step 50", "1 of 2"):
+    for text in ("700.0 MiB", "3.00 MiB", "484.0 MiB", "512.0 MiB", "event 50", "1 of 2"):
         expect(details).to_contain_text(text)
     expect(details).to_contain_text("/home/me/model.py:99")
     details.get_by_role("button", name="Next").click()

@@ -33,15 +33,15 @@ def test_the_view_lives_in_the_address_and_comes_back(open_page: Opener) -> None
     page.locator(".plot").focus()
     page.keyboard.press("+")
     page.get_by_role("tab", name="Recording").click()
-    page.get_by_label("Step", exact=True).fill("30")
+    page.get_by_label("Event", exact=True).fill("30")
     page.keyboard.press("Enter")
-    until(page, "location.hash.includes('step=30')")
+    until(page, "location.hash.includes('event=30')")
     window = page.evaluate("window.snapreport.window()")
     link = address(page)
     assert link.endswith(page.evaluate("window.snapreport.link()"))
     again = reopen(opened, link)
     expect(again.get_by_role("tab", name="Recording")).to_have_attribute("aria-selected", "true")
-    expect(again.locator(".moment h2")).to_contain_text("step 30")
+    expect(again.locator(".moment h2")).to_contain_text("event 30")
     restored = again.evaluate("window.snapreport.window()")
     assert restored == pytest.approx(window, rel=1e-6)
 
@@ -63,15 +63,22 @@ def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page
     page = opened.page
     page.locator(".switch a").nth(1).click()
     until(page, "location.hash === '#device=1'")
-    page.evaluate("location.hash = '#step=12'")
-    expect(page.locator("#device-0 .moment h2")).to_contain_text("step 12")
+    page.evaluate("location.hash = '#event=12'")
+    expect(page.locator("#device-0 .moment h2")).to_contain_text("event 12")
     expect(page.locator("#device-1")).to_be_hidden()
     expect(page.locator(".switch a").nth(0)).to_have_attribute("aria-current", "true")
 
 
 @pytest.mark.parametrize(
     "fragment",
-    ["step=999999", "view=5,1,0,0", "allocation=-7&oom=3", "tab=nothing&colour=x", "device=9", "%"],
+    [
+        "event=999999",
+        "view=5,1,0,0",
+        "allocation=-7&oom=3",
+        "tab=nothing&colour=x",
+        "device=9",
+        "%",
+    ],
 )
 def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: str) -> None:
     page = open_page(findings(training()), f"#{fragment}").page
@@ -79,15 +86,15 @@ def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: 
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
 
 
-def test_the_moment_shows_the_curves_of_any_step(open_page: Opener) -> None:
+def test_the_moment_shows_the_curves_of_any_event(open_page: Opener) -> None:
     found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
     device = found.devices[0]
     page = open_page(found).page
-    for step in (-1, 0, 200, device.peak.step, device.history.events - 1):
-        page.get_by_label("Step", exact=True).fill(str(step))
+    for event in (-1, 0, 200, device.peak.event, device.history.events - 1):
+        page.get_by_label("Event", exact=True).fill(str(event))
         page.keyboard.press("Enter")
         for curve in ("allocated", "requested", "reserved"):
-            wanted = f"{int(device.curves[curve][step + 1]):,} bytes"
+            wanted = f"{int(device.curves[curve][event + 1]):,} bytes"
             total = page.locator(f"[data-total={curve}] dd")
             expect(total).to_have_attribute("title", wanted)
 
@@ -200,9 +207,9 @@ def test_stages_are_grouped_and_lead_into_the_timeline(open_page: Opener) -> Non
     row.click()
     settle(page)
     window = page.evaluate("window.snapreport.window()")
-    assert window["x0"] < second.start_step < second.end_step <= window["x1"]
-    assert window["x1"] - window["x0"] < 1.2 * (second.end_step - second.start_step)
-    expect(page.get_by_label("Step", exact=True)).to_have_value(str(second.peak_step))
+    assert window["x0"] < second.start_event < second.end_event <= window["x1"]
+    assert window["x1"] - window["x0"] < 1.2 * (second.end_event - second.start_event)
+    expect(page.get_by_label("Event", exact=True)).to_have_value(str(second.peak_event))
 
 
 def test_scripts_read_the_summary_without_a_browser(open_page: Opener) -> None:

@@ -1,4 +1,4 @@
-"""The panel of call stacks: the API's bytes at any step, keys, search, focus, flame, links."""
+"""The panel of call stacks: the API's bytes at any event, keys, search, focus, flame, links."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def selected(page: Page) -> Locator:
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
 @pytest.mark.parametrize("name", ["training_step.pickle", "truncated_ring.pickle"])
-def test_every_row_is_the_models_at_any_step(
+def test_every_row_is_the_models_at_any_event(
     open_page: Opener, samples: Path, name: str, curve: str
 ) -> None:
     found = snapreport.load(samples / name).findings()
@@ -49,10 +49,10 @@ def test_every_row_is_the_models_at_any_step(
     device = found.devices[0]
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     page.get_by_label("Hide library-internal frames").uncheck()
-    for step in (-1, device.peak.step, device.history.events // 3, device.history.events - 1):
-        go_to(page, step)
+    for event in (-1, device.peak.event, device.history.events // 3, device.history.events - 1):
+        go_to(page, event)
         page.get_by_role("button", name="Expand all").click()
-        tree = find_call_tree(device.history, found.history.stacks, step, curve)
+        tree = find_call_tree(device.history, found.history.stacks, event, curve)
         assert shown_paths(tree_of(page)) == model_paths(tree, found.history.stacks.frames)
 
 
@@ -286,14 +286,14 @@ def test_an_allocation_pinned_in_the_timeline_is_revealed(open_page: Opener) -> 
     opened = open_page(findings(training()))
     page = opened.page
     collapse(page)
-    # Layer 3 lives from step 12 to 88, on top of the baseline and the three layers below it.
+    # Layer 3 lives from event 12 to 88, on top of the baseline and the three layers below it.
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
     expect(tree_of(page).locator(".view .leaf-end")).to_contain_text("layer model.py:13")
     expect(tree_of(page).locator(".view .pinned")).to_have_count(3)
     go_to(page, 95)
-    expect(page.locator(".stacks .pin-note")).to_contain_text("not live at this step")
+    expect(page.locator(".stacks .pin-note")).to_contain_text("not live at this event")
     page.get_by_role("button", name="Go to where it was made").click()
-    expect(page.get_by_role("spinbutton", name="Step")).to_have_value("12")
+    expect(page.get_by_role("spinbutton", name="Event")).to_have_value("12")
     expect(tree_of(page).locator(".view .leaf-end")).to_contain_text("layer model.py:13")
 
 
@@ -312,10 +312,10 @@ def test_each_panel_keeps_its_own_search(open_page: Opener) -> None:
 def test_nothing_live_says_so(open_page: Opener) -> None:
     page = open_page(findings(DeviceSpec([Row(MIB, 5, 9, (("f", "/me/a.py", 1),))]))).page
     go_to(page, -1)
-    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this step.")
+    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
     page.get_by_text("Flame").click()
     frames(page)
-    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this step.")
+    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
 
 
 def test_escape_lets_go_of_what_is_selected(open_page: Opener) -> None:

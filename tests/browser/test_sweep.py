@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS),
 ]
 
-# Opens each panel and goes to steps all over the trace: by the field, and by the key for the next
+# Opens each panel and goes to events all over the trace: by the field, and by the key for the next
 # one, each pair drawn before the next. A jump from much to little finds what is no longer there.
 _SWEEP = """async (part) => {
   const field = part.querySelector(".moment-go input")

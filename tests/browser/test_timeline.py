@@ -14,16 +14,16 @@ from tests.browser.timeline_tools import legend, press, settle, strips_box, view
 pytestmark = pytest.mark.browser
 
 
-def test_a_click_moves_the_cursor_and_everything_shows_that_step(open_page: Opener) -> None:
+def test_a_click_moves_the_cursor_and_everything_shows_that_event(open_page: Opener) -> None:
     found = findings(training())
     opened = open_page(found)
     page = opened.page
     page.mouse.click(*opened.strip_point(30, 80 * MIB))
-    assert view(page)["step"] == "30"
+    assert view(page)["event"] == "30"
     assert view(page)["allocation"] == "1"  # the first layer, on top of the baseline
-    expect(page.locator(".moment-title")).to_contain_text("at step 30")
+    expect(page.locator(".moment-title")).to_contain_text("at event 30")
     press(page, "Escape")
-    expect(page.locator(".legend h3").first).to_have_text("Live at step 30")
+    expect(page.locator(".legend h3").first).to_have_text("Live at event 30")
     live = sum(size for size in (64 * MIB, 8 * 32 * MIB))
     assert live == found.devices[0].curves["allocated"][31]
     assert legend(page)[0] == ("before recording", "64.00 MiB")
@@ -37,36 +37,36 @@ def test_dragging_on_the_axis_scrubs_the_cursor(open_page: Opener) -> None:
     y = box["y"] + box["height"] + 14
     page.mouse.move(opened.strip_point(20, 0)[0], y)
     page.mouse.down()
-    assert view(page)["step"] == "20"
+    assert view(page)["event"] == "20"
     page.mouse.move(opened.strip_point(70, 0)[0], y)
     page.mouse.move(opened.strip_point(71, 0)[0], y)
     page.mouse.up()
-    assert view(page)["step"] == "71"
+    assert view(page)["event"] == "71"
     assert window(page)["x0"] == -1  # the window stayed
 
 
-def test_the_cursor_steps_by_keys_to_the_start_and_no_further(open_page: Opener) -> None:
+def test_the_cursor_events_by_keys_to_the_start_and_no_further(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page
     page.mouse.click(*opened.strip_point(1, 20 * MIB))
     press(page, "]", "]")
-    assert view(page)["step"] == "3"
+    assert view(page)["event"] == "3"
     press(page, "[", "[", "[", "[", "[", "[")
-    assert view(page)["step"] == "-1"
+    assert view(page)["event"] == "-1"
     expect(page.locator(".moment-title")).to_contain_text("at the start")
 
 
 def test_braces_go_to_the_birth_and_the_end_of_the_pinned_allocation(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page
-    page.mouse.click(*opened.strip_point(30, 80 * MIB))  # layer 0: steps 0 to 100, never freed
+    page.mouse.click(*opened.strip_point(30, 80 * MIB))  # layer 0: events 0 to 100, never freed
     press(page, "{")
-    assert view(page)["step"] == "0"
+    assert view(page)["event"] == "0"
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))  # layer 3: 12 to 88
     press(page, "}")
-    assert view(page)["step"] == "88"
+    assert view(page)["event"] == "88"
     press(page, "{")
-    assert view(page)["step"] == "12"
+    assert view(page)["event"] == "12"
 
 
 def test_p_brings_cursor_and_window_to_the_peak(open_page: Opener) -> None:
@@ -75,9 +75,9 @@ def test_p_brings_cursor_and_window_to_the_peak(open_page: Opener) -> None:
     page = opened.page
     page.mouse.click(*opened.strip_point(1, 20 * MIB))
     press(page, "p")
-    assert "step" not in view(page)  # the peak is where the page opens
+    assert "event" not in view(page)  # the peak is where the page opens
     shown = window(page)
-    assert shown["x0"] < found.devices[0].peak.step < shown["x1"]
+    assert shown["x0"] < found.devices[0].peak.event < shown["x1"]
     assert shown["x1"] - shown["x0"] == pytest.approx(10.1)
 
 
@@ -103,7 +103,7 @@ def test_a_box_is_zoomed_to(open_page: Opener, way: str) -> None:
 
 
 def drag_ruler(opened: OpenPage) -> None:
-    """Measure from step 20 to step 60, and from 100 to 200 MiB."""
+    """Measure from event 20 to event 60, and from 100 to 200 MiB."""
     page = opened.page
     page.get_by_role("button", name="Ruler", exact=True).click()
     page.mouse.move(*opened.strip_point(20, 100 * MIB))
@@ -114,13 +114,13 @@ def drag_ruler(opened: OpenPage) -> None:
     page.mouse.up()
 
 
-def test_the_ruler_measures_steps_time_and_bytes(open_page: Opener) -> None:
+def test_the_ruler_measures_events_time_and_bytes(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page
     drag_ruler(opened)
     said = page.locator(".live [aria-live]")
-    expect(said).to_contain_text("40 steps")
-    expect(said).to_contain_text("310 \u00b5s")  # from 200, to step 51, the last one with a time
+    expect(said).to_contain_text("40 events")
+    expect(said).to_contain_text("310 \u00b5s")  # from 200, to event 51, the last one with a time
     expect(said).to_contain_text(re.compile(r"\+(9\d|10\d)\.\d+ MiB"))
     x0, y0, x1, y1 = map(float, view(page)["ruler"].split(","))
     assert (x0, x1) == pytest.approx((20.5, 60.5), abs=0.2)
@@ -158,7 +158,7 @@ def test_by_keys_the_ruler_measures_from_where_the_cursor_was(open_page: Opener)
     page.mouse.click(*opened.strip_point(3, 20 * MIB))
     press(page, "r", "]", "]")
     expect(page.locator(".live [aria-live]")).to_have_text(
-        "2 steps  \u00b7  40 \u00b5s  \u00b7  +32.00 MiB"  # a layer is born at step 4
+        "2 events  \u00b7  40 \u00b5s  \u00b7  +32.00 MiB"  # a layer is born at event 4
     )
     press(page, "r")
     assert "ruler" not in view(page)
@@ -187,7 +187,7 @@ def test_the_map_moves_and_resizes_the_window(open_page: Opener) -> None:
     assert window(page)["x1"] - window(page)["x0"] == pytest.approx(50.5, abs=0.8)
 
 
-def test_the_time_axis_shows_the_same_steps_by_the_clock(open_page: Opener) -> None:
+def test_the_time_axis_shows_the_same_events_by_the_clock(open_page: Opener) -> None:
     opened = open_page(findings(training()))
     page = opened.page
     page.locator(".segmented label", has_text="Time").click()
@@ -199,12 +199,12 @@ def test_the_time_axis_shows_the_same_steps_by_the_clock(open_page: Opener) -> N
     box = strips_box(page)
     x = box["x"] + (505 - whole["x0"]) / (whole["x1"] - whole["x0"]) * box["width"]
     page.mouse.click(x, opened.strip_point(0, (64 + 320 + 50) * MIB)[1])
-    assert "step" not in view(page)  # step 50, the peak
+    assert "event" not in view(page)  # event 50, the peak
     assert view(page)["axis"] == "time"
     expect(page.locator(".details")).to_contain_text("100.0 MiB")
     press(page, "+")
     shown = window(page)
-    page.locator(".segmented label", has_text="Steps").click()
+    page.locator(".segmented label", has_text="Events").click()
     middle = (window(page)["x0"] + window(page)["x1"]) / 2
     assert middle == pytest.approx((shown["x0"] + shown["x1"]) / 20, abs=3)
 

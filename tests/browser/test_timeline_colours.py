@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 
 
 def sizes() -> DeviceSpec:
-    """Three sizes that live alike, and lifetimes of 3, 40 and more steps."""
+    """Three sizes that live alike, and lifetimes of 3, 40 and more events."""
     return DeviceSpec(
         [
             Row(64 * MIB, None, None),
@@ -51,7 +51,7 @@ def test_strips_are_coloured_by_size_lifetime_and_stage(open_page: Opener) -> No
             "4 MiB to 8 MiB": 9, "32 MiB to 64 MiB": 40, "64 MiB to 128 MiB": 64,
         },
         "age": {
-            "10 to 99 steps": 4, "live at the end": 5, "1 to 9 steps": 40, "live throughout": 64,
+            "10 to 99 events": 4, "live at the end": 5, "1 to 9 events": 40, "live throughout": 64,
         },
         "stage": {"step #*": 49, "before recording": 64},
     }  # fmt: skip
@@ -157,19 +157,19 @@ def test_other_events_stand_under_the_strips(open_page: Opener) -> None:
     opened = open_page(found, viewport={"width": 1280, "height": 1700})  # all of the plot in sight
     page = opened.page
     other = found.devices[0].history.other
-    step = int(other.step[list(other.action).index("snapshot")])
+    event = int(other.event[list(other.action).index("snapshot")])
     box = strips_box(page)
-    page.mouse.move(*opened.strip_point(step, 0))
+    page.mouse.move(*opened.strip_point(event, 0))
     press(page, *"++++++++++")  # at the pointer, until it is apart from its neighbours
     settle(page)
-    place = step - window(page)["x0"]
+    place = event - window(page)["x0"]
     x = box["x"] + place / (window(page)["x1"] - window(page)["x0"]) * box["width"] + 1
     y = box["y"] + box["height"] + 3
     page.mouse.move(x, y)
     expect(page.locator(".tooltip")).to_contain_text("snapshot")
-    expect(page.locator(".tooltip")).to_contain_text(f"{step}")
+    expect(page.locator(".tooltip")).to_contain_text(f"{event}")
     page.mouse.click(x, y)
-    assert abs(int(view(page)["step"]) - step) <= 1
+    assert abs(int(view(page)["event"]) - event) <= 1
 
 
 def test_deep_stages_keep_to_five_rows_and_say_where_they_are(open_page: Opener) -> None:
@@ -265,7 +265,7 @@ def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(open_page: Opener
     go = page.locator('.moment-go input[type="number"]')
     go.fill("95")
     go.press("Enter")
-    expect(page.locator(".legend h3").first).to_have_text("Live at step 95")
+    expect(page.locator(".legend h3").first).to_have_text("Live at event 95")
     expect(also.first).to_be_visible()
     assert ("before recording", "64.00 MiB") in legend(page)
     expect(also.filter(has_text="forward")).to_have_count(1)

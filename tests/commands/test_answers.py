@@ -52,23 +52,23 @@ def test_a_bundle_gives_the_same_answers_as_its_snapshot(
 
 def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: Path) -> None:
     text = run("live", snapshot).stdout
-    assert "at step 2" in text
+    assert "at event 2" in text
     assert f"after alloc of 1.00 MiB at {SECOND:#x}" in text
     assert "baseline 0 B in 0 allocations, made in the recording 2.00 MiB in 2" in text
     found = orjson.loads(run("live", snapshot, "--json").stdout)
-    assert (found["step"], found["bytes"]) == (2, 2 * MIB)
-    assert found["event"]["action"] == "alloc"
-    assert [entry["name"] for entry in found["event"]["frames"]] == ["forward", "<module>"]
+    assert (found["event"], found["bytes"]) == (2, 2 * MIB)
+    assert found["entry"]["action"] == "alloc"
+    assert [entry["name"] for entry in found["entry"]["frames"]] == ["forward", "<module>"]
     assert sum(stack["bytes"] for stack in found["groups"]) == 2 * MIB
     inside = orjson.loads(run("live", snapshot, "--json", "--between", "3", "4").stdout)
-    assert (inside["step"], inside["bytes"]) == (3, MIB)
+    assert (inside["event"], inside["bytes"]) == (3, MIB)
 
 
 @pytest.mark.parametrize(
-    ("moment", "step", "live"),
+    ("moment", "event", "live"),
     [
-        (("--step", "-1"), -1, 0),
-        (("--step", "1"), 1, MIB),
+        (("--event", "-1"), -1, 0),
+        (("--event", "1"), 1, MIB),
         (("--time", "15"), 1, MIB),
         (("--time", "1700000000000020"), 2, 2 * MIB),
         (("--at", "alloc", f"{SECOND:#x}"), 2, 2 * MIB),
@@ -77,10 +77,10 @@ def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: 
     ],
 )
 def test_a_moment_has_many_names(
-    run: Run, snapshot: Path, moment: tuple[str, ...], step: int, live: int
+    run: Run, snapshot: Path, moment: tuple[str, ...], event: int, live: int
 ) -> None:
     found = orjson.loads(run("live", snapshot, "--json", *moment).stdout)
-    assert (found["step"], found["amounts"]["allocated"]) == (step, live)
+    assert (found["event"], found["amounts"]["allocated"]) == (event, live)
 
 
 def test_a_stage_is_a_moment_by_its_name_its_number_or_a_part(run: Run, staged: Path) -> None:
@@ -101,7 +101,7 @@ def test_live_is_rows_groups_or_a_tree(run: Run, staged: Path) -> None:
         ("loss", 3 * MIB),
     ]
     assert "loss" in run("live", staged, "--by", "tree").stdout
-    before = run("live", staged, "--step", "-1", "--by", "line").stdout
+    before = run("live", staged, "--event", "-1", "--by", "line").stdout
     assert "before recording" in before
     assert "2.00 MiB" in before
 
@@ -153,10 +153,10 @@ def test_a_profile_takes_rules_and_is_json_or_csv(run: Run, staged: Path, folder
     (folder / "rules.yaml").write_text("- category: late\n  function: ^loss$\n")
     result = run("profile", staged, "--rules", "rules.yaml", "--csv")
     rows = list(csv.DictReader(result.stdout.splitlines()))
-    assert [int(row["step"]) for row in rows][:2] == [-1, 0]
+    assert [int(row["event"]) for row in rows][:2] == [-1, 0]
     assert max(int(row["late"]) for row in rows) == 3 * MIB
     for row in rows:
-        parts = [int(row[name]) for name in row if name not in ("step", "time_us", "total")]
+        parts = [int(row[name]) for name in row if name not in ("event", "time_us", "total")]
         assert sum(parts) == int(row["total"])
     assert run("render", staged, "--rules", rules, "-o", "p.html").exit_code == 0
     assert "model[.]py" not in (folder / "p.html").read_text()  # it is in the packed data alone
@@ -174,12 +174,12 @@ def test_long_answers_say_what_they_leave_out(run: Run, snapshot: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("live", "--step", "5"), "there is no step 5; this device has -1 (the start) to 4."),
-        (("live", "--step", "-2"), "there is no step -2;"),
+        (("live", "--event", "5"), "there is no event 5; this device has -1 (the start) to 4."),
+        (("live", "--event", "-2"), "there is no event -2;"),
         (("live", "--stage", "forwrd"), "has no stages"),
         (("live", "--at", "alloc", "0x10"), "no allocation was ever at 0x10"),
         (("live", "--at", "free", "7f0000000000"), "was never freed in this recording"),
-        (("live", "--between", "3", "1"), "ends at step 1, before it begins at 3"),
+        (("live", "--between", "3", "1"), "ends at event 1, before it begins at 3"),
         (("live", "--by", "line", "--include", "/(/"), "/(/ is no regular expression"),
         (("live", "--device", "7"), "has no device '7'; it has cuda:0"),
         (("profile", "--rules", '{"a": "("}'), "rule 1 (a): '(' is no regular expression"),
@@ -210,7 +210,7 @@ def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("live", "--step", "1", "--time", "2"),
+        ("live", "--event", "1", "--time", "2"),
         ("live", "--by", "file", "--include", "model.py"),
         ("profile", "--json", "--csv"),
         ("profile", "--by", "stage", "--rules", "{}"),

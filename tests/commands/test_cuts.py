@@ -56,7 +56,7 @@ def test_the_page_says_near_the_headline_what_is_not_drawn(
         "Not drawn one by one: 1 of 2 allocations, 50.0% of all bytes allocated; their sum is one"
         " band. All figures are exact. To see everything, render without --to."
     )
-    assert "<dt>Steps drawn</dt><dd>start to 1</dd>" in page
+    assert "<dt>Events drawn</dt><dd>start to 1</dd>" in page
     run("render", snapshot, "-o", "b.html")
     assert 'class="cut-line"' not in (folder / "b.html").read_text(encoding="utf-8")
 
@@ -129,10 +129,14 @@ def test_a_cut_bundle_is_whole_and_its_page_is_cut(
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (["--from", "soon"], 2, "'soon' is neither a step nor a time; write 1200, 1.5s or 200ms."),
-        (["--to", "3 weeks"], 2, "'3 weeks' is neither a step nor a time"),
+        (
+            ["--from", "soon"],
+            2,
+            "'soon' is neither an event nor a time; write 1200, 1.5s or 200ms.",
+        ),
+        (["--to", "3 weeks"], 2, "'3 weeks' is neither an event nor a time"),
         (["--min-size", "big"], 2, "'big' is no size; write 40GiB, 40GB or a number of bytes."),
-        (["--from", "5"], 1, "--from is behind the end of the recording, which has 5 steps."),
+        (["--from", "5"], 1, "--from is behind the end of the recording, which has 5 events."),
         (["--from", "3", "--to", "2"], 1, "--to is before --from; nothing would be drawn."),
     ],
 )
@@ -164,5 +168,5 @@ def test_python_takes_the_same(snapshot: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == page.read_bytes()
     with pytest.raises(snapreport.CutError, match="no size"):
         snapreport.render(snapshot, tmp_path / "c.html", fit="much")
-    with pytest.raises(snapreport.CutError, match="neither a step nor a time"):
+    with pytest.raises(snapreport.CutError, match="neither an event nor a time"):
         snapreport.convert(snapshot, tmp_path / "c.zip", to="later")

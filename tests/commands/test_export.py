@@ -86,8 +86,8 @@ def test_snapviewer_s_files_open_in_any_sqlite(run: Run, bundle: Path, folder: P
 
 
 def test_a_moment_chooses_what_a_flame_graph_shows(run: Run, bundle: Path, folder: Path) -> None:
-    for step, total in ((0, 0), (1, MIB), (2, 2 * MIB), (4, MIB)):
-        run("export", "collapsed", bundle, "-o", "out", "--force", "--step", str(step))
+    for event, total in ((0, 0), (1, MIB), (2, 2 * MIB), (4, MIB)):
+        run("export", "collapsed", bundle, "-o", "out", "--force", "--event", str(event))
         lines = Path("out").read_text().splitlines()
         assert sum(int(line.rpartition(" ")[2]) for line in lines) == total
     assert lines == [f"<module> (train.py:1);forward (model.py:7) {MIB}"]
@@ -97,7 +97,7 @@ def test_a_table_has_all_allocations_or_those_of_a_moment(
     run: Run, bundle: Path, folder: Path
 ) -> None:
     run("export", "csv", bundle, "-o", "all")
-    run("export", "csv", bundle, "-o", "live", "--step", "4")
+    run("export", "csv", bundle, "-o", "live", "--event", "4")
     assert len(Path("all").read_text().splitlines()) == 1 + 2 * 2  # a stack of two frames each
     assert len(Path("live").read_text().splitlines()) == 1 + 2
 
@@ -105,13 +105,13 @@ def test_a_table_has_all_allocations_or_those_of_a_moment(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("json", "--step", "1"), ("whole",)),
-        (("perfetto", "--step", "1"), ("whole",)),
+        (("json", "--event", "1"), ("whole",)),
+        (("perfetto", "--event", "1"), ("whole",)),
         (("snapviewer", "--stage", "x"), ("whole",)),
         (("pickle", "--device", "0"), ("whole",)),
         (("csv", "--device", "7"), ("no device '7'",)),
         (("snapviewer", "--device", "7"), ("no device '7'",)),
-        (("pprof", "--step", "99"), ("no step 99",)),
+        (("pprof", "--event", "99"), ("no event 99",)),
         (("speedscope", "--curve", "reserved"), ("reserved", "requested")),
     ],
 )

@@ -23,7 +23,7 @@ ASKED: dict[str, list[list[str]]] = {
     "live": [
         [],
         ["--curve", "requested", "--by", "file"],
-        ["--step", "-1", "--by", "allocation"],
+        ["--event", "-1", "--by", "allocation"],
         ["--by", "allocation"],
         ["--by", "line"],
         ["--by", "tree"],

@@ -27,7 +27,7 @@ def test_json_has_every_figure_in_bytes(run: Run, snapshot: Path) -> None:
     (device,) = figures["devices"]
     assert device["device"] == "cuda:0"
     assert device["peaks"]["allocated"]["bytes"] == 2 * MIB
-    assert device["peaks"]["allocated"]["step"] == 2
+    assert device["peaks"]["allocated"]["event"] == 2
     assert device["end"]["reserved"] == 20 * MIB
     assert device["closing"]["closes"]
     assert result.stdout.endswith("\n")

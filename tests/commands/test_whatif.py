@@ -26,7 +26,7 @@ def two_peaks(tmp_path: Path) -> Path:
 
 def test_each_call_site_is_taken_away(run: Run, two_peaks: Path) -> None:
     lines = run("whatif", two_peaks, "--full").stdout.splitlines()
-    assert lines[0] == "cuda:0: 6.00 MiB allocated at the peak, step 1"
+    assert lines[0] == "cuda:0: 6.00 MiB allocated at the peak, event 1"
     assert lines[2].split() == [
         "5.00",
         "MiB",
@@ -46,15 +46,15 @@ def test_each_call_site_is_taken_away(run: Run, two_peaks: Path) -> None:
 def test_patterns_take_several_away_together(run: Run, two_peaks: Path) -> None:
     both = run("whatif", two_peaks, "--without", "first", "--without", "loss.py:*", "--full").stdout
     assert "without 2 allocations of first  ~/model.py:4, third  ~/loss.py:9" in both
-    assert "2.00 MiB at the peak, step 1: lower by 4.00 MiB" in both
+    assert "2.00 MiB at the peak, event 1: lower by 4.00 MiB" in both
     assert "second  ~/model.py:2" in both.split("Held then")[1]
 
 
 def test_json_has_every_figure(run: Run, two_peaks: Path) -> None:
     table = orjson.loads(run("whatif", two_peaks, "--json").stdout)
-    assert (table["peak_bytes"], table["peak_step"], table["by"]) == (6 * MIB, 1, "site")
+    assert (table["peak_bytes"], table["peak_event"], table["by"]) == (6 * MIB, 1, "site")
     assert table["groups"][0] == {
-        "name": "first  ~/model.py:4", "peak_bytes": 5 * MIB, "peak_step": 6,
+        "name": "first  ~/model.py:4", "peak_bytes": 5 * MIB, "peak_event": 6,
         "falls": MIB, "held": 4 * MIB, "count": 1,
     }  # fmt: skip
     one = orjson.loads(run("whatif", two_peaks, "--json", "--without", "third").stdout)["without"]

@@ -23,35 +23,35 @@ Amounts = list[int]
 
 
 def allocator(
-    device: DeviceFindings, trace: Trace, steps: list[int], weighted: Callable[[list[int]], int]
+    device: DeviceFindings, trace: Trace, events: list[int], weighted: Callable[[list[int]], int]
 ) -> dict[str, Any]:
     """The four subjects; ``weighted`` makes one number of many."""
     return {
-        "segments": segments(device, steps),
+        "segments": segments(device, events),
         "fragmentation": weighted(device.allocator.fragmentation.tolist()),
         "events": {name: weighted(column) for name, column in event_columns(trace).items()},
         "searches": [[text, len(found), weighted(found)] for text, found in searches(trace)],
     }
 
 
-def segments(device: DeviceFindings, steps: list[int]) -> list[dict[str, Any]]:
-    """All segments at some steps: added up, by pool, stream and kind, and one after the other."""
+def segments(device: DeviceFindings, events: list[int]) -> list[dict[str, Any]]:
+    """All segments at some events: added up, by pool, stream and kind, and one after the other."""
     lives = device.allocator.segments
     found = []
-    for step in steps:
-        rows = np.flatnonzero((lives.start_step <= step) & (step < lives.end_step)).tolist()
+    for event in events:
+        rows = np.flatnonzero((lives.start_event <= event) & (event < lives.end_event)).tolist()
         rows.sort(key=lambda row: int(lives.address[row]))
         groups: dict[tuple[int, int, int], Amounts] = {}
         for row in rows:
             key = (int(lives.pool[row]), int(lives.stream[row]), int(lives.kind[row]))
-            groups[key] = add(groups.get(key, [0] * 9), segment(device, row, step))
+            groups[key] = add(groups.get(key, [0] * 9), segment(device, row, event))
         total = [0] * 9
         for amounts in groups.values():
             total = add(total, amounts)
         bounds = [[int(lives.address[row]), int(lives.size[row])] for row in rows]
         found.append(
             {
-                "step": step,
+                "event": event,
                 "total": total,
                 "groups": [[*key, *amounts] for key, amounts in sorted(groups.items())],
                 "first": bounds[:8],
@@ -67,21 +67,21 @@ def add(one: Amounts, other: Amounts) -> Amounts:
     return both
 
 
-def segment(device: DeviceFindings, row: int, step: int) -> Amounts:
-    """The amounts of one segment after a step, block by block."""
+def segment(device: DeviceFindings, row: int, event: int) -> Amounts:
+    """The amounts of one segment after an event, block by block."""
     lives, table = device.allocator.segments, device.history.allocations
     low, high = int(lives.address[row]), int(lives.address[row] + lives.size[row])
     allocated = pending = slack = count = largest = 0
     inside = [
         block
         for block in range(len(table))
-        if table.alloc_step[block] <= step < table.free_step[block]
+        if table.alloc_event[block] <= event < table.free_event[block]
         and low <= table.addr[block] < high
     ]
     end = low
     for block in sorted(inside, key=lambda block: int(table.addr[block])):
         size = int(table.block_size[block])
-        if table.free_requested_step[block] <= step:
+        if table.free_requested_event[block] <= event:
             pending += size
         else:
             allocated += size
@@ -108,7 +108,7 @@ def event_columns(trace: Trace) -> dict[str, list[int]]:
 
 
 def searches(trace: Trace) -> list[tuple[str, list[int]]]:
-    """Some searches and the steps that they find."""
+    """Some searches and the events that they find."""
     actions = np.array(trace.actions, dtype=object)[trace.action] if len(trace) else np.array([])
     size, addr = trace.size, trace.addr
     somewhere = int(addr[len(addr) // 2]) + 100 if len(addr) else 0

@@ -11,7 +11,7 @@ from snapreport.ground.units import (
     format_share,
     format_signed_bytes,
 )
-from snapreport.reporters.words.summary_rows import step_range
+from snapreport.reporters.words.summary_rows import event_range
 
 
 def formats() -> dict[str, Any]:
@@ -22,12 +22,12 @@ def formats() -> dict[str, Any]:
     times += [999_999, 1_000_000, 3_424_999, 3_425_000, 59_999_999, 60_000_000, 119_994_999]
     times += [119_995_000, 120_000_000, 247_400_000, 3_599_600_000]
     shares = [(0, 7), (1, 3), (7, 7), (1, 999), (1, 1001), (2, 2**40), (2**40 - 1, 2**40), (0, 0)]
-    steps = [(5, 90), (-1, 1), (2572, 2572), (-1, -1), (0, 22_332)]
+    events = [(5, 90), (-1, 1), (2572, 2572), (-1, -1), (0, 22_332)]
     return {
         "bytes": [[size, format_bytes(size)] for size in sizes],
         "signed_bytes": [[size, format_signed_bytes(size)] for size in sizes],
         "counts": [[size, format_count(size)] for size in sizes],
         "durations": [[time, format_duration(time)] for time in times],
         "shares": [[*share, format_share(*share)] for share in shares],
-        "step_ranges": [[start, end, step_range(start, end)] for start, end in steps],
+        "event_ranges": [[start, end, event_range(start, end)] for start, end in events],
     }

@@ -36,7 +36,7 @@ from snapreport.read import read_snapshot
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.payload import pack
 from tests.golden.allocator_golden import allocator
-from tests.golden.times_golden import step_times
+from tests.golden.times_golden import event_times
 
 FOLDER = Path(__file__).parents[2] / "templates" / "app" / "golden"
 SAMPLES = (
@@ -48,8 +48,8 @@ SAMPLES = (
     "truncated_ring.pickle",
 )
 CURVES = ("allocated", "requested")
-STEPS = 12
-TREE_STEPS = 3
+EVENTS = 12
+TREE_EVENTS = 3
 ROWS = 12
 FILES = ("*/model.py", "train.py,optim", "-torch", "nowhere.py")
 """Filters of the lines table, in the words that the page takes."""
@@ -95,7 +95,7 @@ def golden_file(sample: Path) -> dict[str, Any]:
     traces = {trace.device: trace for trace in read_snapshot(sample).traces}
     devices = [
         {subject.__name__: subject(golden, device) for subject in SUBJECTS}
-        | allocator(device, traces[device.device], some_steps(device)[::2], weighted)
+        | allocator(device, traces[device.device], some_events(device)[::2], weighted)
         for device in findings.devices
     ]
     return {
@@ -141,7 +141,7 @@ def facts(_: Golden, device: DeviceFindings) -> dict[str, Any]:
         "events": history.events,
         "allocations": len(history.allocations),
         "recorded": device.recorded,
-        "peaks": {name: [peak.bytes, peak.step] for name, peak in device.peaks.items()},
+        "peaks": {name: [peak.bytes, peak.event] for name, peak in device.peaks.items()},
     }
 
 
@@ -167,10 +167,10 @@ def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
             "requested": int(table.size[row]),
             "block": int(table.block_size[row]),
             "block_max": int(table.block_size_max[row]),
-            "steps": [
-                int(table.alloc_step[row]),
-                int(table.free_requested_step[row]),
-                int(table.free_step[row]),
+            "events": [
+                int(table.alloc_event[row]),
+                int(table.free_requested_event[row]),
+                int(table.free_event[row]),
             ],
             "stream": int(table.stream[row]),
             "pool": ",".join(map(str, pools[table.pool[row]])) if table.pool[row] >= 0 else None,
@@ -195,11 +195,11 @@ def column_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
         "requested": table.size,
         "block": table.block_size,
         "blockMax": table.block_size_max,
-        "allocStep": table.alloc_step,
-        "freeRequestedStep": table.free_requested_step,
-        "freeStep": table.free_step,
+        "allocEvent": table.alloc_event,
+        "freeRequestedEvent": table.free_requested_event,
+        "freeEvent": table.free_event,
         "missing": device.missing,
-        "stepTime": step_times(device),
+        "eventTime": event_times(device),
     }
     return {name: weighted(column.tolist()) for name, column in columns.items()}
 
@@ -210,25 +210,25 @@ def weighted(column: list[int]) -> int:
 
 
 def amounts(_: Golden, device: DeviceFindings) -> list[list[int | None]]:
-    """Step, requested, allocated, active, reserved, and how many live in either curve."""
+    """Event, requested, allocated, active, reserved, and how many live in either curve."""
     history = device.history
     reserved = "reserved" in device.curves
     curves = find_curves(history, reserved).named()
     return [
         [
-            step,
+            event,
             *(
-                int(curves[name][step + 1]) if name in curves else None
+                int(curves[name][event + 1]) if name in curves else None
                 for name in ("requested", "allocated", "active", "reserved")
             ),
-            *(int(live_at(history, step, curve).sum()) for curve in CURVES),
+            *(int(live_at(history, event, curve).sum()) for curve in CURVES),
         ]
-        for step in some_steps(device)
+        for event in some_events(device)
     ]
 
 
 def curve_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
-    """Each curve added up over all steps, as columns are."""
+    """Each curve added up over all events, as columns are."""
     return {name: weighted(curve.tolist()) for name, curve in device.curves.items()}
 
 
@@ -237,20 +237,20 @@ def trees(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
 
     The plain one from ``analyse``; folded and bottom-up ones merged here from the paths.
     """
-    steps = some_steps(device)
-    peak = max(device.peaks["allocated"].step, -1)
+    events = some_events(device)
+    peak = max(device.peaks["allocated"].event, -1)
     found = []
-    for step in sorted({steps[0], peak, steps[len(steps) // 3]}):
+    for event in sorted({events[0], peak, events[len(events) // 3]}):
         for curve in CURVES:
-            found.append(_model_tree(golden, device, step, curve))
+            found.append(_model_tree(golden, device, event, curve))
     for curve in CURVES:
         for direction, folded in (("down", True), ("up", False), ("up", True)):
             found.append(_merged_tree(golden, device, peak, curve, direction, folded))
     return found
 
 
-def _model_tree(golden: Golden, device: DeviceFindings, step: int, curve: str) -> dict[str, Any]:
-    tree = find_call_tree(device.history, golden.findings.history.stacks, step, curve)
+def _model_tree(golden: Golden, device: DeviceFindings, event: int, curve: str) -> dict[str, Any]:
+    tree = find_call_tree(device.history, golden.findings.history.stacks, event, curve)
     nodes = []
     for node in range(len(tree)):
         frame = int(tree.frame[node])
@@ -265,16 +265,16 @@ def _model_tree(golden: Golden, device: DeviceFindings, step: int, curve: str) -
                 int(tree.own_count[node]),
             ]
         )
-    return {"curve": curve, "step": step, "direction": "down", "folded": False, "nodes": nodes}
+    return {"curve": curve, "event": event, "direction": "down", "folded": False, "nodes": nodes}
 
 
 def _merged_tree(
-    golden: Golden, device: DeviceFindings, step: int, curve: str, direction: str, folded: bool
+    golden: Golden, device: DeviceFindings, event: int, curve: str, direction: str, folded: bool
 ) -> dict[str, Any]:
     kinds, sites = golden.findings.frame_kinds, golden.findings.stack_sites
     nodes: list[list[int]] = [[-1, golden.label(("", "", 0)), 0, 0, 0, 0]]
     places: dict[tuple[int, Label], int] = {}
-    for row, size in live_rows(device, step, curve):
+    for row, size in live_rows(device, event, curve):
         path = golden.path(device, row)
         kept = [frame for frame in path if not folded or kinds[frame] in (OUTSIDE, NODE)]
         if path and not kept:
@@ -297,34 +297,42 @@ def _merged_tree(
             nodes[at][4] += 1
         nodes[at][3] += size
         nodes[at][5] += 1
-    return {"curve": curve, "step": step, "direction": direction, "folded": folded, "nodes": nodes}
+    return {
+        "curve": curve,
+        "event": event,
+        "direction": direction,
+        "folded": folded,
+        "nodes": nodes,
+    }
 
 
 def lines(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
     """The lines table: rows of label, bytes, count, median, all bytes ever and how many."""
-    peak = max(device.peaks["allocated"].step, -1)
-    wanted = [(step, "") for step in some_steps(device)[::2]] + [(peak, typed) for typed in FILES]
+    peak = max(device.peaks["allocated"].event, -1)
+    wanted = [(event, "") for event in some_events(device)[::2]] + [
+        (peak, typed) for typed in FILES
+    ]
     return [
         {
             "curve": curve,
-            "step": step,
+            "event": event,
             "filter": typed,
-            "rows": lines_at(golden, device, step, curve, typed),
+            "rows": lines_at(golden, device, event, curve, typed),
         }
-        for step, typed in wanted
+        for event, typed in wanted
         for curve in CURVES
     ]
 
 
 def lines_at(
-    golden: Golden, device: DeviceFindings, step: int, curve: str, typed: str
+    golden: Golden, device: DeviceFindings, event: int, curve: str, typed: str
 ) -> list[list[int]]:
     """One table of lines, most bytes first, counted with plain loops."""
     table = device.history.allocations
     weight = table.size if curve == "requested" else table.block_size
     line = [_line_of(golden, device, row, typed) for row in range(len(table))]
     sizes: dict[Label, list[int]] = defaultdict(list)
-    for row, size in live_rows(device, step, curve):
+    for row, size in live_rows(device, event, curve):
         sizes[line[row]].append(size)
     ever: dict[Label, list[int]] = defaultdict(list)
     for row, size in enumerate(weight.tolist()):
@@ -404,24 +412,24 @@ SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
 )
 
 
-# Steps and rows
+# Events and rows
 
 
-def some_steps(device: DeviceFindings) -> list[int]:
-    """Steps of a device, ascending: the start, the end, every curve's peak and some between."""
+def some_events(device: DeviceFindings) -> list[int]:
+    """Events of a device, ascending: the start, the end, every curve's peak and some between."""
     last = device.history.events - 1
-    chosen = {-1, last, *(peak.step for peak in device.peaks.values())}
-    for step in np.linspace(-1, last, STEPS).astype(int).tolist():
-        if len(chosen) < STEPS:
-            chosen.add(step)
+    chosen = {-1, last, *(peak.event for peak in device.peaks.values())}
+    for event in np.linspace(-1, last, EVENTS).astype(int).tolist():
+        if len(chosen) < EVENTS:
+            chosen.add(event)
     return sorted(chosen)
 
 
-def live_rows(device: DeviceFindings, step: int, curve: str) -> Iterator[tuple[int, int]]:
-    """The allocations that count after a step, and with how much."""
+def live_rows(device: DeviceFindings, event: int, curve: str) -> Iterator[tuple[int, int]]:
+    """The allocations that count after an event, and with how much."""
     table = device.history.allocations
     weight = table.size if curve == "requested" else table.block_size
-    end = table.free_step if curve == "requested" else table.free_requested_step
+    end = table.free_event if curve == "requested" else table.free_requested_event
     for row in range(len(table)):
-        if table.alloc_step[row] <= step < end[row]:
+        if table.alloc_event[row] <= event < end[row]:
             yield row, int(weight[row])

@@ -24,7 +24,7 @@ class Golden(NamedTuple):
     events: int
     baseline: int
     requested: tuple[int, int]
-    """Peak bytes and its step."""
+    """Peak bytes and its event."""
     allocated: tuple[int, int] | None
     reserved: tuple[int, int, int] | None
     """At the start, the most, at the end."""
@@ -121,15 +121,15 @@ def test_requested_figures_are_golden(load: Load, row: Golden) -> None:
     device = load(row.file).device(row.device).findings
     assert device.history.events == row.events
     assert device.start.requested == row.baseline
-    assert (device.peaks["requested"].bytes, device.peaks["requested"].step) == row.requested
+    assert (device.peaks["requested"].bytes, device.peaks["requested"].event) == row.requested
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.allocated], ids=row_id)
 def test_allocated_figures_are_golden(load: Load, row: Golden) -> None:
     device = load(row.file).device(row.device).findings
-    assert (device.peaks["allocated"].bytes, device.peaks["allocated"].step) == row.allocated
+    assert (device.peaks["allocated"].bytes, device.peaks["allocated"].event) == row.allocated
     if device.recorded:
-        assert (device.peak.allocated, device.peak.step) == row.allocated
+        assert (device.peak.allocated, device.peak.event) == row.allocated
     else:  # one event or none: what is known is the end
         assert device.peak == device.end
 
@@ -170,11 +170,11 @@ def test_the_forward_trace_has_its_baseline_stacks_and_peak_blocks(load: Load) -
     snapshot = load("memory_forward_bf16_128")
     device = snapshot.device(0).findings
     rows = device.history.allocations
-    baseline = rows.alloc_step == -1
+    baseline = rows.alloc_event == -1
     assert int(baseline.sum()) == 137
     assert int(rows.size[baseline].sum()) == 523811840
     assert int(rows.block_size[baseline].sum()) == 525286400
-    in_trace = ~baseline & (rows.alloc_step <= 2630) & (rows.free_step > 2630)
+    in_trace = ~baseline & (rows.alloc_event <= 2630) & (rows.free_event > 2630)
     assert int(in_trace.sum()) == 90
     assert int(rows.size[in_trace].sum()) == 256025600
     assert int(rows.block_size[in_trace].sum()) == 290497536
@@ -189,7 +189,7 @@ def test_the_forward_trace_has_133_stacks_of_363_frames(load: Load) -> None:
     history = load("memory_forward_bf16_128").history
     (device,) = history.devices
     rows = device.allocations
-    in_trace = rows.alloc_step >= 0
+    in_trace = rows.alloc_event >= 0
     used = np.concatenate([rows.stack[in_trace], rows.free_stack[in_trace]])
     distinct = set(used.tolist()) - {NO_STACK}
     assert len(distinct) == 133
@@ -198,26 +198,26 @@ def test_the_forward_trace_has_133_stacks_of_363_frames(load: Load) -> None:
 
 def test_29_small_requests_of_the_forward_trace_fill_blocks_of_2_mib(load: Load) -> None:
     rows = load("memory_forward_bf16_128").device(0).history.allocations
-    live = (rows.alloc_step >= 0) & (rows.alloc_step <= 2630) & (rows.free_step > 2630)
+    live = (rows.alloc_event >= 0) & (rows.alloc_event <= 2630) & (rows.free_event > 2630)
     unsplit = live & (rows.block_size > rows.size)
     assert int(unsplit.sum()) == 46
     assert int((unsplit & (rows.size == 1179648) & (rows.block_size == 2097152)).sum()) == 29
 
 
-def test_the_second_gpu_ran_out_of_memory_at_step_421(load: Load) -> None:
+def test_the_second_gpu_ran_out_of_memory_at_event_421(load: Load) -> None:
     snapshot = load("three_gpus_expandable_oom")
     device = snapshot.device(1).findings
     (oom,) = device.ooms
-    assert (oom.step, oom.size, oom.device_free) == (421, 5308694528, 95682560)
+    assert (oom.event, oom.size, oom.device_free) == (421, 5308694528, 95682560)
     before = [
         action
-        for step, action in zip(
-            device.history.other.step.tolist(), device.history.other.action, strict=True
+        for event, action in zip(
+            device.history.other.event.tolist(), device.history.other.action, strict=True
         )
-        if step < 421
+        if event < 421
     ]
     assert before[-7:] == ["segment_unmap"] * 6 + ["segment_map"]
-    assert 420 in device.history.allocations.alloc_step
+    assert 420 in device.history.allocations.alloc_event
     assert snapshot.history.default_device == 1
 
 
@@ -227,6 +227,6 @@ def test_the_earlier_snapshot_events_state_the_active_bytes(load: Load) -> None:
     markers = [i for i, action in enumerate(other.action) if action == "snapshot"]
     assert markers
     for i in markers:
-        step = int(other.step[i])
-        active = rows.block_size[(rows.alloc_step <= step) & (step < rows.free_step)].sum()
+        event = int(other.event[i])
+        active = rows.block_size[(rows.alloc_event <= event) & (event < rows.free_event)].sum()
         assert int(active) == int(other.size[i])

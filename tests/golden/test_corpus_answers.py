@@ -16,10 +16,10 @@ def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
     snapshot = snapreport.load(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
-        steps = {-1, device.events // 3, device.at().step, device.events - 1}
+        events = {-1, device.events // 3, device.at().event, device.events - 1}
         for curve in ("allocated", "requested", "active"):
-            for step in sorted(step for step in steps if step < device.events):
-                moment = device.at(step, curve=curve)
+            for event in sorted(event for event in events if event < device.events):
+                moment = device.at(event, curve=curve)
                 assert int(moment.live().bytes.sum()) == moment.bytes
                 assert int(moment.tree().bytes[0]) == moment.bytes
                 assert sum(line.bytes for line in moment.lines()) == moment.bytes

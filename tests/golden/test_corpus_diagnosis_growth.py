@@ -85,8 +85,8 @@ def test_the_failure_on_three_devices_was_preceded_by_a_retry_that_worked(corpus
     findings = analysed(corpus / "three_gpus_expandable_oom.pickle")
     device = findings.devices[1]
     (burst,) = find_bursts(findings.history, device)
-    assert (burst.kind, burst.first_step, burst.last_step, burst.count) == ("retry", 413, 418, 6)
-    assert device.ooms[0].step == 421
+    assert (burst.kind, burst.first_event, burst.last_event, burst.count) == ("retry", 413, 418, 6)
+    assert device.ooms[0].event == 421
     assert of_code(device, "allocator-retries").severity == "warning"
 
 

@@ -31,7 +31,7 @@ def oom(corpus: Path) -> OomVerdict:
 
 
 def test_the_failed_request_has_the_figures_of_the_reference(oom: OomVerdict) -> None:
-    assert (oom.step, oom.size, oom.device_free) == (421, 5_308_694_528, 95_682_560)
+    assert (oom.event, oom.size, oom.device_free) == (421, 5_308_694_528, 95_682_560)
     assert (oom.allocated, oom.requested) == (84_063_358_976, 84_063_351_764)
     assert (oom.reserved, oom.pending) == (84_202_749_952, 0)
     assert oom.slack == 84_063_358_976 - 84_063_351_764
@@ -75,7 +75,7 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
 def test_where_the_memory_of_a_training_step_went(corpus: Path) -> None:
     (found,) = findings(corpus / "medium_512_training.pickle", 0)
     assert (found.code, found.severity) == ("peak", "note")
-    assert found.title == "11.58 GiB allocated at the peak, at step 3,485"
+    assert found.title == "11.58 GiB allocated at the peak, at event 3,485"
     most = found.evidence[0].most
     assert most is not None
     assert 12_431_545_344 < most <= 12_431_545_344 + 3_900_000
@@ -104,5 +104,5 @@ def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
                     assert int(lower or 0) + int(then or 0) == whole
                     assert int(lower or 0) <= int(held or 0)
             elif re.match("Who held it|Held by", table.title) and not table.left_out:
-                at = device.at(finding.view.step if finding.view else None)
+                at = device.at(finding.view.event if finding.view else None)
                 assert sum(int(row[0] or 0) for row in table.rows) == at.bytes

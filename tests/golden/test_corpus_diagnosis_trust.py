@@ -126,7 +126,7 @@ def test_what_was_live_before_a_failure_is_found_though_the_file_came_late(corpu
     assert values["events after the failure"] == 596 - 1 - 421
     assert values["allocated at the failure"] == 84063358976
     assert late.view is not None
-    assert late.view.step == 421
+    assert late.view.event == 421
     assert late.suggestions[0].change.count("\n") == 1
 
 

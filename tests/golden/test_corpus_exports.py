@@ -24,7 +24,7 @@ def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
         export = export_of(history, curve)
         for place, device in enumerate(export.devices):
             # The peak; of a file without history, the end.
-            one, peak = only(export, place), int(device.found.curves[curve][device.step + 1])
+            one, peak = only(export, place), int(device.found.curves[curve][device.event + 1])
             assert not device.found.recorded or peak == device.found.peaks[curve].bytes
             assert collapsed_total(written(collapsed.write, one)) == peak
             profiles = orjson.loads(written(speedscope.write, one))["profiles"]

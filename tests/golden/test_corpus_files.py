@@ -85,19 +85,19 @@ def assert_final_blocks_have_allocations(device: DeviceHistory) -> None:
     assert (rows.size[at] == segments.block_requested[held]).all()
     assert (rows.block_size[at] == segments.block_size[held]).all()
     assert (rows.block_size_max[at] == segments.block_size[held]).all()
-    assert (rows.free_step[at] == device.events).all()
+    assert (rows.free_event[at] == device.events).all()
 
 
 @every_corpus_file
-def test_fragmentation_over_time_is_that_of_single_steps(path: Path) -> None:
+def test_fragmentation_over_time_is_that_of_single_events(path: Path) -> None:
     for device in snapreport.load(path).findings().devices:
         history, fragmentation = device.history, device.allocator.fragmentation
         lives = lives_of(history)
-        steps = np.unique(np.linspace(-1, history.events - 1, 60).astype(int))
-        expected = [find_fragmentation(history, lives, int(step)) for step in steps]
-        assert fragmentation[steps + 1].tolist() == expected
+        events = np.unique(np.linspace(-1, history.events - 1, 60).astype(int))
+        expected = [find_fragmentation(history, lives, int(event)) for event in events]
+        assert fragmentation[events + 1].tolist() == expected
         for amounts in (device.start, device.peak, device.end):
-            assert fragmentation[amounts.step + 1] == amounts.fragmentation
+            assert fragmentation[amounts.event + 1] == amounts.fragmentation
 
 
 @every_corpus_file

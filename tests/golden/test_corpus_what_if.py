@@ -27,11 +27,11 @@ def test_what_if_peaks_are_those_of_a_curve_made_anew(path: Path, by: str) -> No
                 continue
             kept = rows.block_size.copy()
             kept[gone] = 0
-            left = sum_live(kept, rows.alloc_step, rows.free_requested_step, history.events)
+            left = sum_live(kept, rows.alloc_event, rows.free_requested_event, history.events)
             expected.append((name, int(left.max()), int(left.argmax()) - 1))
         found = device.what_if(by)
         assert sorted(expected) == sorted(
-            (each.name, each.peak_bytes, each.peak_step) for each in found
+            (each.name, each.peak_bytes, each.peak_event) for each in found
         )
         assert all(each.falls == int(curve.max()) - each.peak_bytes for each in found)
         assert all(0 <= each.falls <= each.held for each in found)
@@ -40,6 +40,6 @@ def test_what_if_peaks_are_those_of_a_curve_made_anew(path: Path, by: str) -> No
 def test_the_second_highest_peak_of_a_training_step_is_elsewhere(corpus: Path) -> None:
     device = snapreport.load(corpus / "medium_512_training.pickle").device(0)
     found = {each.name: each for each in device.what_if("category")}["activation"]
-    assert (device.peak.allocated, device.peak.step) == (12431545344, 3485)
-    assert (found.peak_bytes, found.peak_step) == (12431545344 - 5346697216, 12869)
+    assert (device.peak.allocated, device.peak.event) == (12431545344, 3485)
+    assert (found.peak_bytes, found.peak_event) == (12431545344 - 5346697216, 12869)
     assert found.held > found.falls

@@ -1,4 +1,4 @@
-"""What the Python model says of a recording's times, step by step, for the page to agree with."""
+"""What the Python model says of a recording's times, event by event, for the page to agree with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.snapshot import NO_TIME
 
 
-def step_times(device: DeviceFindings) -> NDArray[np.int64]:
-    """Microseconds after the first known time; a step without one has that of the step before."""
+def event_times(device: DeviceFindings) -> NDArray[np.int64]:
+    """Microseconds after the first known time; an event without one has the one before."""
     since: list[int] = []
     known = device.times[device.times != NO_TIME].tolist()
     for time in device.times.tolist() if known else []:

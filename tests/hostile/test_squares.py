@@ -33,7 +33,7 @@ def test_segments_in_any_order_of_addresses_are_replayed_in_a_moment(order: str)
         place = np.random.default_rng(1).permutation(place)
     none = np.full(n, -1, np.int32)
     other = Events(
-        step=np.arange(n, dtype=np.int64),
+        event=np.arange(n, dtype=np.int64),
         action=["segment_free"] * n,
         addr=512 * (place[::-1].copy() if order == "down" else place),
         size=np.full(n, 512, np.int64),

@@ -96,18 +96,18 @@ def device_files(simulation: Simulated) -> Iterator[tuple[History, DeviceHistory
         yield simulation.history, device
 
 
-def some_steps(events: int, count: int = 6) -> list[int]:
-    """Pick steps of a trace: the start, the end, and some in between, always the same."""
-    steps = {-1, events - 1}
+def some_events(events: int, count: int = 6) -> list[int]:
+    """Pick events of a trace: the start, the end, and some in between, always the same."""
+    chosen = {-1, events - 1}
     inside = range(events)
-    steps.update(random.Random(events).sample(inside, min(count, events)))
-    return sorted(steps)
+    chosen.update(random.Random(events).sample(inside, min(count, events)))
+    return sorted(chosen)
 
 
 def truth_rows(truth: DeviceTruth) -> NDArray[np.int64]:
-    """Return the rows of the truth that were live in the window, by alloc step and address."""
+    """Return the rows of the truth that were live in the window, by alloc event and address."""
     rows = np.flatnonzero(truth.live)
-    order = np.lexsort((truth.address[rows], truth.alloc_step[rows]))
+    order = np.lexsort((truth.address[rows], truth.alloc_event[rows]))
     matched: NDArray[np.int64] = rows[order]
     return matched
 
@@ -115,14 +115,14 @@ def truth_rows(truth: DeviceTruth) -> NDArray[np.int64]:
 def history_rows(history: DeviceHistory) -> NDArray[np.int64]:
     """Return the rows of a history in the same order."""
     rows = history.allocations
-    order: NDArray[np.int64] = np.lexsort((rows.addr, rows.alloc_step)).astype(np.int64)
+    order: NDArray[np.int64] = np.lexsort((rows.addr, rows.alloc_event)).astype(np.int64)
     return order
 
 
-def brute_curve(size: NDArray[Any], begin: NDArray[Any], end: NDArray[Any], step: int) -> int:
-    """Add up what is live after a step, one by one."""
+def brute_curve(size: NDArray[Any], begin: NDArray[Any], end: NDArray[Any], event: int) -> int:
+    """Add up what is live after an event, one by one."""
     return sum(
         int(s)
         for s, b, e in zip(size.tolist(), begin.tolist(), end.tolist(), strict=True)
-        if b <= step < e
+        if b <= event < e
     )

@@ -1,4 +1,4 @@
-"""Every view of a moment adds up to the curve there, whatever the history and the step."""
+"""Every view of a moment adds up to the curve there, whatever the history and the event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapreport.api.device import Device
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.statistics import curve_statistics
 from snapreport.model.answer_tables import GROUPINGS
-from tests.property.simulated import Simulated, device_files, for_simulations, some_steps
+from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
 CURVES = ("allocated", "requested", "active")
 
@@ -28,9 +28,9 @@ def devices(simulation: Simulated) -> list[Device]:
 @for_simulations(60)
 def test_what_is_live_sums_to_the_curve_however_it_is_grouped(simulation: Simulated) -> None:
     for device in devices(simulation):
-        for step in some_steps(device.events, 3):
+        for event in some_events(device.events, 3):
             for curve in CURVES:
-                moment = device.at(step, curve=curve)
+                moment = device.at(event, curve=curve)
                 live = moment.live()
                 assert int(live.bytes.sum()) == moment.bytes
                 assert (np.diff(live.bytes) <= 0).all()
@@ -48,9 +48,9 @@ def test_what_is_live_sums_to_the_curve_however_it_is_grouped(simulation: Simula
 @for_simulations(80)
 def test_lines_sum_to_the_curve_with_and_without_patterns(simulation: Simulated) -> None:
     for device in devices(simulation):
-        for step in some_steps(device.events, 3):
+        for event in some_events(device.events, 3):
             for curve in CURVES:
-                moment = device.at(step, curve=curve)
+                moment = device.at(event, curve=curve)
                 for include, exclude in (((), ()), (("a",), ()), (("*.py",), ("/e/",))):
                     lines = moment.lines(include, exclude)
                     assert sum(line.bytes for line in lines) == moment.bytes
@@ -67,8 +67,8 @@ def test_lines_are_a_recount_of_their_call_sites(simulation: Simulated) -> None:
     """Without patterns, a line holds the allocations whose call site is on it; medians too."""
     for device in devices(simulation):
         rows = device.allocations
-        for step in some_steps(device.events, 2):
-            moment = device.at(step)
+        for event in some_events(device.events, 2):
+            moment = device.at(event)
             sizes: dict[str, list[int]] = defaultdict(list)
             names = device.site_names(np.arange(len(rows)))
             for i in moment.live().rows.tolist():
@@ -93,11 +93,11 @@ def test_categories_partition_memory_over_time(simulation: Simulated) -> None:
                 assert sum(group.at_peak for group in profile.groups) == profile.peak_bytes
                 for group in profile.groups:
                     assert int(group.bytes.max()) == group.peak_bytes
-                    assert int(group.bytes[group.peak_step + 1]) == group.peak_bytes
+                    assert int(group.bytes[group.peak_event + 1]) == group.peak_bytes
                 short = device.profile(by, curve=curve, points=7)
                 assert int(short.total.max()) == profile.peak_bytes
-                assert short.steps[0] == -1
-                assert short.steps[-1] == device.events - 1
+                assert short.events[0] == -1
+                assert short.events[-1] == device.events - 1
 
 
 @for_simulations(60)
@@ -105,15 +105,15 @@ def test_peaks_in_spans_are_those_of_the_curve(simulation: Simulated) -> None:
     for device in devices(simulation):
         whole = device.curve("allocated")
         assert device.at().bytes == int(whole.max()) or not device.findings.recorded
-        steps = some_steps(device.events, 4)
-        for first in steps:
-            for last in steps:
+        events = some_events(device.events, 4)
+        for first in events:
+            for last in events:
                 if first <= last:
                     moment = device.at(between=(first, last))
                     span = whole[first + 1 : last + 2]
                     assert moment.bytes == int(span.max())
-                    assert first <= moment.step <= last
-                    assert not (whole[first + 1 : moment.step + 1] == moment.bytes).any()
+                    assert first <= moment.event <= last
+                    assert not (whole[first + 1 : moment.event + 1] == moment.bytes).any()
 
 
 @for_simulations(60)
@@ -122,13 +122,13 @@ def test_the_moment_of_an_allocation_is_where_it_appears_and_goes(simulation: Si
         rows = device.allocations
         for i in range(0, len(rows), 5):
             name = (int(rows.addr[i]), int(rows.version[i]))
-            if rows.alloc_step[i] >= 0:
-                step = device.at(alloc=name).step
-                assert i in device.at(step).live().rows
-                assert i not in device.at(step - 1).live().rows
-            if 0 <= rows.free_requested_step[i] < device.events:
-                step = device.at(free=name).step
-                assert i not in device.at(step).live().rows
+            if rows.alloc_event[i] >= 0:
+                event = device.at(alloc=name).event
+                assert i in device.at(event).live().rows
+                assert i not in device.at(event - 1).live().rows
+            if 0 <= rows.free_requested_event[i] < device.events:
+                event = device.at(free=name).event
+                assert i not in device.at(event).live().rows
 
 
 @for_simulations(80)
@@ -158,7 +158,7 @@ def test_an_average_over_time_is_exact_beyond_what_64_bits_hold() -> None:
 
 
 @pytest.mark.parametrize("times", [[], [5, 5, 5], [-1, 2, 3]])
-def test_without_passing_time_every_step_counts_alike(times: list[int]) -> None:
+def test_without_passing_time_every_event_counts_alike(times: list[int]) -> None:
     curve = np.array([0, 4, 4, 4][: len(times) + 1], np.int64)
     if len(times) == 3 and times[0] < 0:
         from snapreport.model.snapshot import NO_TIME

@@ -93,7 +93,7 @@ def test_row_i_is_the_same_allocation_everywhere(simulation: Simulated) -> None:
     strips = orjson.loads(members["allocations.json"])
     stored = query(
         members["elements.db"],
-        "SELECT id, addr, size, alloc_step, free_step FROM allocations"
+        "SELECT id, addr, size, alloc_event, free_event FROM allocations"
         f" WHERE device = {history.default_device} ORDER BY id",
     )
     seen = query(
@@ -102,7 +102,7 @@ def test_row_i_is_the_same_allocation_everywhere(simulation: Simulated) -> None:
     )
     assert len(strips) == len(stored) == len(seen) == len(rows)
     for i, (strip, cells, seen_cells) in enumerate(zip(strips, stored, seen, strict=True)):
-        begin, end = int(rows.alloc_step[i]), int(rows.free_step[i])
+        begin, end = int(rows.alloc_event[i]), int(rows.free_event[i])
         assert cells == (
             i,
             int(rows.addr[i]),
@@ -129,8 +129,9 @@ def test_the_view_of_allocations_shows_what_the_history_holds(simulation: Simula
         rows, never = device.allocations, device.events
         shown = query(
             database,
-            "SELECT addr, version, size, block_size, block_size_max, alloc_step,"
-            " free_requested_step, free_step, alloc_time_us, free_requested_time_us, free_time_us,"
+            "SELECT addr, version, size, block_size, block_size_max, alloc_event,"
+            " free_requested_event, free_event,"
+            " alloc_time_us, free_requested_time_us, free_time_us,"
             f" stream, pool, stack, free_stack FROM allocations WHERE device = {index} ORDER BY id",
         )
         columns = [
@@ -141,9 +142,9 @@ def test_the_view_of_allocations_shows_what_the_history_holds(simulation: Simula
                 (rows.size,),
                 (rows.block_size,),
                 (rows.block_size_max,),
-                (rows.alloc_step, -1),
-                (rows.free_requested_step, -1, never),
-                (rows.free_step, never),
+                (rows.alloc_event, -1),
+                (rows.free_requested_event, -1, never),
+                (rows.free_event, never),
                 (rows.alloc_time_us, -1),
                 (rows.free_requested_time_us, -1),
                 (rows.free_time_us, -1),

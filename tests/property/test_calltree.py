@@ -1,4 +1,4 @@
-"""Call trees add up, whatever the history, the step and the curve."""
+"""Call trees add up, whatever the history, the event and the curve."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves
 from snapreport.model.findings import CallTree
 from snapreport.model.history import DeviceHistory, History
-from tests.property.simulated import Simulated, device_files, for_simulations, some_steps
+from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
 CURVES = ("requested", "allocated", "active")
 
 
 @for_simulations(150)
-def test_the_root_is_the_curve_at_the_step_to_the_byte(simulation: Simulated) -> None:
+def test_the_root_is_the_curve_at_the_event_to_the_byte(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         curves = find_curves(device).named()
-        for step in some_steps(device.events, 3):
+        for event in some_events(device.events, 3):
             for curve in CURVES:
-                tree = find_call_tree(device, file.stacks, step, curve)
-                assert int(tree.bytes[0]) == int(curves[curve][step + 1])
+                tree = find_call_tree(device, file.stacks, event, curve)
+                assert int(tree.bytes[0]) == int(curves[curve][event + 1])
 
 
 @for_simulations(150)
 def test_a_node_is_its_own_and_its_children(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
-        for step in some_steps(device.events, 3):
+        for event in some_events(device.events, 3):
             for curve in CURVES:
-                assert_adds_up(find_call_tree(device, file.stacks, step, curve))
+                assert_adds_up(find_call_tree(device, file.stacks, event, curve))
 
 
 def assert_adds_up(tree: CallTree) -> None:
@@ -53,10 +53,10 @@ def assert_adds_up(tree: CallTree) -> None:
 @for_simulations(150)
 def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
-        for step in some_steps(device.events, 3):
+        for event in some_events(device.events, 3):
             for curve in CURVES:
-                tree = find_call_tree(device, file.stacks, step, curve)
-                assert own_by_path(tree) == recount(file, device, step, curve)
+                tree = find_call_tree(device, file.stacks, event, curve)
+                assert own_by_path(tree) == recount(file, device, event, curve)
 
 
 Path = tuple[int, ...]
@@ -80,15 +80,15 @@ def own_by_path(tree: CallTree) -> Sums:
     return {path: (sums[path], counts[path]) for path in counts}
 
 
-def recount(file: History, device: DeviceHistory, step: int, curve: str) -> Sums:
+def recount(file: History, device: DeviceHistory, event: int, curve: str) -> Sums:
     """Add up allocation by allocation what the tree should hold."""
     rows = device.allocations
-    end = rows.free_requested_step if curve == "allocated" else rows.free_step
+    end = rows.free_requested_event if curve == "allocated" else rows.free_event
     weight = rows.size if curve == "requested" else rows.block_size
     sums: Counter[Path] = Counter()
     counts: Counter[Path] = Counter()
     for i in range(len(rows)):
-        if rows.alloc_step[i] <= step < end[i]:
+        if rows.alloc_event[i] <= event < end[i]:
             path = tuple(file.stacks.path(int(rows.stack[i])))[::-1]
             sums[path] += int(weight[i])
             counts[path] += 1
@@ -100,10 +100,10 @@ def test_call_sites_share_out_the_allocated_bytes(simulation: Simulated) -> None
     for file, device in device_files(simulation):
         curves = find_curves(device)
         rows = device.allocations
-        for step in some_steps(device.events, 3):
-            sites = find_sites(device, file.stacks, step)
-            live = (rows.alloc_step <= step) & (step < rows.free_requested_step)
-            assert sum(site.bytes for site in sites) == int(curves.allocated[step + 1])
+        for event in some_events(device.events, 3):
+            sites = find_sites(device, file.stacks, event)
+            live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
+            assert sum(site.bytes for site in sites) == int(curves.allocated[event + 1])
             assert sum(site.requested for site in sites) == int(rows.size[live].sum())
             assert sum(site.count for site in sites) == int(live.sum())
             sizes = [site.bytes for site in sites]
@@ -115,8 +115,8 @@ def test_stacks_are_those_that_were_recorded(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         trace = simulation.snapshot()["device_traces"][device.device.ordinal]
         rows, frames = device.allocations, file.stacks.frames
-        for i in np.flatnonzero(rows.alloc_step >= 0).tolist():
-            recorded = trace[int(rows.alloc_step[i])].get("frames", [])
+        for i in np.flatnonzero(rows.alloc_event >= 0).tolist():
+            recorded = trace[int(rows.alloc_event[i])].get("frames", [])
             found = [
                 (frames.names[f], frames.filenames[f], int(frames.lines[f]))
                 for f in file.stacks.path(int(rows.stack[i]))
@@ -124,7 +124,7 @@ def test_stacks_are_those_that_were_recorded(simulation: Simulated) -> None:
             assert found == [
                 (f["name"], f["filename"], f["line"] if f["line"] < 2**63 else -1) for f in recorded
             ]
-            assert (int(rows.stack[i]) == -1) == ("frames" not in trace[int(rows.alloc_step[i])])
+            assert (int(rows.stack[i]) == -1) == ("frames" not in trace[int(rows.alloc_event[i])])
 
 
 @pytest.mark.parametrize("curve", CURVES)

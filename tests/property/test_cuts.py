@@ -35,7 +35,7 @@ FILES = [
 
 
 def cuts_of(findings: Findings) -> Iterator[Cut]:
-    """Some cuts that leave out something of a file: by size, by steps, by time, and all of it."""
+    """Some cuts that leave out something of a file: by size, by events, by time, and all of it."""
     sizes = np.concatenate([device.history.allocations.size for device in findings.devices])
     events = max(device.history.events for device in findings.devices)
     middle = Cut(Bound(events // 4), Bound(3 * events // 4))
@@ -59,14 +59,14 @@ def drawn_with(findings: Findings, cutter: Cutter, thinning: Thinning) -> Findin
     return replace(findings, picture=Picture(cutter.cut, None, cutter.drawn(thinning)))
 
 
-def exact_steps(device: DeviceFindings) -> set[int]:
+def exact_events(device: DeviceFindings) -> set[int]:
     """Where a picture is exact, however thin."""
-    steps = {-1, device.history.events - 1, device.peak.step}
-    steps |= {peak.step for peak in device.peaks.values()} | {oom.step for oom in device.ooms}
+    events = {-1, device.history.events - 1, device.peak.event}
+    events |= {peak.event for peak in device.peaks.values()} | {oom.event for oom in device.ooms}
     for stage in device.stages:
-        steps |= {stage.start_step - 1, stage.start_step, stage.end_step - 1}
-        steps |= set() if stage.peak_step is None else {stage.peak_step}
-    return {step for step in steps if -1 <= step < device.history.events}
+        events |= {stage.start_event - 1, stage.start_event, stage.end_event - 1}
+        events |= set() if stage.peak_event is None else {stage.peak_event}
+    return {event for event in events if -1 <= event < device.history.events}
 
 
 def check_curves(findings: Findings, drawn: Findings) -> None:
@@ -83,8 +83,8 @@ def check_curves(findings: Findings, drawn: Findings) -> None:
             low = curve - shown
             assert low.min() >= 0  # never above the truth
             off = max(off, int(low.max()))
-            assert [int(low[step + 1]) for step in exact_steps(device)] == [0] * len(
-                exact_steps(device)
+            assert [int(low[event + 1]) for event in exact_events(device)] == [0] * len(
+                exact_events(device)
             )
             # So the page finds each peak where it is.
             assert (int(shown.argmax()), int(shown.max())) == (
@@ -100,8 +100,8 @@ def check_counts(device: DeviceFindings, part: Drawn) -> None:
     out[part.rows] = False
     assert part.left_out == int(out.sum()) == len(rows) - len(part.rows)
     assert part.left_out_bytes == int(rows.block_size[out].sum())
-    step = device.peak.step
-    live = out & (rows.alloc_step <= step) & (step < rows.free_requested_step)
+    event = device.peak.event
+    live = out & (rows.alloc_event <= event) & (event < rows.free_requested_event)
     assert part.left_out_at_peak == int(rows.block_size[live].sum())
 
 
@@ -127,11 +127,11 @@ def test_thinning_takes_nothing_that_is_live_at_a_peak(simulation: Simulated) ->
     most = cutter.drawn(Thinning(True, cutter.spare, 1))
     for device, part in zip(findings.devices, most, strict=True):
         rows = device.history.allocations
-        steps = {device.peak.step} | {peak.step for peak in device.peaks.values()}
-        steps |= {oom.step for oom in device.ooms}
-        steps |= {stage.peak_step for stage in device.stages if stage.peak_step is not None}
-        for step in steps:
-            live = np.flatnonzero((rows.alloc_step <= step) & (step < rows.free_step))
+        events = {device.peak.event} | {peak.event for peak in device.peaks.values()}
+        events |= {oom.event for oom in device.ooms}
+        events |= {stage.peak_event for stage in device.stages if stage.peak_event is not None}
+        for event in events:
+            live = np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_event))
             assert set(live.tolist()) <= set(part.rows.tolist())
 
 
@@ -140,7 +140,7 @@ def test_the_smallest_and_shortest_lived_go_first(simulation: Simulated) -> None
     findings = simulation.findings
     cutter = Cutter(findings.devices, None)
     area = [
-        (device.history.allocations.free_step - device.history.allocations.alloc_step)
+        (device.history.allocations.free_event - device.history.allocations.alloc_event)
         * device.history.allocations.block_size
         for device in findings.devices
     ]
@@ -226,7 +226,7 @@ def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
                 findings.devices, Cutter(findings.devices, cut).drawn(), strict=True
             ):
                 history = device.history
-                steps = strips.sampled_steps(history)
+                events = strips.sampled_events(history)
                 laid = [
                     (row["size"], np.array(row["timesteps"]), row["offsets"])
                     for row in rows_of(history, drawn=part)
@@ -237,13 +237,13 @@ def test_strips_of_a_bundle_and_their_rest_are_the_requested_curve(
                 assert [size for size, _, _ in laid[:n]] == [
                     size if row in drawn else 0 for row, size in enumerate(sizes)
                 ]
-                for step in steps.tolist():
+                for event in events.tolist():
                     top = 0
                     for size, at, offsets in laid:
-                        if size and at[0] <= step < at[-1]:
-                            last = np.flatnonzero(at <= step)[-1]  # of two there, the later one
+                        if size and at[0] <= event < at[-1]:
+                            last = np.flatnonzero(at <= event)[-1]  # of two there, the later one
                             assert offsets[last] == top
                             top += size
-                    assert top == device.curves["requested"][step + 1]
+                    assert top == device.curves["requested"][event + 1]
 
     check()

@@ -34,8 +34,8 @@ def assert_usable(history: History) -> None:
         assert sum(site.bytes for site in device.sites) == device.peak.allocated
         assert device.peak.requested <= device.peaks["requested"].bytes
         rows = device.history.allocations
-        assert (rows.alloc_step <= rows.free_requested_step).all()
-        assert (rows.free_requested_step <= rows.free_step).all()
+        assert (rows.alloc_event <= rows.free_requested_event).all()
+        assert (rows.free_requested_event <= rows.free_event).all()
         codes = {warning.code for warning in device.warnings}
         if device.closing is not None and not device.closing.closes:
             assert "does-not-close" in codes
@@ -130,7 +130,7 @@ def test_times_in_any_order_change_no_figure(simulation: Simulated) -> None:
     ]
     after = find(history_of(snapshot))
     for one, other in zip(before.devices, after.devices, strict=True):
-        assert {n: (p.bytes, p.step) for n, p in one.peaks.items()} == {
-            n: (p.bytes, p.step) for n, p in other.peaks.items()
+        assert {n: (p.bytes, p.event) for n, p in one.peaks.items()} == {
+            n: (p.bytes, p.event) for n, p in other.peaks.items()
         }
         assert np.array_equal(one.history.allocations.addr, other.history.allocations.addr)

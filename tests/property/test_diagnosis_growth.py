@@ -126,7 +126,7 @@ def test_bursts_add_up_to_what_was_given_back(simulation: Simulated) -> None:
         assert sum(burst.bytes for burst in bursts) == sum(given)
         assert sum(burst.count for burst in bursts) == len(given)
         assert all(0 <= burst.got_again <= burst.bytes for burst in bursts)
-        assert all(a.last_step < b.first_step for a, b in itertools.pairwise(bursts))
+        assert all(a.last_event < b.first_event for a, b in itertools.pairwise(bursts))
 
 
 @for_simulations(60)
@@ -143,8 +143,8 @@ def test_what_is_free_at_the_tightest_is_all_that_is_inactive(simulation: Simula
 def test_slack_by_size_and_by_cause_is_the_slack_of_what_is_live(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
         slack = find_slack(findings.history, device)
-        rows, step = device.history.allocations, device.peak.step
-        live = (rows.alloc_step <= step) & (step < rows.free_requested_step)
+        rows, event = device.history.allocations, device.peak.event
+        live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
         assert slack.total == int((rows.block_size[live] - rows.size[live]).sum())
         assert slack.total == int(slack.slack.sum())
         assert int(slack.count.sum()) == int(live.sum())
@@ -169,4 +169,4 @@ def test_what_waits_is_never_more_than_active_less_allocated(simulation: Simulat
         gap = device.curves["active"] - device.curves["allocated"]
         assert pending.most <= int(gap.max())
         assert 0 <= pending.peak_falls <= pending.most
-        assert len(pending.byte_steps) == len(pending.rows)
+        assert len(pending.byte_events) == len(pending.rows)

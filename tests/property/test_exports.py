@@ -18,7 +18,7 @@ from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.model.history import History
 from tests.builders import history_of
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
-from tests.property.simulated import Simulated, for_simulations, some_steps
+from tests.property.simulated import Simulated, for_simulations, some_events
 
 
 def collapsed_total(data: bytes) -> int:
@@ -28,13 +28,13 @@ def collapsed_total(data: bytes) -> int:
 @for_simulations(25)
 def test_flame_graphs_add_up_to_the_curve(simulation: Simulated) -> None:
     history = simulation.history
-    steps = some_steps(max((d.events for d in history.devices), default=0), 2)
+    events = some_events(max((d.events for d in history.devices), default=0), 2)
     for curve in CURVES:
-        for step in (None, *steps):
-            export = export_of(history, curve, step)
+        for event in (None, *events):
+            export = export_of(history, curve, event)
             for place, device in enumerate(export.devices):
                 one = only(export, place)
-                value = int(device.found.curves[curve][device.step + 1])
+                value = int(device.found.curves[curve][device.event + 1])
                 assert collapsed_total(written(collapsed.write, one)) == value
                 live, counts, ever = orjson.loads(written(speedscope.write, one))["profiles"]
                 assert sum(live["weights"]) == live["endValue"] == value
@@ -57,7 +57,7 @@ def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simul
         for device, timeline in zip(export.devices, timelines.values(), strict=True):
             known = (d.first_time_us for d in export.findings.devices)
             begin = min((time_us for time_us in known if time_us is not None), default=0)
-            clock = perfetto.step_times_ns(device.found, begin).tolist()
+            clock = perfetto.event_times_ns(device.found, begin).tolist()
             for name, values in device.found.curves.items():
                 told = timeline.counters[f"{name} bytes"]
                 seen, last = [], None
@@ -85,8 +85,8 @@ def test_tables_have_every_allocation_and_those_live_at_a_moment(simulation: Sim
     import pyarrow.parquet as pq
 
     history = simulation.history
-    for step in (None, 5):
-        export = export_of(history, step=step)
+    for event in (None, 5):
+        export = export_of(history, event=event)
         text = written(csv_table.write, export).decode()
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
         table = pq.read_table(io.BytesIO(written(parquet_table.write, export))).to_pylist()
@@ -94,10 +94,10 @@ def test_tables_have_every_allocation_and_those_live_at_a_moment(simulation: Sim
         for device in export.devices:
             name, all_rows = str(device.found.device), device.found.history.allocations
             mine = [int(row["block_bytes"]) for row in rows if row["device"] == name]
-            if step is None:
+            if event is None:
                 assert mine == all_rows.block_size.tolist()
             else:
-                assert sum(mine) == int(device.found.curves["allocated"][device.step + 1])
+                assert sum(mine) == int(device.found.curves["allocated"][device.event + 1])
 
 
 def facts(history: History) -> list[Any]:
@@ -120,12 +120,12 @@ def facts(history: History) -> list[Any]:
             c.tolist()
             for c in (
                 *(rows.addr, rows.version, rows.size, rows.block_size, rows.block_size_max),
-                *(rows.alloc_step, rows.free_requested_step, rows.free_step, rows.alloc_time_us),
+                *(rows.alloc_event, rows.free_requested_event, rows.free_event, rows.alloc_time_us),
                 *(rows.free_requested_time_us, rows.free_time_us, rows.stream),
                 *(segments.address, segments.size, segments.stream, segments.large),
                 *(segments.expandable, segments.stated, segments.block_segment),
                 *(segments.block_address, segments.block_size, segments.block_requested),
-                *(segments.block_state, device.block_allocation, other.step, other.addr),
+                *(segments.block_state, device.block_allocation, other.event, other.addr),
                 *(other.size, other.time_us, other.stream),
             )
         ]
@@ -138,7 +138,7 @@ def facts(history: History) -> list[Any]:
         stages = device.stages
         found.append(stages.name)
         found += [
-            c.tolist() for c in (stages.parent, stages.start_step, stages.end_step, stages.depth)
+            c.tolist() for c in (stages.parent, stages.start_event, stages.end_event, stages.depth)
         ]
     return found
 
@@ -184,12 +184,12 @@ def test_sql_adds_up_as_the_curves_do(simulation: Simulated) -> None:
     snapshot = Snapshot(history)
     for device in history.devices:
         one = snapshot.device(str(device.device))
-        for step in some_steps(one.events, 3):
+        for event in some_events(one.events, 3):
             (row,) = snapshot.query(
                 "SELECT coalesce(sum(size), 0) AS bytes FROM allocations JOIN devices"
                 " ON devices.id = device"
                 f" WHERE kind = '{device.device.kind}' AND ordinal = {device.device.ordinal}"
-                f" AND coalesce(alloc_step, -1) <= {step}"
-                f" AND (free_step IS NULL OR free_step > {step})"
+                f" AND coalesce(alloc_event, -1) <= {event}"
+                f" AND (free_event IS NULL OR free_event > {event})"
             )
-            assert row["bytes"] == int(one.curve("requested")[step + 1])
+            assert row["bytes"] == int(one.curve("requested")[event + 1])

@@ -17,7 +17,7 @@ ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 Move = tuple[str, int]
 """An action and an address."""
 Row = tuple[int, int, int, int]
-"""Address, and the steps of alloc, request and completion."""
+"""Address, and the events of alloc, request and completion."""
 
 
 def trace_of(moves: list[Move]) -> Trace:
@@ -54,17 +54,17 @@ class Walk:
         kinds = {action for action, _ in self.moves}
         live: dict[int, list[int]] = {}
         seen: set[int] = set()
-        for step, (action, addr) in enumerate(self.moves):
+        for event, (action, addr) in enumerate(self.moves):
             known = live.get(addr)
             if action == ALLOC:
                 if known:
                     self.odd["alloc on a live address"] += 1
-                    known[2] = step if known[2] == ABSENT else known[2]
-                    known[3] = step
-                live[addr] = [addr, step, ABSENT, ABSENT]
+                    known[2] = event if known[2] == ABSENT else known[2]
+                    known[3] = event
+                live[addr] = [addr, event, ABSENT, ABSENT]
                 self.rows.append(live[addr])
             elif action in (REQUESTED, COMPLETED):
-                self._free(step, action, addr, live, seen, kinds)
+                self._free(event, action, addr, live, seen, kinds)
             else:
                 continue
             seen.add(addr)
@@ -78,7 +78,7 @@ class Walk:
 
     def _free(
         self,
-        step: int,
+        event: int,
         action: str,
         addr: int,
         live: dict[int, list[int]],
@@ -88,19 +88,19 @@ class Walk:
         if addr not in live:
             if addr in seen:
                 self.odd["free of an address that is not live"] += 1
-                self.leftover.append(step)
+                self.leftover.append(event)
                 return
             row = [addr, ABSENT, ABSENT, ABSENT]  # from before the recording
             self.rows.append(row)
             live[addr] = row
         elif action == REQUESTED and live[addr][2] != ABSENT:
             self.odd["free requested twice"] += 1
-            self.leftover.append(step)
+            self.leftover.append(event)
             return
         elif action == COMPLETED and live[addr][2] == ABSENT and REQUESTED in kinds:
             self.odd["free completed without a request"] += 1
-            live[addr][2] = step
-        live[addr][2 if action == REQUESTED else 3] = step
+            live[addr][2] = event
+        live[addr][2 if action == REQUESTED else 3] = event
         if action == COMPLETED or COMPLETED not in kinds:
             del live[addr]
 
@@ -165,7 +165,7 @@ def test_every_event_is_in_one_pair_or_left_over(moves: list[Move]) -> None:
     used = Counter(pairs.leftover.tolist())
     for column in (pairs.alloc, pairs.requested, pairs.completed):
         used.update(set(column[column != ABSENT].tolist()))
-    paired = {step for step, (action, _) in enumerate(moves) if action != "oom"}
+    paired = {event for event, (action, _) in enumerate(moves) if action != "oom"}
     assert set(used) == paired
 
 

@@ -38,8 +38,8 @@ def test_it_is_the_most_of_what_is_left(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_LARGE", large)
         patched.setattr(module, "_FEW", few)
-        peaks, steps = peaks_without(curve, group, begin, end, weight, held)
+        peaks, events = peaks_without(curve, group, begin, end, weight, held)
     for number in range(len(held)):
         own = group == number
         rest = curve - sum_live(weight[own], begin[own], end[own], EVENTS)
-        assert (peaks[number], steps[number]) == (rest.max(), rest.argmax() - 1)
+        assert (peaks[number], events[number]) == (rest.max(), rest.argmax() - 1)

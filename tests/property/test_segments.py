@@ -1,4 +1,4 @@
-"""Segments over time and fragmentation, against the definitions step by step."""
+"""Segments over time and fragmentation, against the definitions event by event."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.property.simulated import Simulated, device_pairs, for_simulations
 def test_segments_never_overlap_and_add_up_to_reserved(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         lives = lives_of(history)
-        assert (lives.start_step < lives.end_step).all()
-        for step in range(-1, history.events):
-            rows = segments_at(lives, step)
+        assert (lives.start_event < lives.end_event).all()
+        for event in range(-1, history.events):
+            rows = segments_at(lives, event)
             ends = lives.address[rows] + lives.size[rows]
             assert (ends[:-1] <= lives.address[rows][1:]).all()
-            assert int(lives.size[rows].sum()) == truth.reserved[step + 1]
+            assert int(lives.size[rows].sum()) == truth.reserved[event + 1]
 
 
 @for_simulations(120)
@@ -36,13 +36,13 @@ def test_the_last_segments_are_those_of_the_file(simulation: Simulated) -> None:
         for name in ("address", "size", "stream", "pool", "expandable"):
             assert (getattr(lives, name)[rows] == getattr(segments, name)).all()
         assert (lives.kind[rows] == segments.large).all()
-        assert ((lives.final >= 0) == (lives.end_step == history.events)).all()
+        assert ((lives.final >= 0) == (lives.end_event == history.events)).all()
 
 
 @for_simulations(200)
-def test_fragmentation_over_time_is_that_of_every_single_step(simulation: Simulated) -> None:
+def test_fragmentation_over_time_is_that_of_every_single_event(simulation: Simulated) -> None:
     for history, _ in device_pairs(simulation):
-        assert_fragmentation_at_every_step(history)
+        assert_fragmentation_at_every_event(history)
 
 
 @for_simulations(100)
@@ -53,22 +53,22 @@ def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulat
         )
         other = history.other
         some = Events(
-            other.step[kept],
+            other.event[kept],
             [other.action[i] for i in kept],
             *(
                 getattr(other, name)[kept]
                 for name in ("addr", "size", "time_us", "stream", "stack")
             ),
         )
-        assert_fragmentation_at_every_step(replace(history, other=some))
+        assert_fragmentation_at_every_event(replace(history, other=some))
 
 
-def assert_fragmentation_at_every_step(history: DeviceHistory) -> None:
+def assert_fragmentation_at_every_event(history: DeviceHistory) -> None:
     lives, curves = lives_of(history), find_curves(history)
     fragmentation = find_allocator_use(history, lives, curves).fragmentation
     assert curves.reserved is not None
     known = curves.reserved >= curves.active
-    expected = [find_fragmentation(history, lives, step) for step in range(-1, history.events)]
+    expected = [find_fragmentation(history, lives, event) for event in range(-1, history.events)]
     assert fragmentation.tolist() == np.where(known, expected, -1).tolist()
 
 
@@ -76,7 +76,7 @@ def assert_fragmentation_at_every_step(history: DeviceHistory) -> None:
 def test_the_figures_at_start_peak_and_end_are_on_the_curve(simulation: Simulated) -> None:
     for device in simulation.findings.devices:
         for amounts in (device.start, device.peak, device.end):
-            assert device.allocator.fragmentation[amounts.step + 1] == amounts.fragmentation
+            assert device.allocator.fragmentation[amounts.event + 1] == amounts.fragmentation
 
 
 @for_simulations(100)
@@ -87,8 +87,8 @@ def test_pools_and_kinds_that_are_found_are_true(simulation: Simulated) -> None:
             inside = (
                 (rows.addr >= lives.address[life])
                 & (rows.addr < lives.address[life] + lives.size[life])
-                & (rows.alloc_step < lives.end_step[life])
-                & (rows.free_step > lives.start_step[life])
+                & (rows.alloc_event < lives.end_event[life])
+                & (rows.free_event > lives.start_event[life])
             )
             pools = set(rows.pool[inside].tolist()) - {-1}
             assert pools <= {int(lives.pool[life])}

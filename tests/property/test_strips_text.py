@@ -31,9 +31,9 @@ def devices(draw: st.DrawFn) -> DeviceHistory:
     events = draw(st.one_of(st.just(0), st.integers(1, 6), st.integers(1, 80)))
     born = sorted(draw(st.lists(st.integers(START, events - 1), max_size=40)))
     rows = []
-    for step in born:
-        freed = draw(st.one_of(st.just(events), st.integers(step + 1, events)))
-        rows.append((step, freed, draw(SIZES)))
+    for event in born:
+        freed = draw(st.one_of(st.just(events), st.integers(event + 1, events)))
+        rows.append((event, freed, draw(SIZES)))
     return device_of(rows, events)
 
 
@@ -123,25 +123,25 @@ def test_what_is_not_in_order_is_refused(rows: list[tuple[int, int, int]], event
     fine = births == sorted(births) and all(
         START <= born < events and freed > born for born, freed, _ in rows
     )
-    steps = [*range(max(events, 1))]
+    samples = [*range(max(events, 1))]
     if fine:
-        text = b",".join(begin(rows, steps, events=events).up_to(99))
+        text = b",".join(begin(rows, samples, events=events).up_to(99))
         assert len(orjson.loads(b"[" + text + b"]")) == len(rows)
     else:
         with pytest.raises(ValueError, match="not in order"):
-            begin(rows, steps, events=events)
+            begin(rows, samples, events=events)
 
 
 def begin(
-    rows: list[tuple[int, int, int]], steps: list[int], first_id: int = 0, events: int = 4
+    rows: list[tuple[int, int, int]], samples: list[int], first_id: int = 0, events: int = 4
 ) -> StripRows:
     column = device_of(rows, events).allocations
-    columns = column.alloc_step, column.free_step, column.size
-    return StripRows(columns, None, np.array(steps, np.int64), events, first_id, 1)
+    columns = column.alloc_event, column.free_event, column.size
+    return StripRows(columns, None, np.array(samples, np.int64), events, first_id, 1)
 
 
 @pytest.mark.parametrize(
-    ("rows", "steps"),
+    ("rows", "events"),
     [
         ([(0, 1, 8), (-1, 1, 8)], [3]),
         ([(0, 0, 8)], [3]),
@@ -154,11 +154,11 @@ def begin(
         ([(0, 1, 8)], []),
     ],
 )
-def test_rows_and_steps_that_are_not_in_order_are_refused(
-    rows: list[tuple[int, int, int]], steps: list[int]
+def test_rows_and_events_that_are_not_in_order_are_refused(
+    rows: list[tuple[int, int, int]], events: list[int]
 ) -> None:
     with pytest.raises(ValueError, match="not in order"):
-        begin(rows, steps)
+        begin(rows, events)
     begin([(0, 1, 8)], [3])
 
 

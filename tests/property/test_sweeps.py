@@ -78,7 +78,7 @@ def assert_all_same(history: DeviceHistory) -> None:
     assert_same(use.fragmentation, plain_use.fragmentation)
     rows = history.allocations
     fixed = lives.where(~lives.expandable)
-    blocks = rows.addr, rows.alloc_step, rows.free_step
+    blocks = rows.addr, rows.alloc_event, rows.free_event
     compiled, replayed = find_holes(*blocks, fixed), replay_holes(*blocks, fixed)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])
@@ -100,7 +100,7 @@ def odd_recording(seed: int, many: bool = False) -> tuple[Events, Segments, int]
     n = chance.choice([0, 1, 4, 12])
     small = np.full(events, -1, np.int32)
     other = Events(
-        step=np.arange(events, dtype=np.int64),
+        event=np.arange(events, dtype=np.int64),
         action=[chance.choice(kinds) for _ in range(events)],
         addr=column(events, 0, top),
         size=column(events, 0, 99 if many else top // 2),
@@ -150,8 +150,8 @@ def test_segment_events_by_the_thousand_in_any_order(order: str) -> None:
     assert_same_lives(lives, plain)
     assert misfits == also
     assert len(lives.address) > 3000
-    steps = np.sort(np.random.default_rng(3).integers(-1, events + 2, 500))
-    assert_same(*both(partial(locate, lives, steps, other.addr[steps % events])))
+    at = np.sort(np.random.default_rng(3).integers(-1, events + 2, 500))
+    assert_same(*both(partial(locate, lives, at, other.addr[at % events])))
 
 
 @pytest.mark.parametrize("addr", [-3, 2**63 - 2])
@@ -162,14 +162,14 @@ def test_segments_beyond_all_memory_are_refused(addr: int) -> None:
         segment_lives(other, segments, events)
 
 
-def test_where_addresses_lie_at_some_steps() -> None:
+def test_where_addresses_lie_at_some_events() -> None:
     chance = np.random.default_rng(3)
     for seed in range(300):
         other, segments, events = odd_recording(seed)
         lives = segment_lives(other, segments, events)[0]
-        steps = np.sort(chance.integers(-1, events + 2, 40))
+        at = np.sort(chance.integers(-1, events + 2, 40))
         addresses = chance.integers(-2, 50, 40)
-        assert_same(*both(partial(locate, lives, steps, addresses)))
+        assert_same(*both(partial(locate, lives, at, addresses)))
 
 
 def test_weights_over_spans() -> None:
@@ -197,10 +197,10 @@ def test_values_over_time() -> None:
 
 
 @pytest.mark.parametrize(("begin", "end"), [(1, 9), (-2, 1), (5, 5)])
-def test_steps_out_of_range_are_refused(begin: int, end: int) -> None:
+def test_events_out_of_range_are_refused(begin: int, end: int) -> None:
     one = np.ones(1, np.int64)
     for way in (sum_live, reference.sum_live):
-        with pytest.raises(IndexError, match="a step is out of range"):
+        with pytest.raises(IndexError, match="an event is out of range"):
             way(one, begin * one, end * one, 3)
 
 

@@ -18,13 +18,15 @@ from tests.property.simulated import (
     device_pairs,
     for_simulations,
     history_rows,
-    some_steps,
+    some_events,
     truth_rows,
 )
 
 
 @for_simulations(300)
-def test_requested_active_and_reserved_curves_are_true_at_every_step(simulation: Simulated) -> None:
+def test_requested_active_and_reserved_curves_are_true_at_every_event(
+    simulation: Simulated,
+) -> None:
     for history, truth in device_pairs(simulation):
         curves = find_curves(history)
         assert curves.requested.tolist() == truth.requested.tolist()
@@ -41,11 +43,11 @@ def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulat
         width = rows.block_size_max - rows.block_size
         assert (width >= 0).all()
         for end, low, true in (
-            (rows.free_requested_step, curves.allocated, truth.allocated),
-            (rows.free_step, curves.active, truth.active),
+            (rows.free_requested_event, curves.allocated, truth.allocated),
+            (rows.free_event, curves.active, truth.active),
         ):
             deltas = np.zeros(history.events + 2, np.int64)
-            np.add.at(deltas, rows.alloc_step + 1, width)
+            np.add.at(deltas, rows.alloc_event + 1, width)
             np.add.at(deltas, end + 1, -width)
             high = low + np.cumsum(deltas)[: history.events + 1]
             assert (low <= true).all()
@@ -54,16 +56,16 @@ def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulat
 
 
 @for_simulations(300)
-def test_every_allocation_is_found_with_its_steps_and_size(simulation: Simulated) -> None:
+def test_every_allocation_is_found_with_its_events_and_size(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
         ours, true = history_rows(history), truth_rows(truth)
         rows = history.allocations
         assert rows.addr[ours].tolist() == truth.address[true].tolist()
         assert rows.size[ours].tolist() == truth.size[true].tolist()
-        assert rows.alloc_step[ours].tolist() == truth.alloc_step[true].tolist()
-        assert rows.free_step[ours].tolist() == truth.free_step[true].tolist()
-        asked = truth.free_requested_step[true]
-        assert rows.free_requested_step[ours].tolist() == asked.tolist()
+        assert rows.alloc_event[ours].tolist() == truth.alloc_event[true].tolist()
+        assert rows.free_event[ours].tolist() == truth.free_event[true].tolist()
+        asked = truth.free_requested_event[true]
+        assert rows.free_requested_event[ours].tolist() == asked.tolist()
         assert rows.stream[ours].tolist() == truth.stream[true].tolist()
 
 
@@ -73,7 +75,7 @@ def test_block_sizes_are_recovered_exactly_or_within_their_range(simulation: Sim
         ours, true = history_rows(history), truth_rows(truth)
         rows, actual = history.allocations, truth.block_size[true]
         low, high = rows.block_size[ours], rows.block_size_max[ours]
-        in_trace = rows.alloc_step[ours] >= 0
+        in_trace = rows.alloc_event[ours] >= 0
         assert low[in_trace].tolist() == actual[in_trace].tolist()
         assert high[in_trace].tolist() == actual[in_trace].tolist()
         assert (low <= actual).all()
@@ -90,33 +92,33 @@ def test_a_recording_closes_and_nothing_in_it_is_odd(simulation: Simulated) -> N
 
 
 @for_simulations(200)
-def test_the_live_set_at_any_step_is_true(simulation: Simulated) -> None:
+def test_the_live_set_at_any_event_is_true(simulation: Simulated) -> None:
     for history, truth in device_pairs(simulation):
-        for step in some_steps(history.events):
+        for event in some_events(history.events):
             for curve, end in (
-                ("requested", truth.free_step),
-                ("active", truth.free_step),
-                ("allocated", truth.free_requested_step),
+                ("requested", truth.free_event),
+                ("active", truth.free_event),
+                ("allocated", truth.free_requested_event),
             ):
-                alive = (truth.alloc_step <= step) & (step < end)
-                ours = history.allocations.addr[live_at(history, step, curve)]
+                alive = (truth.alloc_event <= event) & (event < end)
+                ours = history.allocations.addr[live_at(history, event, curve)]
                 assert sorted(ours.tolist()) == sorted(truth.address[alive].tolist())
 
 
 @for_simulations(200)
-def test_peaks_are_the_first_steps_that_attain_the_most(simulation: Simulated) -> None:
+def test_peaks_are_the_first_events_that_attain_the_most(simulation: Simulated) -> None:
     findings = simulation.findings
     for device, truth in zip(findings.devices, simulation.truths, strict=True):
         for name in ("requested", "reserved"):
             true = getattr(truth, name).tolist()
             assert device.peaks[name].bytes == max(true)
-            assert device.peaks[name].step == true.index(max(true)) - 1
+            assert device.peaks[name].event == true.index(max(true)) - 1
         if device.peak.allocated_width == 0 and device.inferred_blocks == 0:
             true = truth.allocated.tolist()
             assert device.peaks["allocated"].bytes == max(true)
-            assert device.peaks["allocated"].step == true.index(max(true)) - 1
+            assert device.peaks["allocated"].event == true.index(max(true)) - 1
         if device.recorded:
-            assert device.peak.step == device.peaks["allocated"].step
+            assert device.peak.event == device.peaks["allocated"].event
             assert device.peak.allocated == device.peaks["allocated"].bytes
         else:  # one event or none: what is known is the end
             assert device.peak == device.end
@@ -129,9 +131,9 @@ def test_segments_replayed_forward_are_those_found_backward(simulation: Simulate
         rows = segments_at(lives, -1)
         mapped = granules(lives.address[rows], lives.size[rows])
         at = 0
-        for step in range(history.events):
+        for event in range(history.events):
             other = history.other
-            while at < len(other) and int(other.step[at]) == step:
+            while at < len(other) and int(other.event[at]) == event:
                 part = granules(other.addr[at : at + 1], other.size[at : at + 1])
                 if other.action[at] in ("segment_alloc", "segment_map"):
                     assert not mapped & part
@@ -140,10 +142,10 @@ def test_segments_replayed_forward_are_those_found_backward(simulation: Simulate
                     assert part <= mapped
                     mapped -= part
                 at += 1
-            if step % 7 == 0 or step == history.events - 1:
-                rows = segments_at(lives, step)
+            if event % 7 == 0 or event == history.events - 1:
+                rows = segments_at(lives, event)
                 address, size = lives.address[rows], lives.size[rows]
-                assert int(size.sum()) == truth.reserved[step + 1]
+                assert int(size.sum()) == truth.reserved[event + 1]
                 assert granules(address, size) == mapped
         assert mapped == granules(history.segments.address, history.segments.size)
 
@@ -196,7 +198,7 @@ def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simul
     history = history_of(layouts.torch21(simulation.snapshot()))
     for device, truth in zip(history.devices, simulation.truths, strict=True):
         ours, true = history_rows(device), truth_rows(truth)
-        in_trace = device.allocations.alloc_step[ours] >= 0
+        in_trace = device.allocations.alloc_event[ours] >= 0
         low = device.allocations.block_size[ours]
         assert low[in_trace].tolist() == truth.block_size[true][in_trace].tolist()
 

@@ -86,8 +86,8 @@ def test_removals_make_room_and_no_smaller_set_does(seed: int) -> None:
         live = [
             row
             for row in range(len(device.history.allocations))
-            if device.history.allocations.alloc_step[row] <= oom.step
-            and oom.step < device.history.allocations.free_step[row]
+            if device.history.allocations.alloc_event[row] <= oom.event
+            and oom.event < device.history.allocations.free_event[row]
         ]
         sites = {names[number[row]] for row in live}
         named = {name for name in sites if "  " in name or "::" in name}
@@ -116,7 +116,7 @@ def makes_room(
     )
     returned = 0
     for i in range(len(lives)):
-        if not lives.start_step[i] <= oom.step < lives.end_step[i]:
+        if not lives.start_event[i] <= oom.event < lives.end_event[i]:
             continue
         low = int(lives.address[i])
         high = low + int(lives.size[i])

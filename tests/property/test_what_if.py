@@ -22,25 +22,25 @@ def test_what_if_peaks_are_those_of_a_replay_without_the_group(simulation: Simul
                 gone = set(members[0][members[1] == number].tolist())
                 if not gone:
                     continue
-                # Step by step: what is left after each, as the allocator's own counter would be.
+                # Event by event: what is left after each, as the allocator's own counter would be.
                 change: dict[int, int] = defaultdict(int)
                 for row in range(len(rows)):
                     if row not in gone:
-                        change[int(rows.alloc_step[row])] += int(rows.block_size[row])
-                        change[int(rows.free_requested_step[row])] -= int(rows.block_size[row])
+                        change[int(rows.alloc_event[row])] += int(rows.block_size[row])
+                        change[int(rows.free_requested_event[row])] -= int(rows.block_size[row])
                 left = most = change[-1]
                 at = -1
-                for step in range(history.events):
-                    left += change[step]
+                for event in range(history.events):
+                    left += change[event]
                     if left > most:
-                        most, at = left, step
+                        most, at = left, event
                 expected.append((name, most, at, int(curve.max()) - most, len(gone)))
             found = find_what_if(history, members, curve)
             assert sorted(expected) == sorted(
-                (each.name, each.peak_bytes, each.peak_step, each.falls, each.count)
+                (each.name, each.peak_bytes, each.peak_event, each.falls, each.count)
                 for each in found
             )
             if len(rows):
                 whole = find_without(history, members, curve, ["/.*/"])
-                assert (whole.peak_bytes, whole.peak_step) == (0, -1)
+                assert (whole.peak_bytes, whole.peak_event) == (0, -1)
                 assert whole.count == len(rows)

@@ -20,7 +20,7 @@ def names(folder: Path) -> set[str]:
 def allocations(path: Path) -> list[int]:
     """The sizes that were allocated in a recording, in order."""
     rows = snapreport.load(path).device("cuda:0").allocations
-    return [int(size) for size in rows.size[rows.alloc_step >= 0]]
+    return [int(size) for size in rows.size[rows.alloc_event >= 0]]
 
 
 def metadata(path: Path) -> dict[str, Any]:

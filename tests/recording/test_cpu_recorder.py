@@ -67,7 +67,7 @@ def test_a_snapshot_while_recording_goes_on_and_the_next_holds_both_parts(
     device = cpu(recorder)
     assert device.allocations.size.tolist() == [5 * KIB, 7 * KIB]
     # The free is seen though the profiler was off in between.
-    assert (device.allocations.free_step < device.events).tolist() == [True, False]
+    assert (device.allocations.free_event < device.events).tolist() == [True, False]
     recorder.stop()
     assert cpu(recorder).allocations.size.tolist() == [5 * KIB, 7 * KIB]
     del second
@@ -88,8 +88,8 @@ def test_a_stage_holds_what_happens_in_it_even_across_a_snapshot(recorder: CpuRe
     assert stages.name == ["outer", "inner"]
     assert stages.parent.tolist() == [-1, 0]
     assert device.allocations.size.tolist() == [KIB, 2 * KIB, 3 * KIB, 4 * KIB]
-    assert stages.start_step.tolist() == [1, 2]
-    assert stages.end_step.tolist() == [3, 3]
+    assert stages.start_event.tolist() == [1, 2]
+    assert stages.end_event.tolist() == [3, 3]
 
 
 def test_a_stage_that_fails_ends_there_and_passes_the_error_on(recorder: CpuRecorder) -> None:
@@ -99,7 +99,7 @@ def test_a_stage_that_fails_ends_there_and_passes_the_error_on(recorder: CpuReco
         raise KeyError
     kept.append(kibibytes(2))
     recorder.stop()
-    assert cpu(recorder).stages.end_step.tolist() == [1]
+    assert cpu(recorder).stages.end_event.tolist() == [1]
     del kept
 
 

@@ -56,10 +56,10 @@ def sites_at_peak(snapshot: Snapshot) -> dict[int, int]:
 def check_totals(profile: Any, snapshot: Snapshot) -> None:
     changes = memory_changes(profile)
     rows = snapshot.devices[0].allocations
-    made = rows.alloc_step >= 0
+    made = rows.alloc_event >= 0
     assert changes
     assert int(rows.size[made].sum()) == sum(size for size in changes if size > 0)
-    freed = made & (rows.free_step < snapshot.devices[0].events)
+    freed = made & (rows.free_event < snapshot.devices[0].events)
     assert int(rows.size[freed].sum()) == -sum(size for size in changes if size < 0)
     running = peak = 0
     for size in changes:
@@ -134,7 +134,7 @@ def test_parameters_from_before_are_the_baseline() -> None:
     _, snapshot = profiled(lambda: net(torch.randn(1, 3, 8, 8)))
     rows = snapshot.devices[0].allocations
     expected = sorted(p.numel() * 4 for p in net.parameters())
-    assert sorted(rows.size[rows.alloc_step == -1].tolist()) == expected
+    assert sorted(rows.size[rows.alloc_event == -1].tolist()) == expected
 
 
 def test_optimizer_state_and_gradients_are_stated() -> None:
@@ -158,7 +158,7 @@ def test_record_function_and_optimizer_are_stages() -> None:
     _, snapshot = profiled(lambda: training_step(net, optimizer, images))
     stages = snapshot.devices[0].stages
     assert stages.name[:3] == ["forward", "backward", "Optimizer.step#AdamW.step"]
-    assert stages.end_step[0] <= stages.start_step[1] < stages.end_step[1]
+    assert stages.end_event[0] <= stages.start_event[1] < stages.end_event[1]
 
 
 def test_a_range_that_is_open_when_the_profiler_stops_has_no_end() -> None:
@@ -175,7 +175,7 @@ def test_a_range_that_is_open_when_the_profiler_stops_has_no_end() -> None:
     stages, device = snapshot.devices[0].stages, snapshot.devices[0]
     assert stages.name == ["epoch"]
     assert stages.end_time_us.tolist() == [-1]
-    assert stages.end_step.tolist() == [device.events]
+    assert stages.end_event.tolist() == [device.events]
 
 
 def test_code_that_is_gone_has_no_name_and_breaks_nothing() -> None:

@@ -277,7 +277,7 @@ with snapreport.record("out", formats=["zip"], modules=model, optimizers=optimiz
     device = snapshot.device("cpu")
     number, names = device.categories()
     rows = device.allocations
-    kept = (rows.size == weight) & (rows.free_step == device.events)
+    kept = (rows.size == weight) & (rows.free_event == device.events)
     found = sorted(names[n].name for n in number[kept])
     assert found.count("optimizer state") == 2
     assert "gradient" in found

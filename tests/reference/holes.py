@@ -18,19 +18,19 @@ _SEGMENT_GONE, _FREED, _SEGMENT_MADE, _MADE = range(4)
 def _moves(
     born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield step, kind and row of each birth and death, in order of step, then kind, then row."""
+    """Yield event, kind and row of each birth and death, in order of event, then kind, then row."""
     in_trace = np.flatnonzero(born >= 0)  # blocks from before the recording are there first
     parts = (
-        (_SEGMENT_MADE, spans.start_step, np.arange(len(spans.start_step))),
-        (_SEGMENT_GONE, spans.end_step, np.arange(len(spans.end_step))),
+        (_SEGMENT_MADE, spans.start_event, np.arange(len(spans.start_event))),
+        (_SEGMENT_GONE, spans.end_event, np.arange(len(spans.end_event))),
         (_MADE, born[in_trace], in_trace),
         (_FREED, died, np.arange(len(died))),
     )
-    step = np.concatenate([steps for _, steps, _ in parts])
-    kind = np.concatenate([np.full(len(steps), kind) for kind, steps, _ in parts])
+    event = np.concatenate([events for _, events, _ in parts])
+    kind = np.concatenate([np.full(len(events), kind) for kind, events, _ in parts])
     row = np.concatenate([rows for _, _, rows in parts])
-    order = np.lexsort((row, kind, step))
-    return zip(step[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
+    order = np.lexsort((row, kind, event))
+    return zip(event[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
 
 
 def replay_holes(
@@ -41,10 +41,10 @@ def replay_holes(
     baseline = np.flatnonzero(born < 0).tolist()
 
     holes, bounds = [0] * len(addresses), [0] * len(addresses)
-    segment_starts = sorted(spans.address[spans.start_step < 0].tolist())
+    segment_starts = sorted(spans.address[spans.start_event < 0].tolist())
     segment_end = {
         int(a): int(a + s)
-        for a, s, b in zip(spans.address, spans.size, spans.start_step, strict=True)
+        for a, s, b in zip(spans.address, spans.size, spans.start_event, strict=True)
         if b < 0
     }
     active = sorted(addresses[i] for i in baseline)
@@ -60,7 +60,7 @@ def replay_holes(
 
     for i in baseline:
         bounds[i] = hole(addresses[i])
-    for step, kind, i in _moves(born, died, spans):
+    for event, kind, i in _moves(born, died, spans):
         if kind == _MADE:
             start = addresses[i]
             place = bisect_left(active, start)
@@ -82,7 +82,7 @@ def replay_holes(
                 del active[place]
             if ranged and ranged.get(start) == i:
                 del ranged[start]
-        elif kind == _SEGMENT_MADE and step >= 0:
+        elif kind == _SEGMENT_MADE and event >= 0:
             address = int(spans.address[i])
             insort(segment_starts, address)
             segment_end[address] = address + int(spans.size[i])

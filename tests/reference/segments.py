@@ -19,15 +19,15 @@ def undo_segments(
 ) -> tuple[NDArray[np.int64], int, int]:
     """Do as ``native.sweeps.undo_segments``."""
     replay = _Replay(final, families)
-    for kind, step, low, size, stream in zip(*(each.tolist() for each in events), strict=True):
+    for kind, event, low, size, stream in zip(*(each.tolist() for each in events), strict=True):
         undo = (replay.undo_alloc, replay.undo_free, replay.undo_map, replay.undo_unmap)[kind - 1]
-        undo(_Span(low, low + size, step, stream))
+        undo(_Span(low, low + size, event, stream))
     return replay.lives(), replay.families, replay.misfits
 
 
 @dataclass(slots=True)
 class _Span:
-    """A range of addresses, and the step at which it ends, looking backwards."""
+    """A range of addresses, and the event at which it ends, looking backwards."""
 
     low: int
     high: int
@@ -153,7 +153,7 @@ class _Replay:
     def _replace(
         self, there: _Spans, first: int, last: int, start: int, spans: list[_Span]
     ) -> None:
-        """Let what stands there begin at a step, and others stand there before it."""
+        """Let what stands there begin at an event, and others stand there before it."""
         for old in there.replace(first, last, spans):
             if old.end > start:
                 row = (old.low, old.high, start, old.end, old.stream, old.family, old.final)

@@ -10,12 +10,12 @@ import orjson
 from numpy.typing import NDArray
 
 from snapreport.bundle.cut_strips import lay_rest
-from snapreport.bundle.strips import sampled_steps, with_last_step
+from snapreport.bundle.strips import sampled_events, with_last_event
 from snapreport.model.cut import Drawn
 from snapreport.model.history import DeviceHistory
 
 Points = list[tuple[int, int]]
-"""Steps and offsets."""
+"""Events and offsets."""
 
 
 def strips_text(
@@ -31,24 +31,24 @@ def strips_text(
         history: the device.
         first_id: the first row's ``elem``.
         drawn: what is drawn one by one; None for all.
-        columns: the most steps to sample; None for the rule that the manifest states.
+        columns: the most events to sample; None for the rule that the manifest states.
         most: points of a part, if it is not one row; and rows of a part of a cut.
     """
-    steps = sampled_steps(history, columns)
+    events = sampled_events(history, columns)
     rows, end = history.allocations, max(history.events, 1)
     if drawn is None:
-        laid = _paths(rows.alloc_step, rows.free_step, rows.size, steps, history)
+        laid = _paths(rows.alloc_event, rows.free_event, rows.size, events, history)
         sizes = rows.size.tolist()
     else:
         taken = drawn.rows
         some = _paths(
-            rows.alloc_step[taken], rows.free_step[taken], rows.size[taken], steps, history
+            rows.alloc_event[taken], rows.free_event[taken], rows.size[taken], events, history
         )
         paths = iter(some)
         kept = set(taken.tolist())
         laid, sizes = [], []
         for row, (born, freed) in enumerate(
-            zip(rows.alloc_step.tolist(), rows.free_step.tolist(), strict=True)
+            zip(rows.alloc_event.tolist(), rows.free_event.tolist(), strict=True)
         ):
             flat = [(max(born, 0), 0), (min(freed, end), 0)]
             laid.append(next(paths) if row in kept else flat)
@@ -61,7 +61,7 @@ def strips_text(
         parts = list(_by_points(texts, [len(path) for path in laid], most[0]))
     else:
         whole = len(texts) // most[1] * most[1]
-        for i, (size, at, offsets) in enumerate(lay_rest(history, drawn, steps), len(texts)):
+        for i, (size, at, offsets) in enumerate(lay_rest(history, drawn, events), len(texts)):
             path = list(zip(at.tolist(), offsets.tolist(), strict=True))
             texts.append(_row(first_id + i, size, path))
         cuts = [*range(0, whole + 1, most[1]), len(texts)]
@@ -73,9 +73,9 @@ def strips_text(
 
 
 def _row(number: int, size: int, path: Points) -> bytes:
-    steps, offsets = ([point[i] for point in path] for i in (0, 1))
+    events, offsets = ([point[i] for point in path] for i in (0, 1))
     return orjson.dumps(
-        {"elem": number, "size": size, "timesteps": steps, "offsets": offsets, "color": number}
+        {"elem": number, "size": size, "timesteps": events, "offsets": offsets, "color": number}
     )
 
 
@@ -93,11 +93,11 @@ def _paths(
     born: NDArray[np.int64],
     freed: NDArray[np.int64],
     size: NDArray[np.int64],
-    steps: NDArray[np.int64],
+    events: NDArray[np.int64],
     history: DeviceHistory,
 ) -> list[Points]:
     """Return where each row lies, on those before it, from its birth to its end."""
-    steps = with_last_step(history, steps)
+    events = with_last_event(history, events)
     end = max(history.events, 1)
     gone = np.where(freed >= history.events, end, freed)
     paths = []
@@ -107,22 +107,22 @@ def _paths(
         # A newcomer goes on top of all that is there; and what goes with it is there to the last.
         path = [(first, int(older[freed[:row] > born[row]].sum()))]
         before = None  # the sample before
-        for step in steps[(steps >= born[row]) & (steps < last)].tolist():
-            below = int(older[frees > step].sum())
+        for event in events[(events >= born[row]) & (events < last)].tolist():
+            below = int(older[frees > event].sum())
             if below != path[-1][1]:
-                _hold(path, first, steps, step)
-                path.append((step, below))
-            before = step
+                _hold(path, first, events, event)
+                path.append((event, below))
+            before = event
         at_last = int(older[frees >= last].sum())
         if before is not None and at_last != path[-1][1]:
-            after = steps[steps > before]
-            _hold(path, first, steps, int(after[0]) if len(after) else end)
+            after = events[events > before]
+            _hold(path, first, events, int(after[0]) if len(after) else end)
         paths.append([*path, (last, at_last)])
     return paths
 
 
-def _hold(path: Points, first: int, steps: NDArray[np.int64], step: int) -> None:
-    """Let a row stay where it is up to the sample before a step."""
-    before = steps[steps < step]
+def _hold(path: Points, first: int, events: NDArray[np.int64], event: int) -> None:
+    """Let a row stay where it is up to the sample before an event."""
+    before = events[events < event]
     if len(before) and first < before[-1] and path[-1][0] != before[-1]:
         path.append((int(before[-1]), path[-1][1]))

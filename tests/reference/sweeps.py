@@ -1,4 +1,4 @@
-"""Curves and what lies in segments, step by step: what ``native.sweeps`` returns."""
+"""Curves and what lies in segments, event by event: what ``native.sweeps`` returns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Column = NDArray[np.int64]
 
 
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
-    """Add up weights over ``begin <= step < end``; sums wrap around at 64 bits."""
+    """Add up weights over ``begin <= event < end``; sums wrap around at 64 bits."""
     sums = np.zeros(events + 1, np.int64)
     for bytes_, first, last in zip(weight, begin.tolist(), end.tolist(), strict=True):
         if not (START <= first <= events and START <= last <= events):
-            raise IndexError("a step is out of range")
+            raise IndexError("an event is out of range")
         sums[first + 1 :] += bytes_
         sums[last + 1 :] -= bytes_
     return sums
@@ -36,19 +36,19 @@ def weigh(values: Column, times: Column) -> tuple[int, int, int]:
 
 
 def locate(
-    lives: tuple[Column, Column, Column, Column], ends_first: Column, steps: Column, wanted: Column
+    lives: tuple[Column, Column, Column, Column], ends_first: Column, events: Column, wanted: Column
 ) -> NDArray[np.int32]:
-    """Return the life that holds each address after its step, -1 where none does."""
+    """Return the life that holds each address after its event, -1 where none does."""
     address, size, start, end = (column.tolist() for column in lives)
-    # At one step, what ends goes before what begins.
+    # At one event, what ends goes before what begins.
     changes = [(end[row], 0, k, row) for k, row in enumerate(ends_first.tolist())]
-    changes += [(step, 1, row, row) for row, step in enumerate(start)]
+    changes += [(event, 1, row, row) for row, event in enumerate(start)]
     changes.sort(reverse=True)
     there: list[int] = []
     starts: list[int] = []
     found = []
-    for step, one in zip(steps.tolist(), wanted.tolist(), strict=True):
-        while changes and changes[-1][0] <= step:
+    for event, one in zip(events.tolist(), wanted.tolist(), strict=True):
+        while changes and changes[-1][0] <= event:
             _, begins, _, row = changes.pop()
             place = bisect_left(starts, address[row])
             if begins:
@@ -68,17 +68,17 @@ def fragmentation(
     lives: tuple[Column, Column, Column, Column],
     events: int,
 ) -> Column:
-    """Add up what segments waste after each step: what is not used of those in use."""
+    """Add up what segments waste after each event: what is not used of those in use."""
     start, end, size, used = (column.tolist() for column in lives)
     sums = np.zeros(events + 2, np.int64)
 
     def waste(segment: int) -> int:
         return size[segment] - used[segment] if used[segment] > 0 else 0
 
-    def change(segment: int, step: int, by: int) -> None:
+    def change(segment: int, event: int, by: int) -> None:
         before = waste(segment)
         used[segment] += by
-        sums[step + 1 :] += waste(segment) - before
+        sums[event + 1 :] += waste(segment) - before
 
     for segment in range(len(size)):
         sums[start[segment] + 1 :] += waste(segment)
@@ -88,8 +88,8 @@ def fragmentation(
             moves.append((born, 0, row, int(places[0][row]), block))
         if born < freed < events and places[1][row] != NO_ID:
             moves.append((freed, 1, row, int(places[1][row]), -block))
-    for step, _, _, segment, by in sorted(moves):
-        change(segment, step, by)
+    for event, _, _, segment, by in sorted(moves):
+        change(segment, event, by)
     for segment in range(len(size)):
         sums[end[segment] + 1 :] -= waste(segment)
     return sums[: events + 1]

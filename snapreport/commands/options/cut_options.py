@@ -33,12 +33,12 @@ def _read(parse: Callable[[str], T]) -> Callable[..., T | None]:
 _from = click.option(
     "--from",
     "from_",
-    metavar="STEP|TIME",
+    metavar="EVENT|TIME",
     callback=_read(parse_bound),
-    help="Draw from this step on, or from a time after the first event: 1200, 1.5s, 200ms.",
+    help="Draw from this event on, or from a time after the first event: 1200, 1.5s, 200ms.",
 )
 _to = click.option(
-    "--to", metavar="STEP|TIME", callback=_read(parse_bound), help="Draw up to this one."
+    "--to", metavar="EVENT|TIME", callback=_read(parse_bound), help="Draw up to this one."
 )
 _min_size = click.option(
     "--min-size",

@@ -31,7 +31,7 @@ def moment_options(function: F) -> F:
     """Add the options; the command gets them as ``wanted``."""
 
     def command(**values: Any) -> Any:
-        names = ("step", "time_us", "stage", "between", "at", "curve")
+        names = ("event", "time_us", "stage", "between", "at", "curve")
         chosen = {name: values.pop(name) for name in names}
         given = [name for name in names[:5] if chosen[name] is not None]
         if len(given) > 1:
@@ -49,14 +49,16 @@ def moment_options(function: F) -> F:
 
 
 _OPTIONS = (
-    click.option("--step", type=int, metavar="N", help="The state after event N; -1 is the start."),
+    click.option(
+        "--event", type=int, metavar="N", help="The state after event N; -1 is the start."
+    ),
     click.option(
         "--time", "time_us", type=int, metavar="US",
         help="At a time in microseconds, since 1970 or since the first event.",
     ),
     click.option("--stage", metavar="NAME", help="At the peak inside a stage, or NAME[2]."),
     click.option(
-        "--between", type=int, nargs=2, metavar="A B", help="At the peak between two steps."
+        "--between", type=int, nargs=2, metavar="A B", help="At the peak between two events."
     ),
     click.option(
         "--at", type=(click.Choice(["alloc", "free"]), str), metavar="alloc|free ADDRESS",

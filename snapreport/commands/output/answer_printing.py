@@ -30,7 +30,7 @@ def moment_name(moment: Moment) -> MomentName:
     """Return how a moment is announced in text."""
     from snapreport.reporters.terminal.answers_text import MomentName
 
-    return MomentName(moment.device.name, moment.step, moment.time_us, moment.curve, moment.bytes)
+    return MomentName(moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes)
 
 
 def device_json(device: Device) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
     """Return a moment with its answer as plain objects."""
     return {
         **device_json(moment.device),
-        "step": moment.step,
+        "event": moment.event,
         "time_us": moment.time_us,
         "curve": moment.curve,
         "bytes": moment.bytes,
@@ -50,18 +50,18 @@ def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
     }
 
 
-def event_json(moment: Moment) -> dict[str, Any] | None:
+def entry_json(moment: Moment) -> dict[str, Any] | None:
     """Return the event that led to a moment, with its call stack innermost first."""
     from snapreport.reporters.json.json_parts import frames_of, id_or_none
 
-    event = moment.event()
-    if event is None:
+    entry = moment.entry()
+    if entry is None:
         return None
     return {
-        **asdict(event),
-        "allocation": id_or_none(event.allocation),
-        "stack": id_or_none(event.stack),
-        "frames": frames_of(moment.device.file.stacks, event.stack),
+        **asdict(entry),
+        "allocation": id_or_none(entry.allocation),
+        "stack": id_or_none(entry.stack),
+        "frames": frames_of(moment.device.file.stacks, entry.stack),
     }
 
 

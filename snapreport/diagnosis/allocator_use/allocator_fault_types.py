@@ -20,8 +20,8 @@ class Burst:
     """Segments given back to the driver one right after the other."""
 
     kind: BurstKind
-    first_step: int
-    last_step: int
+    first_event: int
+    last_event: int
     count: int
     bytes: int
     stack: int
@@ -37,7 +37,7 @@ class Tightest:
     What was free then did not serve the request.
     """
 
-    step: int
+    event: int
     """The allocation for which it was raised; the allocated peak if it never was."""
     grew: bool
     """Whether it was raised in the recording, for a request of the large pool."""
@@ -56,7 +56,7 @@ class Tightest:
 
 @dataclass(frozen=True)
 class PrivatePool:
-    """What one private pool holds after a step, in bytes."""
+    """What one private pool holds after an event, in bytes."""
 
     name: str
     """PyTorch's two numbers, as ``1,0``."""

@@ -58,7 +58,7 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
         return ()
     got = np.where(kind == _GOT, other.size, 0)
     got_before = np.concatenate([[0], np.cumsum(got)])
-    starts = np.flatnonzero(np.append(True, np.diff(other.step[given]) != 1))
+    starts = np.flatnonzero(np.append(True, np.diff(other.event[given]) != 1))
     ends = np.append(starts[1:], len(given))
     next_first = np.append(given[starts[1:]], len(other))
     bursts = []
@@ -71,8 +71,8 @@ def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
         bursts.append(
             Burst(
                 kind=_reason(device, kind, first, last, emptying),
-                first_step=int(other.step[first]),
-                last_step=int(other.step[last]),
+                first_event=int(other.event[first]),
+                last_event=int(other.event[last]),
                 count=end - begin,
                 bytes=size,
                 stack=int(other.stack[first]),
@@ -106,7 +106,7 @@ def _reason(
     if int(other.stack[first]) in emptying:
         return "emptied"
     after = last + 1
-    if after >= len(other) or other.step[after] != other.step[last] + 1:
+    if after >= len(other) or other.event[after] != other.event[last] + 1:
         return "other"
     if kind[after] == _GIVEN or kind[after] < 0 or other.stack[after] != other.stack[last]:
         return "other"
@@ -127,11 +127,11 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
     if "reserved" not in device.curves or device.peak.inactive is None:
         return None
     beyond = int(device.curves["reserved"].max()) - int(device.curves["active"].max())
-    step = _raised_for(device)
-    if step is None:
+    event = _raised_for(device)
+    if event is None:
         pieces = device.peak.fragmentation or 0
         return Tightest(
-            step=device.peak.step,
+            event=device.peak.event,
             grew=False,
             reserved=device.peak.reserved or 0,
             active=device.peak.active,
@@ -140,10 +140,10 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
             elsewhere=0,
             beyond=max(beyond, 0),
         )
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, step)
+    heap = heap_at(device.history, device.allocator.segments, tables.pools, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
-    mine = heap.segment[device.history.allocations.alloc_step[heap.row] == step]
+    mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
     if not len(mine):  # the new allocation lies in no segment: events are missing
         return None
     same = np.ones(len(used), np.bool_)
@@ -151,10 +151,10 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
         same &= column == column[mine[0]]
     free = heap.size - used
     return Tightest(
-        step=step,
+        event=event,
         grew=True,
-        reserved=int(device.curves["reserved"][step + 1]),
-        active=int(device.curves["active"][step + 1]),
+        reserved=int(device.curves["reserved"][event + 1]),
+        active=int(device.curves["active"][event + 1]),
         pieces=int(free[same & (used > 0)].sum()),
         whole=int(free[same & (used == 0)].sum()),
         elsewhere=int(free[~same].sum()),
@@ -164,30 +164,30 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
 
 def _raised_for(device: DeviceFindings) -> int | None:
     """Return the allocation for which a large segment last raised reserved memory to a record."""
-    steps, reserved = device.reserved_steps, device.reserved_bytes
-    if len(steps) < 2:
+    events, reserved = device.reserved_events, device.reserved_bytes
+    if len(events) < 2:
         return None
     record = np.append(False, reserved[1:] > np.maximum.accumulate(reserved)[:-1])
     record &= np.diff(reserved, prepend=reserved[0]) > SMALL_GRANULE
     if not record.any():
         return None
-    made = device.history.allocations.alloc_step
+    made = device.history.allocations.alloc_event
     # The segment comes first, in several parts if expandable, then what it is for.
-    after = made[made > int(steps[record][-1])]
+    after = made[made > int(events[record][-1])]
     return int(after.min()) if len(after) else None
 
 
 def find_private_pools(
-    tables: History, device: DeviceFindings, step: int
+    tables: History, device: DeviceFindings, event: int
 ) -> tuple[PrivatePool, ...]:
-    """Return what private pools hold after a step, the one with most inactive bytes first.
+    """Return what private pools hold after an event, the one with most inactive bytes first.
 
     Args:
         tables: the file.
         device: the device's figures.
-        step: -1 for the start.
+        event: -1 for the start.
     """
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, step)
+    heap = heap_at(device.history, device.allocator.segments, tables.pools, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     pools = []
@@ -207,7 +207,7 @@ def find_slack(tables: History, device: DeviceFindings) -> Slack:
         device: the device's figures.
     """
     history, rows = device.history, device.history.allocations
-    live = live_at(history, device.peak.step, "allocated")
+    live = live_at(history, device.peak.event, "allocated")
     size, block = rows.size[live], rows.block_size[live]
     pinned = history.device.kind == "host"
     rules = SplitRules(pinned=True) if pinned else split_rules(tables.settings)

@@ -122,13 +122,13 @@ def _fragmentation(
             Figure("unused segments", tightest.whole, meaning="whole segments that were free"),
             Figure("free in other pools and streams", tightest.elsewhere),
             Figure("most reserved less most active", tightest.beyond),
-            Figure("at step", tightest.step, "step"),
+            Figure("at event", tightest.event, "event"),
             Figure("most fragmentation", int(known.max()), meaning="over the recording"),
-            Figure("most at step", device.allocator.most, "step"),
+            Figure("most at event", device.allocator.most, "event"),
             Figure("median fragmentation", int(median(known)), meaning="over the recording"),
         ),
         suggestions=suggestions,
-        view=View("allocator", step=tightest.step),
+        view=View("allocator", event=tightest.event),
         bytes=lost,
     )
 
@@ -187,10 +187,10 @@ def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iter
             Figure("reserved at the end", reserved),
             Figure("most active in later iterations", half),
             Figure("unused when reserved was raised", idle),
-            Figure("raised at step", tightest.step if tightest.grew else None, "step"),
+            Figure("raised at event", tightest.event if tightest.grew else None, "event"),
         ),
         suggestions=tuple(suggestions),
-        view=View("allocator", step=device.history.events - 1 if at_end else tightest.step),
+        view=View("allocator", event=device.history.events - 1 if at_end else tightest.event),
         bytes=max(at_end, idle),
     )
 
@@ -210,8 +210,8 @@ def _active_lately(device: DeviceFindings) -> int:
 def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if not any(pool != (0, 0) for pool in tables.pools):
         return
-    step = device.peak.step
-    pools = find_private_pools(tables, device, step)
+    event = device.peak.event
+    pools = find_private_pools(tables, device, event)
     locked = sum(pool.inactive for pool in pools)
     reserved = device.peak.reserved or 0
     if locked < max(_LOST * reserved, _LEAST):
@@ -239,7 +239,7 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure("inactive in private pools", locked),
             Figure("reserved", reserved),
             Figure("private pools", len(pools), "count"),
-            Figure("at step", step, "step"),
+            Figure("at event", event, "event"),
         ),
         tables=(
             Table(
@@ -250,7 +250,7 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             ),
         ),
         suggestions=suggestions,
-        view=View("allocator", step=step),
+        view=View("allocator", event=event),
         bytes=locked,
     )
 
@@ -301,7 +301,7 @@ def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
                 found.divided,
                 meaning="the part of the slack that it added",
             ),
-            Figure("at step", device.peak.step, "step"),
+            Figure("at event", device.peak.event, "event"),
         ),
         tables=(
             Table(
@@ -327,7 +327,7 @@ def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             ),
         ),
         suggestions=tuple(suggestions),
-        view=View("allocator", step=device.peak.step),
+        view=View("allocator", event=device.peak.event),
         bytes=found.total,
     )
 
@@ -338,7 +338,7 @@ def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -
     given = sum(burst.bytes for burst in bursts)
     curve = device.allocator.fragmentation
     # In use no more, and yet not to be given back, when the allocator was short of memory.
-    pieces = max(int(curve[burst.last_step + 1]) for burst in bursts)
+    pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
     suggestions: tuple[Suggestion, ...] = ()
     if pieces >= _LEAST and not _is_expandable(tables, device):
         suggestions = (
@@ -363,12 +363,12 @@ def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -
             Figure("retries", len(bursts), "count"),
             Figure("segments given back", sum(burst.count for burst in bursts), "count"),
             Figure("bytes given back", given),
-            Figure("first at step", bursts[0].first_step, "step"),
-            Figure("last at step", bursts[-1].last_step, "step"),
+            Figure("first at event", bursts[0].first_event, "event"),
+            Figure("last at event", bursts[-1].last_event, "event"),
         ),
         tables=(_burst_table(tables, bursts, "Which requests this was for"),),
         suggestions=suggestions,
-        view=View("events", step=bursts[0].last_step),
+        view=View("events", event=bursts[0].last_event),
         bytes=max(burst.bytes for burst in bursts),
     )
 
@@ -410,11 +410,11 @@ def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) ->
             Figure("most at once", most),
             Figure("segments given back", sum(burst.count for burst in back), "count"),
             Figure("by empty_cache()", emptied, "count"),
-            Figure("first at step", back[0].first_step, "step"),
+            Figure("first at event", back[0].first_event, "event"),
         ),
         tables=(_burst_table(tables, back, "Who gave memory back"),),
         suggestions=suggestions,
-        view=View("events", step=back[0].last_step),
+        view=View("events", event=back[0].last_event),
         bytes=most,
     )
 

@@ -55,7 +55,7 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if count < _OFTEN or count < _SHARE * found.made:
         return
     share = count / found.made
-    one = int(device.history.allocations.alloc_step[found.rows[count // 2]])
+    one = int(device.history.allocations.alloc_event[found.rows[count // 2]])
     yield Finding(
         "churn",
         "note",
@@ -71,7 +71,7 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure("allocations in the recording", found.made, "count"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
-        view=View("events", step=one),  # there, with the free before it
+        view=View("events", event=one),  # there, with the free before it
     )
 
 
@@ -92,10 +92,10 @@ def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure("share of the peak", round(found.bytes / peak, 4), "share"),
             Figure("allocations", len(found.rows), "count"),
             Figure(
-                "live for at most", found.longest, "step", "events from its allocation to its free"
+                "live for at most", found.longest, "event", "events from its allocation to its free"
             ),
             Figure("peak falls by", found.peak_falls, meaning="added up again without them"),
-            Figure("peak at step", device.peak.step, "step"),
+            Figure("peak at event", device.peak.event, "event"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Short-lived at the peak"),),
         suggestions=(
@@ -106,7 +106,7 @@ def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
                 most=found.peak_falls,
             ),
         ),
-        view=View("stacks", step=device.peak.step, curve="allocated"),
+        view=View("stacks", event=device.peak.event, curve="allocated"),
         bytes=found.peak_falls,
     )
 
@@ -133,7 +133,7 @@ def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
             Figure(
                 "held through an optimizer step", found.most, meaning="the most of any such step"
             ),
-            Figure("that optimizer step, from step", found.step, "step"),
+            Figure("that optimizer step, from event", found.event, "event"),
             Figure("optimizer steps", found.stages, "count"),
             Figure("peak falls by", found.peak_falls, meaning="added up again without it"),
         ),
@@ -148,7 +148,7 @@ def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         )
         if costs
         else (),
-        view=View("live", step=found.step),
+        view=View("live", event=found.event),
         bytes=found.most,
     )
 
@@ -168,7 +168,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         f" {format_count(found.longest)} events.",
         evidence=(
             Figure("waiting at most", found.most),
-            Figure("at step", found.step, "step"),
+            Figure("at event", found.event, "event"),
             Figure("active peak falls by", found.peak_falls, meaning="had nothing waited"),
             Figure("allocations that waited", len(found.rows), "count"),
             Figure(
@@ -177,7 +177,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         ),
         tables=(
             site_table(tables, device.history, found.rows, "Whose memory waited", heading="in all"),
-            _streams(device, found.rows, found.byte_steps),
+            _streams(device, found.rows, found.byte_events),
         ),
         suggestions=(
             Suggestion(
@@ -191,18 +191,18 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         )
         if found.peak_falls
         else (),
-        view=View("allocator", step=found.step),  # other views leave out what only waits
+        view=View("allocator", event=found.event),  # other views leave out what only waits
         bytes=found.most,
     )
 
 
-def _streams(device: DeviceFindings, rows: np.ndarray, byte_steps: np.ndarray) -> Table:
+def _streams(device: DeviceFindings, rows: np.ndarray, byte_events: np.ndarray) -> Table:
     """Add up the waiting by the stream that made the memory."""
     allocations = device.history.allocations
     streams, place = distinct(allocations.stream[rows])
     held, waited = np.zeros((2, len(streams)), np.int64)
     np.add.at(held, place, allocations.block_size[rows])
-    np.add.at(waited, place, byte_steps)
+    np.add.at(waited, place, byte_events)
     order = np.argsort(-waited, kind="stable")[:TOP]
     return Table(
         "By the stream that made it",

@@ -42,12 +42,12 @@ def find_remade(tables: History, device: DeviceFindings) -> Remade:
         device: the device's figures.
     """
     rows = device.history.allocations
-    made = np.flatnonzero(rows.alloc_step >= 0)  # in birth order
+    made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
     sizes, size = distinct(rows.size[made])
     key = label_sites(device.history, tables.stacks)[0][made] * len(sizes) + size
     order = stable_order(key)
     made, key = made[order], key[order]
-    wait = rows.alloc_step[made[1:]] - rows.free_requested_step[made[:-1]]
+    wait = rows.alloc_event[made[1:]] - rows.free_requested_event[made[:-1]]
     again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
     chosen = np.sort(made[1:][again])
     return Remade(chosen, int(rows.block_size[chosen].sum()), len(made))
@@ -64,17 +64,17 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
     turns = device.iterations
     span = history.events if turns is None else int(median(np.diff(turns.bounds)))
     longest = max(int(SHORT * span), _SHORT_EVENTS)
-    life = rows.free_requested_step - rows.alloc_step
-    short = (rows.alloc_step >= 0) & (life <= longest)
-    short &= rows.free_requested_step < history.events
-    live = np.flatnonzero(short & live_at(history, device.peak.step, "allocated"))
+    life = rows.free_requested_event - rows.alloc_event
+    short = (rows.alloc_event >= 0) & (life <= longest)
+    short &= rows.free_requested_event < history.events
+    live = np.flatnonzero(short & live_at(history, device.peak.event, "allocated"))
     key, names = label_sites(history, tables.stacks)
     there = np.zeros(len(names), np.bool_)
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
     allocated = device.curves["allocated"]
     rest, _ = peak_without(
-        allocated, rows.block_size[same], rows.alloc_step[same], rows.free_requested_step[same]
+        allocated, rows.block_size[same], rows.alloc_event[same], rows.free_requested_event[same]
     )
     falls = int(allocated.max()) - rest
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
@@ -92,38 +92,38 @@ def find_held_through(device: DeviceFindings) -> HeldThrough | None:
         if _OPTIMIZER_STEP.match(name)
         and stages.start_time_us[i] != NO_TIME
         and stages.end_time_us[i] != NO_TIME
-        and 0 <= stages.start_step[i] < stages.end_step[i] <= history.events
+        and 0 <= stages.start_event[i] < stages.end_event[i] <= history.events
     ]
     if not optimizer:
         return None
     needed = [i for i, each in enumerate(device.categories) if each.name in _NEEDED]
-    start, end = stages.start_step[optimizer], stages.end_step[optimizer]
+    start, end = stages.start_event[optimizer], stages.end_event[optimizer]
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     candidates = np.flatnonzero(
-        (rows.alloc_step >= 0)
-        & (rows.free_requested_step < history.events)
+        (rows.alloc_event >= 0)
+        & (rows.free_requested_event < history.events)
         & ~is_among(device.category, needed)
         & (device.missing == HAS_FRAMES)  # else it may be a gradient
     )
     # The first optimizer step that begins after it was made: does it end before it is freed?
-    place = np.searchsorted(start, rows.alloc_step[candidates], side="right")
+    place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
     there = place < len(start)
     candidates, place = candidates[there], place[there]
-    through = rows.free_requested_step[candidates] >= end[place]
+    through = rows.free_requested_event[candidates] >= end[place]
     chosen, place = candidates[through], place[through]
     held = np.zeros(len(start), np.int64)
     np.add.at(held, place, rows.block_size[chosen])
     most = int(held.argmax())
     allocated = device.curves["allocated"]
     rest, _ = peak_without(
-        allocated, rows.block_size[chosen], start[place], rows.free_requested_step[chosen]
+        allocated, rows.block_size[chosen], start[place], rows.free_requested_event[chosen]
     )
     falls = int(allocated.max()) - rest
     return HeldThrough(
         rows=chosen,
         most=int(held[most]),
-        step=int(start[most]),
+        event=int(start[most]),
         stages=len(start),
         peak_falls=falls,
     )
@@ -133,12 +133,12 @@ def find_pending(device: DeviceFindings) -> Pending:
     """Find what waits between the request to free it and its being free."""
     history, rows = device.history, device.history.allocations
     # Freed in one go, the two events follow each other.
-    waited = np.flatnonzero(rows.free_step > rows.free_requested_step + 1)
-    steps = rows.free_step[waited] - rows.free_requested_step[waited]
+    waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)
+    events = rows.free_event[waited] - rows.free_requested_event[waited]
     curve: NDArray[np.int64] = sum_live(
         rows.block_size[waited],
-        rows.free_requested_step[waited],
-        rows.free_step[waited],
+        rows.free_requested_event[waited],
+        rows.free_event[waited],
         history.events,
     )
     most = int(curve.argmax())
@@ -146,8 +146,8 @@ def find_pending(device: DeviceFindings) -> Pending:
     return Pending(
         rows=waited,
         most=int(curve[most]),
-        step=most - 1,
+        event=most - 1,
         peak_falls=int(active.max()) - int((active - curve).max()),
-        byte_steps=rows.block_size[waited] * steps,
-        longest=int(steps.max(initial=0)),
+        byte_events=rows.block_size[waited] * events,
+        longest=int(events.max(initial=0)),
     )

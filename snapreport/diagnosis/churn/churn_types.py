@@ -32,7 +32,7 @@ class Transients:
     bytes: int
     """Their block bytes."""
     longest: int
-    """Steps that each lives at most."""
+    """Events that each lives at most."""
     peak_falls: int
     """How far the peak falls without any short-lived allocation of their call sites."""
 
@@ -45,7 +45,7 @@ class HeldThrough:
     """The allocations; int64."""
     most: int
     """Block bytes at most live through one optimizer step."""
-    step: int
+    event: int
     """The first event of that optimizer step."""
     stages: int
     """Optimizer steps looked at."""
@@ -61,11 +61,11 @@ class Pending:
     """The allocations that waited; int64."""
     most: int
     """Block bytes that waited at once, at most."""
-    step: int
+    event: int
     """When that was first."""
     peak_falls: int
     """How far the peak of what is active falls had nothing waited."""
-    byte_steps: NDArray[np.int64]
-    """Of each of ``rows``: its block bytes times the steps that it waited; int64."""
+    byte_events: NDArray[np.int64]
+    """Of each of ``rows``: its block bytes times the events that it waited; int64."""
     longest: int
-    """Steps that one waited at most."""
+    """Events that one waited at most."""

@@ -81,12 +81,12 @@ def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Findin
     """Say that state made by an optimizer's first step is no leak."""
     history, rows = device.history, device.history.allocations
     state = [i for i, each in enumerate(device.categories) if each.name == "optimizer state"]
-    kept = (rows.alloc_step >= 0) & (rows.free_requested_step == history.events)
+    kept = (rows.alloc_event >= 0) & (rows.free_requested_event == history.events)
     chosen = np.flatnonzero(kept & is_among(device.category, state))
     held = int(rows.block_size[chosen].sum())
     if held < max(_VISIBLE * device.peak.allocated, MIB):
         return
-    first, last = int(rows.alloc_step[chosen].min()), int(rows.alloc_step[chosen].max())
+    first, last = int(rows.alloc_event[chosen].min()), int(rows.alloc_event[chosen].max())
     yield Finding(
         "optimizer-state",
         "note",
@@ -96,11 +96,11 @@ def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Findin
         evidence=(
             Figure("optimizer state kept", held),
             Figure("allocations", len(chosen), "count"),
-            Figure("made from step", first, "step"),
-            Figure("to step", last, "step"),
+            Figure("made from event", first, "event"),
+            Figure("to event", last, "event"),
         ),
         tables=(site_table(tables, history, chosen, "Where it was made"),),
-        view=View("stacks", step=last, curve="allocated"),
+        view=View("stacks", event=last, curve="allocated"),
         bytes=held,
     )
 
@@ -210,7 +210,7 @@ class _Words:
             Figure("grown in the recording", grown),
             Figure("iterations watched", top.turns, "count"),
             Figure("iterations that grew", top.growing, "count"),
-            Figure("grows since step", start, "step"),
+            Figure("grows since event", start, "event"),
             Figure(f"after {format_count(MANY)} more iterations", per_step * MANY),
             *self._steps(),
         )
@@ -246,7 +246,7 @@ class _Words:
         name = ""
         if rows >= 0:
             name = self.name(site).split("  ")[0]
-        return View("stacks", step=self.turns.end - 1, curve="allocated", search=name)
+        return View("stacks", event=self.turns.end - 1, curve="allocated", search=name)
 
     def key_value_cache(self, site: SiteGrowth) -> Finding:
         """Say that a cache of keys and values grows, as it does while a text is written."""
@@ -280,9 +280,9 @@ class _Words:
             evidence=(
                 Figure("grown in the recording", grown),
                 Figure(
-                    "grows since step",
+                    "grows since event",
                     int(self.turns.starts[min(top.since, len(self.turns) - 1)]),
-                    "step",
+                    "event",
                 ),
                 *self._steps(),
             ),
@@ -334,7 +334,7 @@ class _Words:
                 ),
             ),
             suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
-            view=View("live", step=int(self.turns.bounds[len(self.turns) // 2]) - 1),
+            view=View("live", event=int(self.turns.bounds[len(self.turns) // 2]) - 1),
             bytes=max(held.peak_falls, held.typical),
         )
 

@@ -35,14 +35,14 @@ def is_own(
 
 
 def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
-    """Count the bounds up to each step: there are few, so nothing need search for each row's.
+    """Count the bounds up to each event: there are few, so nothing need search for each row's.
 
     Args:
         bounds: int64, ascending, none before START or after ``events``.
-        events: how many steps there are.
+        events: how many events there are.
 
     Returns:
-        int64, shape (events + 2,): for START, each step, and the one behind the last.
+        int64, shape (events + 2,): for START, each event, and the one behind the last.
     """
     lengths = np.diff(bounds, prepend=START, append=events + 1)
     return np.repeat(np.arange(len(bounds) + 1), lengths)
@@ -65,10 +65,10 @@ def find_held_over(
     history = device.history
     rows = history.allocations
     until = bounds_until(bounds, history.events)
-    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
-    soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_step > START)
+    enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
+    soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_event > START)
     # An end at the last bound alone shows no free: there it is just not known yet.
-    soon &= rows.free_requested_step < history.events
+    soon &= rows.free_requested_event < history.events
     soon &= device.missing == HAS_FRAMES  # else it may be a gradient
     chosen = np.flatnonzero(soon)
     chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
@@ -85,7 +85,7 @@ def find_held_over(
     over = sum_live(
         rows.block_size[chosen],
         bounds[enter[chosen]] - 1,
-        rows.free_requested_step[chosen],
+        rows.free_requested_event[chosen],
         history.events,
     )
     # Of all turns but the first: nothing is held over into that.

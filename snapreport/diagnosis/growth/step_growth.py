@@ -60,7 +60,7 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
     bounds, stride = _thinned(turns.bounds)
     rows = device.history.allocations
     until = bounds_until(bounds, device.history.events)
-    enter, leave = until[rows.alloc_step - START], until[rows.free_requested_step - START]
+    enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
     crossing = np.flatnonzero(leave > enter)
     number = label_sites(device.history, tables.stacks)[0]
     key = number[crossing]
@@ -260,7 +260,7 @@ def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
     """Whether what was added is still there at the end of the recording."""
     rows = live.device.history.allocations
     size = rows.block_size[added]
-    kept = rows.free_requested_step[added] == live.device.history.events
+    kept = rows.free_requested_event[added] == live.device.history.events
     return int(size[kept].sum()) >= _SURVIVES * int(size.sum())
 
 
@@ -328,9 +328,9 @@ def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
     behind it. So the turns are parted where the fewest of these allocations are: in the middle of
     the widest gap between their places in the turn.
     """
-    step = live.device.history.allocations.alloc_step[added]
+    event = live.device.history.allocations.alloc_event[added]
     bounds = live.bounds.astype(np.float64)
-    place = np.interp(step, bounds, np.arange(len(bounds)))
+    place = np.interp(event, bounds, np.arange(len(bounds)))
     phase = np.sort(place % 1)
     gaps = np.diff(np.append(phase, phase[0] + 1))
     widest = int(gaps.argmax())
@@ -365,10 +365,10 @@ class _Freed:
 def _freed_from_before(live: _Live) -> _Freed:
     rows = live.device.history.allocations
     freed = np.flatnonzero(
-        (rows.alloc_step == START) & (rows.free_requested_step < live.bounds[-1])
+        (rows.alloc_event == START) & (rows.free_requested_event < live.bounds[-1])
     )
     freed = freed[stable_order(rows.size[freed])]
-    turn = np.searchsorted(live.bounds, rows.free_requested_step[freed], side="right")
+    turn = np.searchsorted(live.bounds, rows.free_requested_event[freed], side="right")
     return _Freed(rows.size[freed], turn)
 
 

@@ -57,7 +57,7 @@ def cpu_oom_finding(tables: History, device: DeviceFindings, failed: Failure) ->
             *(peak.tables if peak else ()),
         ),
         suggestions=peak.suggestions if peak else (),
-        view=View(step=last, curve="allocated"),
+        view=View(event=last, curve="allocated"),
         bytes=asked,
     )
 

@@ -46,7 +46,7 @@ def oom_findings(tables: History, device: DeviceFindings) -> Iterator[Finding]:
         place = _subject(tables.stacks.frames, frame) if frame >= 0 else ""
         places.setdefault(place, []).append(oom)
         frames[place] = frame
-    latest = sorted(places.items(), key=lambda item: -item[1][-1].step)[:_MOST]
+    latest = sorted(places.items(), key=lambda item: -item[1][-1].event)[:_MOST]
     for place, ooms in latest:
         where = site_text(tables.stacks, frames[place]) if frames[place] >= 0 else ""
         yield _finding(tables, device, ooms, place, where)
@@ -68,17 +68,17 @@ def _finding(
         asked += (
             f" {format_count(len(ooms))} requests failed there; the figures are those of the last."
         )
-    view = View(step=oom.step, curve="allocated", event=True)
+    view = View(event=oom.event, curve="allocated", oom=True)
     held = (
-        sites_table(tables, device, oom.step, "Who held it, by call site"),
-        categories_table(device, oom.step, "Who held it, by category"),
+        sites_table(tables, device, oom.event, "Who held it, by call site"),
+        categories_table(device, oom.event, "Who held it, by category"),
     )
     if verdict is None:
         return Finding(
             "oom",
             "critical",
             out_of_memory(oom.size, oom.device_free),
-            f"A request for memory failed at step {format_count(oom.step)}.{asked} Why is not"
+            f"A request for memory failed at event {format_count(oom.event)}.{asked} Why is not"
             " known: the recording does not show what PyTorch had reserved.",
             subject=subject,
             tables=held,

@@ -31,7 +31,7 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
     peak = device.peak
     size = format_bytes(peak.allocated)
     live = f"{format_count(peak.live)} {'allocation was' if peak.live == 1 else 'allocations were'}"
-    view = View(step=peak.step, curve="allocated")
+    view = View(event=peak.event, curve="allocated")
     if not device.recorded:
         return Finding(
             "peak",
@@ -41,15 +41,15 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
             " whether a request for memory failed.",
             evidence=_figures(peak, peak.allocated_width),
             tables=(
-                sites_table(tables, device, peak.step, "Held by call site"),
-                categories_table(device, peak.step, "Held by category"),
+                sites_table(tables, device, peak.event, "Held by call site"),
+                categories_table(device, peak.event, "Held by category"),
             ),
             view=view,
             bytes=peak.allocated,
         )
     curve = device.curves["allocated"]
     by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
-    where = "at the start" if peak.step < 0 else f"at step {format_count(peak.step)}"
+    where = "at the start" if peak.event < 0 else f"at event {format_count(peak.event)}"
     return Finding(
         "peak",
         "note",
@@ -107,11 +107,11 @@ def _what_if(found: Sequence[WhatIf], what: str) -> Table:
             Column("held"),
             Column("lower by"),
             Column("peak then"),
-            Column("at step", "step"),
+            Column("at event", "event"),
             Column(what, "text"),
         ),
         tuple(
-            (each.held, each.falls, each.peak_bytes, each.peak_step, each.name)
+            (each.held, each.falls, each.peak_bytes, each.peak_event, each.name)
             for each in rows[:_ROWS]
         ),
         max(len(rows) - _ROWS, 0),

@@ -35,4 +35,4 @@ class Saving:
     """A call site for ``site``; for ``max-split`` the size in MiB."""
     peak: int | None = None
     """The peak that would be left, exactly, if all of it were gone."""
-    peak_step: int | None = None
+    peak_event: int | None = None

@@ -52,32 +52,34 @@ def find_peak_savings(
     """
     history, curve = device.history, device.curves["allocated"]
     rows, top = history.allocations, int(curve.max(initial=0))
-    step = int(curve.argmax()) - 1
+    event = int(curve.argmax()) - 1
     worth = _WORTH * top
 
     def lowered(chosen: NDArray[np.bool_], share: float) -> tuple[int, int]:
         """How far the peak falls, and where it is then."""
         gone = (rows.block_size[chosen] * share).astype(np.int64)
         rest, where = peak_without(
-            curve, gone, rows.alloc_step[chosen], rows.free_requested_step[chosen]
+            curve, gone, rows.alloc_event[chosen], rows.free_requested_event[chosen]
         )
         return top - rest, where
 
     known = [each for each in by_site if each.name not in MISSING_REASONS]
     found = [
-        Saving("site", each.falls, about=each.name, peak=each.peak_bytes, peak_step=each.peak_step)
+        Saving(
+            "site", each.falls, about=each.name, peak=each.peak_bytes, peak_event=each.peak_event
+        )
         for each in known[:1]
     ]
-    made = np.flatnonzero((rows.alloc_step == step) & (step > START))
+    made = np.flatnonzero((rows.alloc_event == event) & (event > START))
     phase = device.categories[int(device.category[made[0]])].name if len(made) else ""
-    live = live_at(history, step, "allocated")
+    live = live_at(history, event, "allocated")
     for change, chosen, share in _of_program(tables, device, phase):
         if change == "gradients":  # they are needed in backward: what is at the peak could be gone
             most = min(int(rows.block_size[chosen & live].sum()), lowered(chosen, share)[0])
             found.append(Saving(change, None, most))
             continue
         falls, where = lowered(chosen, share)
-        found.append(Saving(change, None, falls, peak=top - falls, peak_step=where))
+        found.append(Saving(change, None, falls, peak=top - falls, peak_event=where))
     return _in_order(each for each in found if _bytes(each) >= worth)
 
 
@@ -93,7 +95,7 @@ def find_oom_savings(
         stack: the request's call stack, or NO_STACK.
     """
     history = device.history
-    live = live_at(history, verdict.step, "allocated")
+    live = live_at(history, verdict.event, "allocated")
     size = history.allocations.block_size
     phase = category_of_stack(tables.stacks, stack) if stack != NO_STACK else ""
     found = [
@@ -165,7 +167,7 @@ def _of_allocator(tables: History, device: DeviceFindings, verdict: OomVerdict) 
     if in_pages >= short:
         yield Saving("expandable", None, in_pages)
     rules = split_rules(tables.settings)
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, verdict.step)
+    heap = heap_at(device.history, device.allocator.segments, tables.pools, verdict.event)
     request = Request(verdict.size, verdict.stream, rules)
     if rules.max_split_size == SplitRules().max_split_size:
         limit, kept = _best_split(heap, request)

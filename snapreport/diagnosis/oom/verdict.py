@@ -43,18 +43,18 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
         device: the device's figures.
         oom: one of its failed requests.
     """
-    if oom.reserved is None or oom.reserved < int(device.curves["active"][oom.step + 1]):
+    if oom.reserved is None or oom.reserved < int(device.curves["active"][oom.event + 1]):
         return None
     history = device.history
-    at = int(np.flatnonzero(history.other.step == oom.step)[0])
-    heap = heap_at(history, device.allocator.segments, tables.pools, oom.step)
-    if int(heap.bytes.sum()) != int(device.curves["active"][oom.step + 1]):
+    at = int(np.flatnonzero(history.other.event == oom.event)[0])
+    heap = heap_at(history, device.allocator.segments, tables.pools, oom.event)
+    if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
     rules = split_rules(tables.settings)
     request = Request(oom.size, int(history.other.stream[at]), rules)
     room = find_room(heap, request)
     if room.serves(oom.device_free):
-        for pool in _pools_nearby(tables, device, request.stream, oom.step):
+        for pool in _pools_nearby(tables, device, request.stream, oom.event):
             private = replace(request, pool=pool)
             instead = find_room(heap, private)
             if not instead.serves(oom.device_free):
@@ -64,9 +64,9 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
     needed = room.needed if room.needed > oom.device_free else room.needed_most
     own_pool = _pool_name(tables.pools, request.pool)
     pools = find_pools(heap, tables.pools, request)
-    step = oom.step + 1
-    active, requested = (int(device.curves[name][step]) for name in ("active", "requested"))
-    reserved_before = device.reserved_bytes[device.reserved_steps <= oom.step]
+    event = oom.event + 1
+    active, requested = (int(device.curves[name][event]) for name in ("active", "requested"))
+    reserved_before = device.reserved_bytes[device.reserved_events <= oom.event]
     ceiling = oom.reserved + oom.device_free
     foreign = max(_best_ceiling(device, oom) - ceiling, 0)
     # What can be returned is no obstacle, but in a private pool's request, which waits for nothing.
@@ -93,9 +93,9 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
         },
     )
     removals, checked = _removals(tables, device, heap, request, oom.device_free)
-    later = history.allocations.alloc_step > oom.step
+    later = history.allocations.alloc_event > oom.event
     return OomVerdict(
-        step=oom.step,
+        event=oom.event,
         cause=cause,
         alone=alone,
         size=oom.size,
@@ -212,18 +212,20 @@ def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
     return "default" if pool == NO_ID else f"private {pools[pool][0]},{pools[pool][1]}"
 
 
-def _pools_nearby(tables: History, device: DeviceFindings, stream: int, step: int) -> Iterator[int]:
-    """Yield the private pools that are in use around a step, the likeliest first.
+def _pools_nearby(
+    tables: History, device: DeviceFindings, stream: int, event: int
+) -> Iterator[int]:
+    """Yield the private pools that are in use around an event, the likeliest first.
 
     Those of the allocation before on the stream, of that before on any, and of the next.
     """
     rows = device.history.allocations
-    born = rows.alloc_step
+    born = rows.alloc_event
     found = []
-    for before in ((born < step) & (rows.stream == stream), born < step):
+    for before in ((born < event) & (rows.stream == stream), born < event):
         places = np.flatnonzero(before)
         found += [int(rows.pool[places[born[places].argmax()]])] if len(places) else []
-    after = np.flatnonzero(born > step)
+    after = np.flatnonzero(born > event)
     found += [int(rows.pool[after[born[after].argmin()]])] if len(after) else []
     for pool in dict.fromkeys(found):
         if pool != NO_ID and tables.pools[pool] != (0, 0):
@@ -232,11 +234,11 @@ def _pools_nearby(tables: History, device: DeviceFindings, stream: int, step: in
 
 def _best_ceiling(device: DeviceFindings, oom: OomEvent) -> int:
     """Return the most that PyTorch is known to have been able to have, up to a failed request."""
-    known = device.reserved_bytes[device.reserved_steps <= oom.step].tolist()
+    known = device.reserved_bytes[device.reserved_events <= oom.event].tolist()
     known += [
         other.reserved + other.device_free
         for other in device.ooms
-        if other.step <= oom.step and other.reserved is not None
+        if other.event <= oom.event and other.reserved is not None
     ]
     return max(known, default=0)
 

@@ -69,7 +69,7 @@ class Removal:
 class OomVerdict:
     """A request that failed, and the state in which it did; all sizes in bytes."""
 
-    step: int
+    event: int
     cause: Cause
     alone: bool
     """Whether what the cause names would have been enough by itself; of several that are enough

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import Curves, live_at, step_times
+from snapreport.figures.curves import Curves, event_times, live_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
@@ -154,7 +154,7 @@ def baseline_faults(
         return
     rows = history.allocations
     start, most = int(curves.allocated[0]), peak.bytes
-    live = live_at(history, peak.step, "allocated") & (rows.alloc_step == START)
+    live = live_at(history, peak.event, "allocated") & (rows.alloc_event == START)
     unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
     if most and start > LATE * most:
         figures = [
@@ -182,10 +182,10 @@ def baseline_faults(
             ),
             evidence=tuple(figures),
             suggestions=() if lost else (how_to_record(tables),),
-            view=View(tab="live", step=START),
+            view=View(tab="live", event=START),
             bytes=start,
         )
-    freed = (rows.alloc_step == START) & (rows.free_step < history.events)
+    freed = (rows.alloc_event == START) & (rows.free_event < history.events)
     if freed.any():
         count, size = int(freed.sum()), int(rows.size[freed].sum())
         yield Finding(
@@ -197,7 +197,7 @@ def baseline_faults(
             " or are lost. The memory is counted as live from the start; its call stacks are not"
             " known.",
             evidence=(Figure("frees", count, "count"), Figure("requested bytes freed", size)),
-            view=View(tab="live", step=START),
+            view=View(tab="live", event=START),
             bytes=size,
         )
 
@@ -314,7 +314,7 @@ def end_faults(
                     RECORD.change,
                 ),
             ),
-            view=View(step=history.events - 1),
+            view=View(event=history.events - 1),
             bytes=end,
         )
     if ooms and history.events > 1:
@@ -363,8 +363,8 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
         return False
     if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
-    step, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())
-    if step < history.events * (1 - _LAST) - 1 or curves.allocated[-1] < _GROWN * peak:
+    event, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())
+    if event < history.events * (1 - _LAST) - 1 or curves.allocated[-1] < _GROWN * peak:
         return False
     return bool(curves.allocated[_three_quarters(history.events)] < _GROWN * peak)
 
@@ -375,10 +375,10 @@ def _three_quarters(events: int) -> int:
 
 def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Finding]:
     end = int(curves.allocated[-1])
-    freed, after = oom.allocated - end, history.events - 1 - oom.step
+    freed, after = oom.allocated - end, history.events - 1 - oom.event
     if freed < _FREED * oom.allocated or not freed:
         return
-    times = step_times(history)
+    times = event_times(history)
     known = oom.time_us is not None and int(times[-1]) != NO_TIME
     yield Finding(
         "dumped-late",
@@ -386,7 +386,7 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
         f"The file was written {format_count(after)} events after the failure, when"
         f" {format_bytes(freed)} had been freed",
         "The final state in the file is not that of the failure. What was live at the failure is"
-        f" in the recording all the same, at step {format_count(oom.step)}.",
+        f" in the recording all the same, at event {format_count(oom.event)}.",
         evidence=(
             Figure("allocated at the failure", oom.allocated),
             Figure("allocated at the end", end),
@@ -398,7 +398,7 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
             ),
         ),
         suggestions=(_AT_FAILURE,),
-        view=View(step=oom.step),
+        view=View(event=oom.event),
         bytes=freed,
     )
 

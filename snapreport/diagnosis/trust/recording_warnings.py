@@ -81,7 +81,7 @@ def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
         yield Finding(
             "oom",
             "critical",
-            f"Out of memory at step {format_count(oom.step)}: {format_bytes(oom.size)} asked for",
+            f"Out of memory at event {format_count(oom.event)}: {format_bytes(oom.size)} asked for",
             f"The device had {format_bytes(oom.device_free)} free, and"
             f" {format_bytes(oom.allocated)} were allocated.",
         )
@@ -173,7 +173,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             "no-times",
             "note",
             f"None of the {format_count(history.events)} events has a time",
-            "PyTorch 2.1 and older write none, so the page counts in steps, and stages cannot be"
+            "PyTorch 2.1 and older write none, so the page counts in events, and stages cannot be"
             " placed.",
             view=_RECORDING,
         )
@@ -219,7 +219,7 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             "reserved-too-low",
             "warning",
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
-            "At some steps more is active than reserved, which cannot be: segment events are"
+            "At some events more is active than reserved, which cannot be: segment events are"
             " missing from the recording, so the reserved curve is too low there.",
             evidence=(Figure("more active than reserved, at the most", missing),),
             suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),

@@ -39,9 +39,9 @@ def find_loss(
         start_reserved: bytes reserved before the first event.
     """
     rows, events = history.allocations, history.events
-    baseline = rows.alloc_step == START
-    made = int((baseline & (rows.free_step == events) & (reason == HAS_FRAMES)).sum())
-    unmatched = int((baseline & (rows.free_step < events)).sum())
+    baseline = rows.alloc_event == START
+    made = int((baseline & (rows.free_event == events) & (reason == HAS_FRAMES)).sum())
+    unmatched = int((baseline & (rows.free_event < events)).sum())
     entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
     most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
     said = _said(history, tables)
@@ -84,9 +84,9 @@ def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
     It is the median over whole steps in the recording, and None without annotations that tell.
     """
     starts: dict[str, list[int]] = {}
-    for name, step in zip(history.stages.name, history.stages.start_step.tolist(), strict=True):
-        if step >= 0 and name.startswith(_STEP_NAMES):
-            starts.setdefault(_NUMBER.sub("", name), []).append(step)
+    for name, event in zip(history.stages.name, history.stages.start_event.tolist(), strict=True):
+        if event >= 0 and name.startswith(_STEP_NAMES):
+            starts.setdefault(_NUMBER.sub("", name), []).append(event)
     for wanted in _STEP_NAMES:
         for name, found in starts.items():
             lengths = np.diff(found)
@@ -132,7 +132,7 @@ def _is_shared(history: DeviceHistory, tables: History) -> bool:
 def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
     """What goes with lost events, and with a late start as well."""
     stages = history.stages
-    ended = int(((stages.end_step == START) & (stages.start_time_us != NO_TIME)).sum())
+    ended = int(((stages.end_event == START) & (stages.start_time_us != NO_TIME)).sum())
     headless = int((stages.start_time_us == NO_TIME).sum())
     signs = []
     if unmatched:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_warnings import device_warnings, file_warnings
-from snapreport.figures.curves import Curves, find_curves, find_peaks, step_times, time_at
+from snapreport.figures.curves import Curves, event_times, find_curves, find_peaks, time_at
 from snapreport.model.diagnoses import Finding
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, OomEvent
@@ -25,7 +25,7 @@ def find_warnings(history: History) -> list[Finding]:
     several = sum(1 for device in history.devices if device.events) > 1
     for device in history.devices:
         curves = find_curves(device, history.layout != "profiler")
-        peaks = find_peaks(device, curves, step_times(device))
+        peaks = find_peaks(device, curves, event_times(device))
         closing = find_closing(device, curves, history.layout != "no-segments")
         ooms = find_ooms(device, curves)
         for warning in device_warnings(device, history, curves, ooms, closing, peaks["allocated"]):
@@ -64,15 +64,15 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
     for i, action in enumerate(other.action):
         if action != "oom":
             continue
-        step = int(other.step[i])
-        reserved = None if curves.reserved is None else int(curves.reserved[step + 1])
+        event = int(other.event[i])
+        reserved = None if curves.reserved is None else int(curves.reserved[event + 1])
         found.append(
             OomEvent(
-                step=step,
+                event=event,
                 time_us=time_at(other.time_us, i),
                 size=int(other.size[i]),
                 device_free=int(other.addr[i]),
-                allocated=int(curves.allocated[step + 1]),
+                allocated=int(curves.allocated[event + 1]),
                 reserved=reserved,
                 stack=int(other.stack[i]),
             )

@@ -65,7 +65,7 @@ def _facts(tables: History, device: DeviceFindings) -> TrustFacts:
 
 def _window(device: DeviceFindings) -> Window:
     rows, events = device.history.allocations, device.history.events
-    freed = (rows.alloc_step == START) & (rows.free_step < events)
+    freed = (rows.alloc_event == START) & (rows.free_event < events)
     return Window(
         events=events,
         first_time_us=device.first_time_us,
@@ -81,8 +81,8 @@ def _window(device: DeviceFindings) -> Window:
 
 
 def _missing(device: DeviceFindings) -> tuple[MissingStacks, ...]:
-    rows, step = device.history.allocations, device.peak.step
-    live = (rows.alloc_step <= step) & (step < rows.free_requested_step)
+    rows, event = device.history.allocations, device.peak.event
+    live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
 
     def count(chosen: NDArray[np.bool_]) -> tuple[int, int]:
         return int(chosen.sum()), int(rows.block_size[chosen].sum())
@@ -101,7 +101,7 @@ def _parts(device: DeviceFindings, amounts: Amounts) -> ReservedParts | None:
     if amounts.reserved is None or amounts.inactive is None:
         return None
     lives = lives_of(device.history)
-    return find_reserved_parts(device.history, lives, amounts.reserved, amounts.step)
+    return find_reserved_parts(device.history, lives, amounts.reserved, amounts.event)
 
 
 def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
@@ -116,7 +116,7 @@ def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
         return "no history"
     if loss.state in ("lost", "missing") or (loss.state == "suspected" and loss.full):
         return "earlier"
-    if used_more_before(device) or (peak.step == START and peak.bytes):
+    if used_more_before(device) or (peak.event == START and peak.bytes):
         return "earlier"
     if "dumped-early" in codes:
         return "later"

@@ -86,7 +86,7 @@ def _doubt(facts: TrustFacts) -> str:
 def _why_earlier(device: DeviceFindings, facts: TrustFacts) -> str:
     if facts.loss.state in GONE:
         return f"{GONE[facts.loss.state].lower()} ({facts.loss.signs[0]})"
-    if device.peaks["allocated"].step == START:
+    if device.peaks["allocated"].event == START:
         return "the most was allocated before the first event"
     return (
         f"{format_bytes(device.start.reserved or 0)} was reserved before the first event, more"
@@ -224,7 +224,7 @@ def _beginning(account: _Account, device: DeviceFindings) -> Check:
 
 
 def _end(account: _Account, device: DeviceFindings) -> Check:
-    last = device.peak.step == device.history.events - 1
+    last = device.peak.event == device.history.events - 1
     good = (
         f"The file was written with {format_bytes(device.end.allocated)} allocated,"
         f" {'at' if last else 'after'} the peak."

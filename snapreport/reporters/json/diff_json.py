@@ -10,7 +10,7 @@ from snapreport.ground.version import __version__
 
 
 def diff_as_json(diff: Diff) -> dict[str, Any]:
-    """Return every figure of a comparison, in bytes, steps and microseconds.
+    """Return every figure of a comparison, in bytes, events and microseconds.
 
     Each row of ``changes``, ``sites``, ``parts`` and ``categories`` has the same scalar fields,
     and the ``change`` of each of those lists sums to that of the whole.
@@ -43,7 +43,7 @@ def _side(side: DiffSide) -> dict[str, Any]:
         "device": side.device,
         "recorded": findings.recorded,
         "events": findings.history.events,
-        "step": side.step,
+        "event": side.event,
         "time_us": side.time_us,
         "bytes": side.bytes,
         "count": side.count,

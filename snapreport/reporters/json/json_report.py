@@ -1,4 +1,4 @@
-"""Every figure as JSON, in bytes, steps and microseconds: ``snapreport summary --json``."""
+"""Every figure as JSON, in bytes, events and microseconds: ``snapreport summary --json``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _recording(findings: Findings) -> dict[str, Any] | None:
 def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
     use = device.allocator
     most = int(use.fragmentation[use.most + 1])
-    return None if most < 0 else {"bytes": most, "step": use.most}
+    return None if most < 0 else {"bytes": most, "event": use.most}
 
 
 def _capacity(findings: Findings, device: DeviceFindings) -> int | None:

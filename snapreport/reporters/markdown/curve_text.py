@@ -11,16 +11,16 @@ _WIDE = 72
 
 
 def curve_lines(device: DeviceFindings) -> tuple[str, str, str]:
-    """Draw allocated memory over the steps: a title, the curve, and what its ends are.
+    """Draw allocated memory over the events: a title, the curve, and what its ends are.
 
-    A column has the most of its steps, and no column as high as the peak is lower than a full
+    A column has the most of its events, and no column as high as the peak is lower than a full
     block.
     """
     curve = device.curves["allocated"]
     columns = maxima(curve, _WIDE).tolist()
     top = max(columns)
     drawn = "".join(_BLOCKS[max(-(-8 * value // top) - 1, 0)] if top else "▁" for value in columns)
-    end = f"step {format_count(len(curve) - 2)}"
+    end = f"event {format_count(len(curve) - 2)}"
     return (
         f"Allocated memory over the recording; the highest block is {format_bytes(top)}",
         drawn,

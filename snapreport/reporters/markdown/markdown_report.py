@@ -30,12 +30,12 @@ from snapreport.reporters.words.summary_rows import (
     amount,
     amount_rows,
     closing_text,
+    event_range,
     facts,
     lines_note,
     memory_name,
     moment,
     stage_name,
-    step_range,
     width_text,
 )
 
@@ -211,7 +211,7 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
         rows.append(
             (
                 "&nbsp;&nbsp;" * min(stage.depth, 8) + code_span(stage_name(stage), _NAME),
-                step_range(stage.start_step, stage.end_step),
+                event_range(stage.start_event, stage.end_event),
                 amount(stage.start_bytes),
                 amount(stage.peak_bytes),
                 amount(stage.end_bytes),
@@ -219,7 +219,7 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
                 "-" if stage.allocations is None else format_count(stage.allocations),
             )
         )
-    headings = ("stage", "steps", "start", "peak", "end", "change", "allocations")
+    headings = ("stage", "events", "start", "peak", "end", "change", "allocations")
     stages = list(table(headings, rows, left=(0,)))
     left_out = len(device.stages) - len(chosen)
     if left_out:

@@ -18,23 +18,24 @@ _KINDS = 4
 
 
 def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.int64]:
-    """Order one number per step by what happened there and at the step before.
+    """Order one number per event by what happened there and at the event before.
 
     How long an event comes after the one before depends on what the two are: those of a kind stand
-    together, in step order, for gzip to find alike. That took an eighth off real recordings' times.
+    together, in event order, for gzip to find alike. That took an eighth off the times of real
+    recordings.
 
     Args:
-        values: int64, shape (n_steps,).
+        values: int64, shape (n_events,).
     """
     kinds = np.zeros(len(values), dtype=np.uint8)
-    # What two columns say of one step, the later one decides.
+    # What two columns say of one event, the later one decides.
     columns = (
-        (2, allocations.free_requested_step),
-        (3, allocations.free_step),
-        (1, allocations.alloc_step),
+        (2, allocations.free_requested_event),
+        (3, allocations.free_event),
+        (1, allocations.alloc_event),
     )
-    for kind, steps in columns:
-        kinds[steps[(steps >= 0) & (steps < len(values))]] = kind
+    for kind, events in columns:
+        kinds[events[(events >= 0) & (events < len(values))]] = kind
     both = kinds * np.uint8(_KINDS)
     both[1:] += kinds[:-1]
     ordered: NDArray[np.int64] = values[stable_order(both)]

@@ -51,7 +51,7 @@ class DiffPicture:
     """Both curves over one axis."""
 
     axis: str
-    """``steps`` or ``time``."""
+    """``events`` or ``time``."""
     base: SidePicture
     new: SidePicture
     heights: tuple[tuple[float, str], ...]
@@ -62,7 +62,7 @@ class DiffPicture:
 
 def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
     """Draw both curves by their progress, and by time where both recordings have times."""
-    pictures = [_draw(diff, "steps", *(_progress(side) for side in (diff.base, diff.new)))]
+    pictures = [_draw(diff, "events", *(_progress(side) for side in (diff.base, diff.new)))]
     times = [_elapsed(side) for side in (diff.base, diff.new)]
     if times[0] is not None and times[1] is not None:
         pictures.append(_draw(diff, "time", times[0], times[1]))
@@ -70,12 +70,12 @@ def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
 
 
 def _progress(side: DiffSide) -> NDArray[np.int64]:
-    """Where each step begins, the start first and the end last; (events + 2,)."""
+    """Where each event begins, the start first and the end last; (events + 2,)."""
     return np.arange(side.findings.history.events + 2, dtype=np.int64)
 
 
 def _elapsed(side: DiffSide) -> NDArray[np.int64] | None:
-    """Microseconds from the first event to each step, the start first; None without times."""
+    """Microseconds from the first event to each event, the start first; None without times."""
     times = side.findings.times
     if len(times) < 2 or not bool((times != NO_TIME).all()):
         return None
@@ -89,7 +89,7 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
     top = highest * 1.06
     # Progress is of each recording's own length; a second is as long in both.
     ends = (int(base[-1]), int(new[-1]))
-    whole = ends if axis == "steps" else (max(ends), max(ends))
+    whole = ends if axis == "events" else (max(ends), max(ends))
     sides = [
         _side(side, curve, begin, end, top)
         for side, curve, begin, end in zip(
@@ -99,7 +99,7 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
     marks = range(_TICKS)
     fractions = [k / (_TICKS - 1) for k in marks]
     ticks = [
-        (100 * f, rounded_share(f) if axis == "steps" else format_duration(round(f * whole[0])))
+        (100 * f, rounded_share(f) if axis == "events" else format_duration(round(f * whole[0])))
         for f in fractions
     ]
     return DiffPicture(
@@ -145,7 +145,7 @@ def _side(
     for column, value in enumerate(most.tolist()):
         path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
     line = "".join(path)
-    at = begin[side.step + 1]
+    at = begin[side.event + 1]
     half = 0.5 if end == begin[-1] and len(begin) - 1 == end else 0
     return SidePicture(
         line=line,
@@ -160,7 +160,7 @@ def _bands(stages: tuple[StageUse, ...], begin: NDArray[np.int64], end: int) -> 
     """The stages of the outer levels, the longest first where there are too many."""
     found = []
     for stage in stages:
-        first, last = max(stage.start_step, 0), max(stage.end_step, 0)
+        first, last = max(stage.start_event, 0), max(stage.end_event, 0)
         if stage.depth >= _DEPTHS or last <= first:
             continue
         left = 100 * float(begin[first + 1]) / max(end, 1)

@@ -86,10 +86,10 @@ def lay_out(
         device: the device's place in the page.
         ooms: the device's failed requests.
     """
-    steps = [oom.step for oom in ooms]
+    events = [oom.event for oom in ooms]
     listed = sorted(findings, key=lambda each: SEVERITIES.index(each.severity))
     opened = _to_act_on(listed)
-    return tuple(_card(each, device, steps, each is opened) for each in listed)
+    return tuple(_card(each, device, events, each is opened) for each in listed)
 
 
 def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
@@ -107,12 +107,12 @@ def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
     return None if first.severity == "note" else first
 
 
-def _card(finding: Finding, device: int, oom_steps: list[int], opens: bool) -> FindingCard:
+def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> FindingCard:
     define = Definitions()
     view = finding.view
     oom = None
-    if view is not None and view.event and view.step in oom_steps:
-        oom = oom_steps.index(view.step)
+    if view is not None and view.oom and view.event in oom_events:
+        oom = oom_events.index(view.event)
     return FindingCard(
         code=finding.code,
         id=finding.id,
@@ -172,7 +172,7 @@ def _fragment(finding: Finding, device: int, oom: int | None) -> str:
     parts = {
         "device": str(device),
         "curve": view.curve or "",
-        "step": "" if view.step is None else str(view.step),
+        "event": "" if view.event is None else str(view.event),
         "oom": "" if oom is None else str(oom),
         "tab": view.tab,
         "search": view.search,

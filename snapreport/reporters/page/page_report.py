@@ -40,9 +40,9 @@ from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
     amount,
+    event_range,
     lines_note,
     plural,
-    step_range,
 )
 from snapreport.reporters.words.trust_words import exactness
 
@@ -133,7 +133,7 @@ class HtmlReporter:
                 count=format_count,
                 plural=plural,
                 share=format_share,
-                steps=step_range,
+                events=event_range,
                 amount=amount,
                 exactness=exactness,
                 cut_words=CUT_WORDS,
@@ -225,7 +225,7 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
         f" {GLOSSARY['fragmentation']}"
     )
     name = "Peak allocated" if recorded else "Allocated at the end"
-    most = "The most at any step of this recording." if recorded else f"What is live {moment}."
+    most = "The most at any event of this recording." if recorded else f"What is live {moment}."
     if peak.reserved is None or peak.inactive is None:
         # No allocator: nothing is reserved, and nothing is larger than what was asked for.
         meaning = f"Bytes that live tensors asked for. {most}"

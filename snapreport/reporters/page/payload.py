@@ -203,7 +203,7 @@ def _pack_device(
     columns, later = blocks
     history = device.history
     allocations, other = history.allocations, history.other
-    origin, step_time = _times_by_step(device)
+    origin, event_time = _times_by_event(device)
     actions = sorted(set(other.action))
     action_ids = {action: i for i, action in enumerate(actions)}
     segments = device.allocator.segments
@@ -219,14 +219,14 @@ def _pack_device(
         "category": columns.add(_category_strings(device, strings)),
         "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
         "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
-        "step_time": later.add(by_kind(np.diff(step_time, prepend=0), allocations)),
-        "event_step": columns.add(other.step, delta=True),
+        "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),
+        "event_index": columns.add(other.event, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
         "event_addr": columns.add(address[2]),
         "event_size": columns.add(other.size),
         "event_stream": columns.add(stream[2]),
         "event_stack": columns.add(subset.renumber(other.stack)),
-        "reserved_step": columns.add(device.reserved_steps, delta=True),
+        "reserved_event": columns.add(device.reserved_events, delta=True),
         "reserved_bytes": columns.add(device.reserved_bytes),
     }
     return {
@@ -252,7 +252,7 @@ def _allocation_columns(
     addresses: _Numbered,
     streams: _Numbered,
 ) -> dict[str, Any]:
-    """Columns that need no other table: sizes by class, steps by difference, addresses by id."""
+    """Columns that need no other table: sizes by class, events by difference, addresses by id."""
     columns, later = blocks
     classes, size_class = _size_classes(allocations)
     back, first = by_last_use(addresses[1])
@@ -264,11 +264,11 @@ def _allocation_columns(
         "class_requested": columns.add(classes[0], delta=True),
         "class_block": columns.add(classes[1]),
         "class_block_max": columns.add(classes[2]),
-        "alloc_step": columns.add(allocations.alloc_step, delta=True),
+        "alloc_event": columns.add(allocations.alloc_event, delta=True),
         "free_requested_after": columns.add(
-            allocations.free_requested_step - allocations.alloc_step
+            allocations.free_requested_event - allocations.alloc_event
         ),
-        "free_after": columns.add(allocations.free_step - allocations.free_requested_step),
+        "free_after": columns.add(allocations.free_event - allocations.free_requested_event),
         "stream": columns.add(streams[1]),
         "stream_values": columns.add(streams[0]),
         "pool": columns.add(allocations.pool),
@@ -281,14 +281,14 @@ def _segment_columns(
     address: NDArray[np.int64],
     stream: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """The lives of segments: what is in them at a step, and fragmentation, follow from these."""
+    """The lives of segments: what is in them at an event, and fragmentation, follow from these."""
     sizes, size = distinct(segments.size)
     return {
         "segment_addr": columns.add(address),
         "segment_size": columns.add(size),
         "segment_size_values": columns.add(sizes, delta=True),
-        "segment_start": columns.add(segments.start_step, delta=True),
-        "segment_life": columns.add(segments.end_step - segments.start_step),
+        "segment_start": columns.add(segments.start_event, delta=True),
+        "segment_life": columns.add(segments.end_event - segments.start_event),
         "segment_stream": columns.add(stream),
         "segment_pool": columns.add(segments.pool),
         "segment_kind": columns.add(segments.kind),
@@ -336,15 +336,15 @@ def _distinct_rows(
     return rows[::-1], place
 
 
-def _times_by_step(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
-    """Microseconds after the first known time for each step; empty where there are no times."""
+def _times_by_event(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
+    """Microseconds after the first known time for each event; empty where there are no times."""
     times = device.times
-    known_steps = np.flatnonzero(times != NO_TIME)
-    if not len(known_steps):
+    known_events = np.flatnonzero(times != NO_TIME)
+    if not len(known_events):
         return None, np.zeros(0, dtype=np.int64)
-    origin = int(times[known_steps[0]])
-    if len(known_steps) == len(times):
+    origin = int(times[known_events[0]])
+    if len(known_events) == len(times):
         return origin, times - origin
-    # A step without a time has that of the step before it; those before the first known have it.
-    latest = np.searchsorted(known_steps, np.arange(len(times)), side="right") - 1
-    return origin, times[known_steps[np.maximum(latest, 0)]] - origin
+    # An event without a time has that of the event before it; those before the first known have it.
+    latest = np.searchsorted(known_events, np.arange(len(times)), side="right") - 1
+    return origin, times[known_events[np.maximum(latest, 0)]] - origin

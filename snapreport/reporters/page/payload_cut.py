@@ -38,7 +38,7 @@ def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
 
 
 def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.int64]]:
-    """Return the columns that only such a page has; all but ``version`` are to be stored as steps.
+    """Return the columns that only such a page has; all but ``version`` are to be stored as events.
 
     ``row``: of each drawn allocation, among all of the device; ``version``: how many came before
     at its address, which can no longer be counted; ``rest_*``: as in ``model.cut.Rest``.
@@ -47,7 +47,7 @@ def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.in
     return {
         "row": drawn.rows,
         "version": device.history.allocations.version.astype(np.int64),
-        "rest_step": rest.step,
+        "rest_event": rest.event,
         "rest_requested": rest.requested,
         "rest_allocated": rest.allocated,
         "rest_active": rest.active,

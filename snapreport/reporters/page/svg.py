@@ -9,7 +9,7 @@ import numpy as np
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import DeviceFindings
-from snapreport.reporters.page.svg_marks import Band, Mark, point_marks, stage_bands, step_ticks
+from snapreport.reporters.page.svg_marks import Band, Mark, event_ticks, point_marks, stage_bands
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +34,8 @@ class CurvePicture:
     """Empty where no allocator reserves memory."""
     ticks: tuple[tuple[float, str], ...]
     """Height in the picture and label of each line across it."""
-    last_step: str
-    steps: tuple[tuple[float, str, str], ...]
+    last_event: str
+    events: tuple[tuple[float, str, str], ...]
     """Place in percent, label and anchor of each mark along it."""
     bands: tuple[Band, ...]
     all_stages: bool
@@ -68,8 +68,8 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         requested=line(requested),
         reserved="" if reserved is None else line(reserved),
         ticks=tuple((y(value), format_bytes(value)) for value in round_values(highest)),
-        last_step=format_count(max(events - 1, 0)),
-        steps=step_ticks(events),
+        last_event=format_count(max(events - 1, 0)),
+        events=event_ticks(events),
         bands=bands,
         all_stages=all_stages,
         marks=point_marks(device, top),
@@ -77,7 +77,7 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
 
 
 def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
-    """The most of a curve in each of at most ``most`` equal runs of steps."""
+    """The most of a curve in each of at most ``most`` equal runs of events."""
     columns = min(most, len(curve))
     starts = np.arange(columns) * len(curve) // columns
     return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What lies over the static picture: stages, steps, the peak and failed requests."""
+"""What lies over the static picture: stages, events, the peak and failed requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _THIN = 0.1
 """Percent: of narrower bands, one is drawn in each such column."""
 _NAMED = 4.0
 """Percent: narrower bands have no room for a name."""
-_STEP_TICKS = 5
+_EVENT_TICKS = 5
 _MOST_LABELS = 4
 
 # Labels may not meet on the narrowest screen: CSS pixels of the picture and its letters there.
@@ -84,8 +84,8 @@ def _level(stages: list[StageUse], row: int, events: int) -> list[Band]:
     thin = set()
     for stage in stages:
         left, right = (
-            100 * (min(max(step, -1), events) + 1) / (events + 1)
-            for step in (stage.start_step, max(stage.start_step, stage.end_step))
+            100 * (min(max(event, -1), events) + 1) / (events + 1)
+            for event in (stage.start_event, max(stage.start_event, stage.end_event))
         )
         if right - left < _THIN:
             column = math.floor(left / _THIN)
@@ -107,22 +107,22 @@ def _hash(text: str) -> int:
     return value
 
 
-def step_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
-    """Return place in percent, label and ``text-anchor`` of round steps."""
-    rough = max((events - 1) / _STEP_TICKS, 1)
+def event_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
+    """Return place in percent, label and ``text-anchor`` of round events."""
+    rough = max((events - 1) / _EVENT_TICKS, 1)
     power = 10 ** math.floor(math.log10(rough))
     apart = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)
     ticks = []
-    for step in range(0, events, apart):
-        x = step_place(step, events)
+    for event in range(0, events, apart):
+        x = event_place(event, events)
         anchor = "start" if x < 4 else "end" if x > 96 else "middle"
-        ticks.append((x, format_count(step), anchor))
+        ticks.append((x, format_count(event), anchor))
     return tuple(ticks)
 
 
-def step_place(step: int, events: int) -> float:
-    """Return the middle of a step in percent of the width; -1 is the start."""
-    return round(100 * (step + 1.5) / (events + 1), 2)
+def event_place(event: int, events: int) -> float:
+    """Return the middle of an event in percent of the width; -1 is the start."""
+    return round(100 * (event + 1.5) / (events + 1), 2)
 
 
 def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
@@ -135,18 +135,18 @@ def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
     events = device.history.events
     allocated = device.curves["allocated"]
 
-    def place(step: int) -> tuple[float, float]:
-        return step_place(step, events), round(100 * (1 - int(allocated[step + 1]) / top), 2)
+    def place(event: int) -> tuple[float, float]:
+        return event_place(event, events), round(100 * (1 - int(allocated[event + 1]) / top), 2)
 
     at: dict[tuple[float, float], list[str]] = {}
     for oom in device.ooms:
         words = f"out of memory: {format_bytes(oom.size)} wanted"
-        at.setdefault(place(oom.step), []).append(words)
+        at.setdefault(place(oom.event), []).append(words)
     points = [
         ("oom", *where, words[0] + (f", {len(words) - 1} more" if len(words) > 1 else ""))
         for where, words in at.items()
     ]
-    peak = ("peak", *place(device.peak.step), f"peak {format_bytes(device.peak.allocated)}")
+    peak = ("peak", *place(device.peak.event), f"peak {format_bytes(device.peak.allocated)}")
     # The peak chooses its label's place first.
     chosen = _place_labels([peak, *points[:_MOST_LABELS]])
     labels = [*chosen[1:], *[None] * (len(points) - len(chosen) + 1), chosen[0]]

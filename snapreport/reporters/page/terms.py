@@ -9,17 +9,13 @@ from markupsafe import Markup, escape
 from snapreport.ground.glossary import GLOSSARY
 from snapreport.ground.safe_text import shown
 
-_STEP = r"(?:(?<=at )|(?<=from )|(?<=to ))step|steps?(?= \d)"
-"""Only a step with a number is ours: not "step by step", nor a training step."""
 # The longest first: "private pool" before "pool". Plurals count too.
-_NAMES = "|".join(
-    re.escape(term) for term in sorted(GLOSSARY, key=len, reverse=True) if term != "step"
-)
+_NAMES = "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True)))
 # Neither code nor the name of a function or file is ours: stream.wait_stream(), graph.pool(),
 # "step (block.py:28)"; and an "except block" is Python's.
 _TERM = re.compile(
     r"(?=[a-z]{2})(?<!except )(?<!::)(?<![\w.=/\\])"
-    rf"(?:(?P<step>{_STEP})|(?P<term>{_NAMES})(?:e?s)?)"
+    rf"(?P<term>{_NAMES})(?:e?s)?"
     r"(?![\w(=]|::|\.\w| \([^()\s]+:\d+\))",
     re.IGNORECASE,
 )
@@ -39,7 +35,7 @@ class Definitions:
         parts: list[Markup] = []
         end = 0
         for match in _TERM.finditer(text):
-            meaning = _MEANINGS["step" if match["step"] else match["term"].lower()]
+            meaning = _MEANINGS[match["term"].lower()]
             if meaning in self._explained:
                 continue
             self._explained.add(meaning)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
-from snapreport.model.answer_tables import EventAt, Group, LineUse, LiveRows, Parts
+from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
 from snapreport.model.findings import Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
-from snapreport.reporters.words.summary_rows import amount, plural, step_name, step_range
+from snapreport.reporters.words.summary_rows import amount, event_name, event_range, plural
 
 FIGURES_WIDTH = 40
 """Columns that the figures of a table take before its text."""
@@ -23,15 +23,15 @@ class MomentName:
     """How a moment is announced."""
 
     device: str
-    step: int
+    event: int
     time_us: int | None
     curve: str
     bytes: int
 
     @property
     def text(self) -> str:
-        """``cuda:0 at step 793, 2025-10-09 08:55:44.307 UTC: 4.45 GiB allocated``."""
-        where = "at the start" if self.step < 0 else f"at step {step_name(self.step)}"
+        """``cuda:0 at event 793, 2025-10-09 08:55:44.307 UTC: 4.45 GiB allocated``."""
+        where = "at the start" if self.event < 0 else f"at event {event_name(self.event)}"
         when = ""
         if self.time_us is not None:
             time = datetime.fromtimestamp(self.time_us / 1e6, timezone.utc)
@@ -40,13 +40,13 @@ class MomentName:
 
 
 def amounts(
-    page: Page, name: MomentName, found: Amounts, parts: Parts, ever: int, event: EventAt | None
+    page: Page, name: MomentName, found: Amounts, parts: Parts, ever: int, entry: TraceEntry | None
 ) -> None:
     """Write every amount at a moment, what led to it, and all bytes that were ever allocated."""
     page.say(name.text, "title")
-    if event is not None:
-        at = "" if event.action == "oom" else f" at {event.addr:#x}"
-        page.say(f"after {one_line(event.action)} of {format_bytes(event.size)}{at}")
+    if entry is not None:
+        at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
+        page.say(f"after {one_line(entry.action)} of {format_bytes(entry.size)}{at}")
     fields = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
     values = [(field, getattr(found, field)) for field in fields]
     page.table(
@@ -133,10 +133,10 @@ def allocations(
                 format_bytes(int(live.bytes[k])),
                 format_bytes(int(rows.size[i])),
                 f"{int(rows.addr[i]):x}_{int(rows.version[i])}",
-                step_name(int(rows.alloc_step[i])),
+                event_name(int(rows.alloc_event[i])),
                 "-"
-                if rows.free_requested_step[i] >= events
-                else format_count(int(rows.free_requested_step[i])),
+                if rows.free_requested_event[i] >= events
+                else format_count(int(rows.free_requested_event[i])),
                 cut_site(sites[k], room),
             )
             for k, i in enumerate(live.rows[:count].tolist())
@@ -152,10 +152,10 @@ def stages(
     room = max(page.width - 68, 16)
     names = [("  " * min(stage.depth, 8) + one_line(label), stage) for label, stage in numbered]
     page.table(
-        ("steps", "start", "peak", "end", "change", "stage"),
+        ("events", "start", "peak", "end", "change", "stage"),
         [
             (
-                step_range(stage.start_step, stage.end_step),
+                event_range(stage.start_event, stage.end_event),
                 amount(stage.start_bytes),
                 amount(stage.peak_bytes),
                 amount(stage.end_bytes),
@@ -168,7 +168,7 @@ def stages(
     for (label, stage), top in zip(numbered, tops, strict=True):
         if top:
             page.say()
-            page.say(f"{one_line(label)}, at its peak (step {step_name(stage.peak_step or 0)})")
+            page.say(f"{one_line(label)}, at its peak (event {event_name(stage.peak_event or 0)})")
             groups(page, "stack", top, stage.peak_bytes or 0, None)
 
 

@@ -11,7 +11,7 @@ from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import Profile
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut
-from snapreport.reporters.words.summary_rows import step_name
+from snapreport.reporters.words.summary_rows import event_name
 
 
 def write_profile(page: Page, profile: Profile, by: str) -> None:
@@ -19,16 +19,17 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
     whole = profile.peak_bytes
     room = max(page.width - 60, 20)
     page.say(
-        f"{format_bytes(whole)} {profile.curve} at the peak (step {step_name(profile.peak_step)})"
+        f"{format_bytes(whole)} {profile.curve} at the peak"
+        f" (event {event_name(profile.peak_event)})"
     )
     page.table(
-        ("at the peak", "share", "own peak", "at step", "allocations", by),
+        ("at the peak", "share", "own peak", "at event", "allocations", by),
         [
             (
                 format_bytes(group.at_peak),
                 format_share(group.at_peak, whole),
                 format_bytes(group.peak_bytes),
-                step_name(group.peak_step),
+                event_name(group.peak_event),
                 format_count(group.count),
                 cut(f"{group.name}  [{group.rule}]" if group.rule else group.name, room),
             )
@@ -38,19 +39,19 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:
-    """Return a profile as plain objects: one list of steps, and a list of bytes for each group."""
+    """Return a profile as plain objects: one list of events, and a list of bytes for each group."""
     return {
         "curve": profile.curve,
-        "peak_step": profile.peak_step,
+        "peak_event": profile.peak_event,
         "peak_bytes": profile.peak_bytes,
-        "steps": profile.steps.tolist(),
+        "events": profile.events.tolist(),
         "total": profile.total.tolist(),
         "groups": [
             {
                 "name": group.name,
                 "rule": group.rule,
                 "peak_bytes": group.peak_bytes,
-                "peak_step": group.peak_step,
+                "peak_event": group.peak_event,
                 "at_peak": group.at_peak,
                 "allocations": group.count,
                 "bytes": group.bytes.tolist(),
@@ -61,19 +62,19 @@ def profile_json(profile: Profile) -> dict[str, Any]:
 
 
 def profile_csv(profile: Profile, times: list[int | None]) -> str:
-    """Return a profile as CSV: a row for each step, a column for each group.
+    """Return a profile as CSV: a row for each event, a column for each group.
 
     Args:
         profile: the profile.
-        times: microseconds of each of its steps, None where unknown.
+        times: microseconds of each of its events, None where unknown.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ["step", "time_us", "total", *(csv_cell(group.name) for group in profile.groups)]
+        ["event", "time_us", "total", *(csv_cell(group.name) for group in profile.groups)]
     )
     columns = [group.bytes.tolist() for group in profile.groups]
-    rows = zip(profile.steps.tolist(), times, profile.total.tolist(), *columns, strict=True)
-    for step, time, *values in rows:
-        writer.writerow([step, "" if time is None else time, *values])
+    rows = zip(profile.events.tolist(), times, profile.total.tolist(), *columns, strict=True)
+    for event, time, *values in rows:
+        writer.writerow([event, "" if time is None else time, *values])
     return text.getvalue()

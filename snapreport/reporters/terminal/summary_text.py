@@ -14,12 +14,12 @@ from snapreport.reporters.words.summary_rows import (
     amount,
     amount_rows,
     average_text,
+    event_range,
     facts,
     lines_note,
     moment,
     sizes_text,
     stage_name,
-    step_range,
     width_text,
 )
 
@@ -116,7 +116,7 @@ def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:
     rows = []
     for stage in stages:
         figures = (
-            step_range(stage.start_step, stage.end_step),
+            event_range(stage.start_event, stage.end_event),
             amount(stage.start_bytes),
             amount(stage.peak_bytes),
             amount(stage.end_bytes),
@@ -126,6 +126,6 @@ def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:
         room = max(page.width - _STAGE_FIGURES, 16)
         name = "  " * min(stage.depth, 8) + one_line(stage_name(stage))
         rows.append((*figures, cut(name, room)))
-    page.table(("steps", "start", "peak", "end", "change", "stage"), rows)
+    page.table(("events", "start", "peak", "end", "change", "stage"), rows)
     if count > len(stages):
         page.say(f"and {format_count(count - len(stages))} more")

@@ -9,16 +9,16 @@ from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.reporters.terminal.answers_text import groups
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut_site, one_line
-from snapreport.reporters.words.summary_rows import plural, step_name
+from snapreport.reporters.words.summary_rows import event_name, plural
 
 _FIGURES_WIDTH = 58
 _NAMED = 3
 """Names of what was taken away that are written out."""
 
 
-def peak_as_it_was(device: str, curve: str, peak: int, step: int) -> str:
+def peak_as_it_was(device: str, curve: str, peak: int, event: int) -> str:
     """Say where the peak is before anything is taken away."""
-    return f"{device}: {format_bytes(peak)} {curve} at the peak, {_at(step)}"
+    return f"{device}: {format_bytes(peak)} {curve} at the peak, {_at(event)}"
 
 
 def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> None:
@@ -26,13 +26,13 @@ def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> Non
     room = max(page.width - _FIGURES_WIDTH, 20)
     shown = every if most is None else every[:most]
     page.table(
-        ("peak without", "lower by", "held there", "then at step", by),
+        ("peak without", "lower by", "held there", "then at event", by),
         [
             (
                 format_bytes(each.peak_bytes),
                 format_bytes(each.falls),
                 format_bytes(each.held),
-                step_name(each.peak_step),
+                event_name(each.peak_event),
                 cut_site(each.name, room),
             )
             for each in shown
@@ -55,7 +55,7 @@ def without(page: Page, left: PeakWithout, by: str, most: int | None) -> None:
         + (f" and {format_count(more)} more" if more else "")
     )
     page.say(
-        f"{format_bytes(found.peak_bytes)} at the peak, {_at(found.peak_step)}: lower by"
+        f"{format_bytes(found.peak_bytes)} at the peak, {_at(found.peak_event)}: lower by"
         f" {format_bytes(found.falls)} (they held {format_bytes(found.held)} at the peak as it was)"
     )
     if left.held:
@@ -64,5 +64,5 @@ def without(page: Page, left: PeakWithout, by: str, most: int | None) -> None:
         groups(page, by, left.held, found.peak_bytes, most)
 
 
-def _at(step: int) -> str:
-    return "at the start" if step < 0 else f"step {step_name(step)}"
+def _at(event: int) -> str:
+    return "at the start" if event < 0 else f"event {event_name(event)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from snapreport.ground.units import format_bytes, format_count, format_duration, share_in_words
 from snapreport.model.cut import Drawn, Picture
 from snapreport.model.findings import Findings
-from snapreport.reporters.words.summary_rows import plural, step_name
+from snapreport.reporters.words.summary_rows import event_name, plural
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
     )
     if drawn.error:
         line += (
-            f" Between the exact steps its height may be up to {format_bytes(drawn.error)} too low."
+            " Between the exact events its height may be up to"
+            f" {format_bytes(drawn.error)} too low."
         )
     if drawn.times is not None:
         line += f" Times are within {format_duration(drawn.time_error_us)}."
@@ -60,7 +61,7 @@ def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple
     facts = []
     if drawn.window is not None:
         first, last = drawn.window
-        facts.append(("Steps drawn", f"{step_name(first)} to {step_name(last)}"))
+        facts.append(("Events drawn", f"{event_name(first)} to {event_name(last)}"))
     if picture.cut.min_size:
         facts.append(("Sizes drawn", f"{format_bytes(picture.cut.min_size)} requested, and more"))
     if picture.fit is not None:
@@ -72,10 +73,10 @@ def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple
     facts.append(
         (
             "Strips and band together",
-            f"at most {format_count(drawn.error)} bytes below the curve at some steps; equal to it"
+            f"at most {format_count(drawn.error)} bytes below the curve at some events; equal to it"
             " at the start, the end, every peak, failed request and edge of a stage"
             if drawn.error
-            else "equal to the curve at every step, to the byte",
+            else "equal to the curve at every event, to the byte",
         )
     )
     facts.append(
@@ -91,8 +92,9 @@ def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple
 
 
 _ORDER = (
-    "times between sampled steps; allocations, least bytes times steps first, but none that is live"
-    " at a peak, a failed request or a stage's peak; the sum of those between columns of steps"
+    "times between sampled events; allocations, least bytes times events first, but none that is"
+    " live at a peak, a failed request or a stage's peak; the sum of those between columns of"
+    " events"
 )
 
 

@@ -41,7 +41,7 @@ GROUP_WORDS = {
 
 def side_text(side: DiffSide, curve: str) -> str:
     """Say which moment of a recording is compared, and what it holds there."""
-    name = MomentName(side.device, side.step, side.time_us, curve, side.bytes)
+    name = MomentName(side.device, side.event, side.time_us, curve, side.bytes)
     return f"{name.text} in {plural(side.count, 'allocation')}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from snapreport.ground.units import format_bytes, format_count, format_duration, format_share
 from snapreport.model.diagnoses import SEVERITIES, Diagnosis, Figure, Finding, Unit, Value
-from snapreport.reporters.words.summary_rows import plural, step_name
+from snapreport.reporters.words.summary_rows import event_name, plural
 
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
 
@@ -22,8 +22,8 @@ def value_text(value: Value, unit: Unit) -> str:
     number = round(value)
     if unit == "bytes":
         return format_bytes(number)
-    if unit == "step":
-        return step_name(number)
+    if unit == "event":
+        return event_name(number)
     if unit == "time_us":
         return format_duration(number)
     return format_count(number) if number == value else f"{value:,.1f}"
@@ -105,7 +105,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         ],
         "view": None
         if view is None
-        else {"tab": view.tab, "step": view.step, "curve": view.curve, "search": view.search},
+        else {"tab": view.tab, "event": view.event, "curve": view.curve, "search": view.search},
     }
 
 

@@ -135,7 +135,7 @@ def _check(check: Check) -> dict[str, Any]:
         "limit": check.limit,
         "base": check.base,
         "over": check.over,
-        "step": check.step,
+        "event": check.event,
         "text": check.text,
         "sites": [
             {

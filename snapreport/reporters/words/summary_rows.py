@@ -34,7 +34,7 @@ def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
                 amount(getattr(end, name)),
                 ""
                 if own is None or not device.recorded
-                else f"{format_bytes(own.bytes)} @ {step_name(own.step)}",
+                else f"{format_bytes(own.bytes)} @ {event_name(own.event)}",
             )
         )
     if peak.reserved is None:
@@ -58,17 +58,17 @@ def amount(value: int | None) -> str:
     return "-" if value is None else format_bytes(value)
 
 
-def step_name(step: int) -> str:
-    """Return a step as a reader counts it; -1 is the start."""
-    return "start" if step < 0 else format_count(step)
+def event_name(event: int) -> str:
+    """Return an event as a reader counts it; -1 is the start."""
+    return "start" if event < 0 else format_count(event)
 
 
 def moment(device: DeviceFindings) -> str:
-    """Say what the peak column shows: a peak at a step and time, or the state at the end."""
+    """Say what the peak column shows: a peak at an event and time, or the state at the end."""
     if not device.recorded:
         return "No history was recorded: all columns are the state when the snapshot was written"
     peak = device.peak
-    where = "before the first event" if peak.step < 0 else f"step {format_count(peak.step)}"
+    where = "before the first event" if peak.event < 0 else f"event {format_count(peak.event)}"
     text = f"Peak of allocated bytes: {where}"
     if peak.time_us is None:
         return text
@@ -91,7 +91,7 @@ def sizes_text(device: DeviceFindings) -> str:
 def average_text(device: DeviceFindings) -> str:
     """Say the least and the average of the allocated curve, in one line."""
     over = device.statistics["allocated"]
-    how = "over time" if over.by_time else "over the steps"
+    how = "over time" if over.by_time else "over the events"
     return (
         f"allocated at least {format_bytes(over.minimum)}, {format_bytes(over.average)} on"
         f" average {how}"
@@ -136,7 +136,7 @@ CUT_WORDS = {
 
 def stage_name(stage: StageUse) -> str:
     """Return a stage's name, saying at which side the recording cuts it off."""
-    over = stage.end_step < 0  # which its steps say already
+    over = stage.end_event < 0  # which its events say already
     return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
 
 
@@ -158,10 +158,10 @@ def width_text(peak: CurvePeak) -> str:
     return f"The allocated peak lies between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
 
 
-def step_range(start: int, end: int) -> str:
-    """Say which steps a stage has: its end is exclusive, and it may have none."""
+def event_range(start: int, end: int) -> str:
+    """Say which events a stage has: its end is exclusive, and it may have none."""
     if end < 0:
-        return "before step 0"
+        return "before event 0"
     first = max(start, 0)
     if end <= first:
         return f"none at {format_count(first)}"

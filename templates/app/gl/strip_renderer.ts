@@ -79,7 +79,7 @@ interface Program {
   at: Map<string, WebGLUniformLocation | null>
 }
 
-/** Works in fractions of the canvas and texels of a raster: bytes and steps never reach the GPU. */
+/** Works in fractions of the canvas and texels of a raster: bytes and events never reach the GPU. */
 export class StripRenderer implements StripPainter {
   readonly software: boolean
   private readonly gl: WebGL2RenderingContext

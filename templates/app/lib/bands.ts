@@ -28,8 +28,8 @@ export function bandsIn(stages: StageSummary[], scale: Scale, window: Window, wi
   const lastPixel = new Map<number, number>()
   const bands: Band[] = []
   stages.forEach((stage, index) => {
-    const left = Math.max((scale.xOf(stage.start_step) - window.x0) * perUnit, 0)
-    const right = Math.min((scale.xOf(Math.max(stage.end_step, stage.start_step)) - window.x0) * perUnit, width)
+    const left = Math.max((scale.xOf(stage.start_event) - window.x0) * perUnit, 0)
+    const right = Math.min((scale.xOf(Math.max(stage.end_event, stage.start_event)) - window.x0) * perUnit, width)
     if (right < 0 || left > width || right < left) return
     if (right - left < 1) {
       if (lastPixel.get(stage.depth) === Math.floor(left)) return

@@ -3,16 +3,16 @@ import assert from "node:assert/strict"
 import { Changes, curveOf, Extremes, totals } from "./curves"
 import { random, randomStrips } from "./testing"
 
-test("totals are the sums over what is live after each step", () => {
+test("totals are the sums over what is live after each event", () => {
   for (let seed = 0; seed < 50; seed++) {
     const strips = randomStrips(seed, 80)
     const sums = totals(strips)
-    for (let step = -1; step < strips.events; step++) {
+    for (let event = -1; event < strips.events; event++) {
       let sum = 0
       for (let i = 0; i < strips.birth.length; i++) {
-        if (strips.birth[i] <= step && strips.death[i] > step) sum += strips.height[i]
+        if (strips.birth[i] <= event && strips.death[i] > event) sum += strips.height[i]
       }
-      assert.equal(sums[step + 1], sum)
+      assert.equal(sums[event + 1], sum)
     }
   }
 })
@@ -42,12 +42,12 @@ test("changes hold until the next one, and their first maximum is that of the cu
   const next = random(5)
   for (let round = 0; round < 200; round++) {
     const length = 2 + Math.floor(next() * 30)
-    const steps = [...Array(length - 1).keys()].map((step) => step - 1).filter((step) => step < 0 || next() < 0.3)
-    const bytes = Float64Array.from(steps, () => Math.floor(next() * 4))
-    const curve = new Changes(Int32Array.from(steps), bytes, length)
+    const events = [...Array(length - 1).keys()].map((event) => event - 1).filter((event) => event < 0 || next() < 0.3)
+    const bytes = Float64Array.from(events, () => Math.floor(next() * 4))
+    const curve = new Changes(Int32Array.from(events), bytes, length)
     const spelled: number[] = []
     for (let place = 0, k = 0; place < length; place++) {
-      while (k + 1 < steps.length && steps[k + 1] + 1 <= place) k++
+      while (k + 1 < events.length && events[k + 1] + 1 <= place) k++
       spelled.push(bytes[k])
     }
     assert.deepEqual(spelled.map((_, place) => curve.at(place)), spelled)

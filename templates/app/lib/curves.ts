@@ -1,4 +1,4 @@
-/** The curves over the steps, and the largest value in any range of them. */
+/** The curves over the events, and the largest value in any range of them. */
 
 import type { Device } from "./device"
 
@@ -13,12 +13,12 @@ export type Curve = "allocated" | "requested"
 
 /** What a stacked picture needs of each allocation, in birth order. */
 export interface Strips {
-  /** Number of trace events; steps run from -1 to events - 1. */
+  /** Number of trace events; events run from -1 to events - 1. */
   events: number
   birth: Int32Array
   death: Int32Array
   height: Float64Array
-  /** A row on top of all others, and its height after each step; element s + 1 belongs to step s. */
+  /** A row on top of all others, and its height after each event; element s + 1 belongs to event s. */
   rest?: { row: number; height: Float64Array }
 }
 
@@ -26,8 +26,8 @@ export interface Strips {
 export function stripsOf(device: Device, curve: Curve): Strips {
   const rest = device.rest ? { row: device.rest.row, height: device.rest[curve] } : undefined
   return curve === "allocated"
-    ? { events: device.events, birth: device.allocStep, death: device.freeRequestedStep, height: device.block, rest }
-    : { events: device.events, birth: device.allocStep, death: device.freeStep, height: device.requested, rest }
+    ? { events: device.events, birth: device.allocEvent, death: device.freeRequestedEvent, height: device.block, rest }
+    : { events: device.events, birth: device.allocEvent, death: device.freeEvent, height: device.requested, rest }
 }
 
 /** Block bytes until free_completed: what the active curve adds up. */
@@ -46,7 +46,7 @@ export function without(strips: Strips, hidden: Uint8Array): Strips {
   return { ...strips, rest, death }
 }
 
-/** Bytes live after each step; element s + 1 belongs to step s, so element 0 is the start. */
+/** Bytes live after each event; element s + 1 belongs to event s, so element 0 is the start. */
 export function totals(strips: Strips): Float64Array {
   const { birth, death, height, events, rest } = strips
   const out = new Float64Array(events + 1)
@@ -74,7 +74,7 @@ function unitOf(...columns: (Float64Array | undefined)[]): number {
   return (bits & -bits) >>> 0
 }
 
-/** A number of bytes for each step; place s + 1 belongs to step s. */
+/** A number of bytes for each event; place s + 1 belongs to event s. */
 export interface Bytes {
   readonly length: number
   at(place: number): number
@@ -143,28 +143,28 @@ export class Extremes implements Bytes {
 export class Changes implements Bytes {
   private readonly extremes: Extremes
 
-  /** `steps`: ascending, the first is -1; without any the value is 0 throughout. `length`: of the curve, one more than its steps. */
-  constructor(private readonly steps: Int32Array, private readonly bytes: Float64Array, readonly length: number) {
+  /** `events`: ascending, the first is -1; without any the value is 0 throughout. `length`: of the curve, one more than its events. */
+  constructor(private readonly events: Int32Array, private readonly bytes: Float64Array, readonly length: number) {
     this.extremes = new Extremes(bytes)
   }
 
   at(place: number): number {
-    return this.steps.length ? this.bytes[this.changeBy(place)] : 0
+    return this.events.length ? this.bytes[this.changeBy(place)] : 0
   }
 
   firstMax(from: number, to: number): number {
-    if (!this.steps.length) return from
+    if (!this.events.length) return from
     const best = this.extremes.firstMax(this.changeBy(from), this.changeBy(to - 1) + 1)
-    return Math.max(from, this.steps[best] + 1)
+    return Math.max(from, this.events[best] + 1)
   }
 
   /** The last change at or before a place. */
   private changeBy(place: number): number {
     let low = 0
-    let high = this.steps.length - 1
+    let high = this.events.length - 1
     while (low < high) {
       const middle = (low + high + 1) >> 1
-      if (this.steps[middle] < place) low = middle
+      if (this.events[middle] < place) low = middle
       else high = middle - 1
     }
     return low

@@ -1,7 +1,7 @@
 /** One device's allocations as columns, and the call stacks that all devices share. */
 
 import type { Ints, Numbers } from "./curves"
-import { fromLastUse, sumsInSteps } from "./orders"
+import { fromLastUse, sumsInEvents } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
 import { type Rest, withRest, withRow } from "./rest"
 
@@ -30,14 +30,14 @@ export interface Stacks {
   siteName: Int32Array
 }
 
-/** Every segment that was there at some step, by start: a run of mapped memory that changed is a new one.
+/** Every segment that was there at some event, by start: a run of mapped memory that changed is a new one.
  *
  * As in `model/segment_lives.py`. Empty where no allocator is known. */
 export interface Segments {
   count: number
   address: Float64Array
   size: Float64Array
-  /** There after the steps s with start <= s < end. */
+  /** There after the events s with start <= s < end. */
   start: Int32Array
   end: Int32Array
   /** Places in `streamValues`. */
@@ -49,7 +49,7 @@ export interface Segments {
   expandable: Int32Array
 }
 
-/** Rows are allocations in birth order; steps as in `model/history.py` (-1 start, events = never). */
+/** Rows are allocations in birth order; events as in `model/history.py` (-1 start, events = never). */
 export interface Device {
   id: string
   events: number
@@ -58,9 +58,9 @@ export interface Device {
   requested: Float64Array
   block: Float64Array
   blockMax: Float64Array
-  allocStep: Int32Array
-  freeRequestedStep: Int32Array
-  freeStep: Int32Array
+  allocEvent: Int32Array
+  freeRequestedEvent: Int32Array
+  freeEvent: Int32Array
   /** Places in `addrValues`; empty until `readLater`. */
   addr: Ints
   addrValues: Float64Array
@@ -78,15 +78,15 @@ export interface Device {
   categoryRules: Record<string, string>
   compileContext: Ints
   metadata: Ints
-  /** Whether steps have times. */
+  /** Whether events have times. */
   timed: boolean
-  /** Microseconds after `timeOriginUs`, per step; empty where the recording has no times, and until `readLater`. */
-  stepTime: Numbers
+  /** Microseconds after `timeOriginUs`, per event; empty where the recording has no times, and until `readLater`. */
+  eventTime: Numbers
   timeOriginUs: number | null
-  /** Steps from which `reservedBytes` holds; the first is -1. */
-  reservedStep: Int32Array
+  /** Events from which `reservedBytes` holds; the first is -1. */
+  reservedEvent: Int32Array
   reservedBytes: Float64Array
-  eventStep: Int32Array
+  eventIndex: Int32Array
   eventAction: Int32Array
   actions: string[]
   eventAddr: Float64Array
@@ -116,33 +116,33 @@ export function readStacks(payload: Payload): Stacks {
   }
 }
 
-/** Unpacks one device, which can be done once: ids into values, differences into steps. */
+/** Unpacks one device, which can be done once: ids into values, differences into events. */
 export function readDevice(payload: Payload, index: number): Device {
   const header = payload.header.devices[index]
   const columns = header.columns
   const sizeClass = payload.ids(columns.size_class)
   const [requestedOf, blockOf, blockMaxOf] = ["requested", "block", "block_max"].map((name) => payload.floats(columns[`class_${name}`]))
   const block = picked(blockOf, sizeClass)
-  const allocStep = payload.ints(columns.alloc_step)
-  const freeRequestedStep = payload.ints(columns.free_requested_after)
-  const freeStep = payload.ints(columns.free_after)
-  for (let i = 0; i < allocStep.length; i++) {
-    freeRequestedStep[i] += allocStep[i]
-    freeStep[i] += freeRequestedStep[i]
+  const allocEvent = payload.ints(columns.alloc_event)
+  const freeRequestedEvent = payload.ints(columns.free_requested_after)
+  const freeEvent = payload.ints(columns.free_after)
+  for (let i = 0; i < allocEvent.length; i++) {
+    freeRequestedEvent[i] += allocEvent[i]
+    freeEvent[i] += freeRequestedEvent[i]
   }
   const segmentStart = payload.ints(columns.segment_start)
   const addrValues = payload.floats(columns.addr_values)
   const device: Device = {
     id: header.id,
     events: header.events,
-    count: allocStep.length,
+    count: allocEvent.length,
     summary: payload.header.summary.devices[index],
     requested: picked(requestedOf, sizeClass),
     block,
     blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : picked(blockMaxOf, sizeClass),
-    allocStep,
-    freeRequestedStep,
-    freeStep,
+    allocEvent,
+    freeRequestedEvent,
+    freeEvent,
     addr: new Int32Array(0),
     addrValues,
     stack: payload.ids(columns.stack),
@@ -157,12 +157,12 @@ export function readDevice(payload: Payload, index: number): Device {
     categoryRules: header.category_rules,
     compileContext: payload.ids(columns.compile_context),
     metadata: payload.ids(columns.metadata),
-    timed: columns.step_time.length > 0,
-    stepTime: new Uint32Array(0),
+    timed: columns.event_time.length > 0,
+    eventTime: new Uint32Array(0),
     timeOriginUs: header.time_origin_us,
-    reservedStep: payload.ints(columns.reserved_step),
+    reservedEvent: payload.ints(columns.reserved_event),
     reservedBytes: payload.floats(columns.reserved_bytes),
-    eventStep: payload.ints(columns.event_step),
+    eventIndex: payload.ints(columns.event_index),
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
     eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
@@ -197,7 +197,7 @@ export function readLater(payload: Payload, index: number, device: Device): void
   const { columns } = payload.header.devices[index]
   const addr = fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))
   device.addr = device.rest ? withRow(addr) : addr
-  device.stepTime = sumsInSteps(payload.plain(columns.step_time), device.allocStep, device.freeRequestedStep, device.freeStep)
+  device.eventTime = sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent)
   payload.taken(index)
 }
 

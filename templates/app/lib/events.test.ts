@@ -15,9 +15,9 @@ function sample(): Device {
   const strips = { events: 8, birth: Int32Array.of(-1, 1, 3), death: Int32Array.of(8, 2, 5), height: Float64Array.of(512, 4096, 2 ** 20) }
   return {
     ...deviceOf(strips, [-1, 0, 1]),
-    requested: Float64Array.of(500, 4000, 2 ** 20), freeStep: Int32Array.of(8, 4, 5), freeStack: Int32Array.of(-1, 1, -1),
+    requested: Float64Array.of(500, 4000, 2 ** 20), freeEvent: Int32Array.of(8, 4, 5), freeStack: Int32Array.of(-1, 1, -1),
     addrValues: Float64Array.of(0x1000, 0x2000, 0x8000),
-    actions: ["oom", "segment_alloc"], eventStep: Int32Array.of(0, 6), eventAction: Int32Array.of(1, 0),
+    actions: ["oom", "segment_alloc"], eventIndex: Int32Array.of(0, 6), eventAction: Int32Array.of(1, 0),
     eventAddr: Float64Array.of(0x2000, 99), eventSize: Float64Array.of(2 ** 21, 2 ** 30),
     eventStream: Int32Array.of(0, 0), eventStack: Int32Array.of(2, -1),
   }
@@ -27,21 +27,21 @@ const table = () => new EventTable(sample(), STACKS)
 const ACTIONS = ["alloc", "free_requested", "free_completed", "oom", "segment_alloc"]
 const found = (search: string) => [...table().select(parseFilter(search, ACTIONS))]
 
-test("every step is the event that happened there", () => {
-  const events = table()
-  const steps = [...events.kind.keys()]
-  assert.deepEqual(steps.map((step) => events.actionOf(step)),
+test("every event is the event that happened there", () => {
+  const rows = table()
+  const events = [...rows.kind.keys()]
+  assert.deepEqual(events.map((event) => rows.actionOf(event)),
     ["segment_alloc", "alloc", "free_requested", "alloc", "free_completed", "free", "oom", "unknown"])
-  assert.deepEqual(steps.map((step) => events.allocationOf(step)), [-1, 1, 1, 2, 1, 2, -1, -1])
-  assert.deepEqual(steps.map((step) => events.otherOf(step)), [0, -1, -1, -1, -1, -1, 1, -1])
-  assert.deepEqual(steps.map((step) => events.sizeOf(step)), [2 ** 21, 4000, 4000, 2 ** 20, 4000, 2 ** 20, 2 ** 30, 0])
-  assert.deepEqual(steps.map((step) => events.addressOf(step)), [0x2000, 0x2000, 0x2000, 0x8000, 0x2000, 0x8000, null, null])
-  assert.deepEqual(steps.map((step) => events.stackOf(step)), [2, 0, 1, 1, 1, -1, -1, -1])
-  assert.deepEqual(steps.map((step) => events.tellingStack(step)), [2, 0, 1, 1, 1, 1, -1, -1])
-  assert.equal(events.counts.reduce((all, count) => all + count, 0), 8)
+  assert.deepEqual(events.map((event) => rows.allocationOf(event)), [-1, 1, 1, 2, 1, 2, -1, -1])
+  assert.deepEqual(events.map((event) => rows.otherOf(event)), [0, -1, -1, -1, -1, -1, 1, -1])
+  assert.deepEqual(events.map((event) => rows.sizeOf(event)), [2 ** 21, 4000, 4000, 2 ** 20, 4000, 2 ** 20, 2 ** 30, 0])
+  assert.deepEqual(events.map((event) => rows.addressOf(event)), [0x2000, 0x2000, 0x2000, 0x8000, 0x2000, 0x8000, null, null])
+  assert.deepEqual(events.map((event) => rows.stackOf(event)), [2, 0, 1, 1, 1, -1, -1, -1])
+  assert.deepEqual(events.map((event) => rows.tellingStack(event)), [2, 0, 1, 1, 1, 1, -1, -1])
+  assert.equal(rows.counts.reduce((all, count) => all + count, 0), 8)
 })
 
-test("the closing of a lost free leaves the step to the event that closed it", () => {
+test("the closing of a lost free leaves the event to the event that closed it", () => {
   const strips = { events: 2, birth: Int32Array.of(0, 1), death: Int32Array.of(1, 2), height: Float64Array.of(512, 512) }
   const events = new EventTable(deviceOf(strips, [-1, -1]), STACKS)
   assert.deepEqual([events.actionOf(1), events.allocationOf(1)], ["alloc", 1])
@@ -83,15 +83,15 @@ test("a million events are filtered in a moment", () => {
   const next = random(1)
   const n = 400_000
   const birth = Int32Array.from({ length: n }, (_, i) => 3 * i)
-  const strips = { events: 3 * n, birth, death: birth.map((step) => step + 1), height: new Float64Array(n).map(() => 512 * Math.floor(1 + next() * 1e5)) }
-  const events = new EventTable({ ...deviceOf(strips, Array.from(birth, (_, i) => i % 2)), freeStep: birth.map((step) => step + 2) }, STACKS)
+  const strips = { events: 3 * n, birth, death: birth.map((event) => event + 1), height: new Float64Array(n).map(() => 512 * Math.floor(1 + next() * 1e5)) }
+  const rows = new EventTable({ ...deviceOf(strips, Array.from(birth, (_, i) => i % 2)), freeEvent: birth.map((event) => event + 2) }, STACKS)
   const start = cpuMs()
-  const steps = events.select(parseFilter("alloc >=1MiB forward", ACTIONS))
+  const events = rows.select(parseFilter("alloc >=1MiB forward", ACTIONS))
   assert.ok(cpuMs() - start < 400, "many times what it takes, for slow machines")
-  assert.ok([...steps].every((step) => step % 6 === 0 && events.sizeOf(step) >= 2 ** 20))
+  assert.ok([...events].every((event) => event % 6 === 0 && rows.sizeOf(event) >= 2 ** 20))
 })
 
-test("a step is found among those that were let through", () => {
-  const steps = Int32Array.of(2, 5, 9)
-  assert.deepEqual([0, 2, 3, 5, 9, 10].map((step) => placeOf(steps, step)), [0, 0, 1, 1, 2, 3])
+test("an event is found among those that were let through", () => {
+  const events = Int32Array.of(2, 5, 9)
+  assert.deepEqual([0, 2, 3, 5, 9, 10].map((event) => placeOf(events, event)), [0, 0, 1, 1, 2, 3])
 })

@@ -1,4 +1,4 @@
-/** Every trace event in step order: those of allocations, and all others. */
+/** Every trace event in event order: those of allocations, and all others. */
 
 import type { Device, Stacks } from "./device"
 import { frameText } from "./frames"
@@ -14,9 +14,9 @@ export const OTHER = 5
 
 const NAMES = ["unknown", "alloc", "free_requested", "free_completed", "free"]
 
-/** What happened at each step, in columns. */
+/** What happened at each event, in columns. */
 export class EventTable {
-  /** One per step. */
+  /** One per event. */
   readonly kind: Uint8Array
   /** The allocation, or the place among the other events; -1 where nothing tells. */
   readonly ref: Int32Array
@@ -28,22 +28,22 @@ export class EventTable {
     this.kind = new Uint8Array(events)
     this.ref = new Int32Array(events).fill(-1)
     const { kind, ref } = this
-    const put = (step: number, what: number, of: number) => {
-      if (step < 0 || step >= events) return
-      kind[step] = what
-      ref[step] = of
+    const put = (event: number, what: number, of: number) => {
+      if (event < 0 || event >= events) return
+      kind[event] = what
+      ref[event] = of
     }
     // What a lost free is closed by is an event of its own, which comes after it here.
     for (let i = 0; i < device.count; i++) {
-      const requested = device.freeRequestedStep[i]
-      const completed = device.freeStep[i]
+      const requested = device.freeRequestedEvent[i]
+      const completed = device.freeEvent[i]
       put(requested, FREE_REQUESTED, i)
       put(completed, requested === completed ? FREE : FREE_COMPLETED, i)
     }
-    for (let i = 0; i < device.count; i++) put(device.allocStep[i], ALLOC, i)
-    device.eventStep.forEach((step, k) => put(step, OTHER + device.eventAction[k], k))
+    for (let i = 0; i < device.count; i++) put(device.allocEvent[i], ALLOC, i)
+    device.eventIndex.forEach((event, k) => put(event, OTHER + device.eventAction[k], k))
     this.counts = new Array<number>(OTHER + device.actions.length).fill(0)
-    for (let step = 0; step < events; step++) this.counts[kind[step]]++
+    for (let event = 0; event < events; event++) this.counts[kind[event]]++
     if (device.rest) this.counts[UNKNOWN] = 0 // known, but not here
   }
 
@@ -52,64 +52,64 @@ export class EventTable {
     return kind < OTHER ? NAMES[kind] : this.device.actions[kind - OTHER]
   }
 
-  actionOf(step: number): string {
-    return this.nameOf(this.kind[step])
+  actionOf(event: number): string {
+    return this.nameOf(this.kind[event])
   }
 
   /** The allocation that the event is about, or -1. */
-  allocationOf(step: number): number {
-    return this.kind[step] < OTHER ? this.ref[step] : -1
+  allocationOf(event: number): number {
+    return this.kind[event] < OTHER ? this.ref[event] : -1
   }
 
   /** The place of an event that is none of an allocation, or -1. */
-  otherOf(step: number): number {
-    return this.kind[step] < OTHER ? -1 : this.ref[step]
+  otherOf(event: number): number {
+    return this.kind[event] < OTHER ? -1 : this.ref[event]
   }
 
   /** Bytes, as the event says: requested ones for allocations. */
-  sizeOf(step: number): number {
-    const ref = this.ref[step]
+  sizeOf(event: number): number {
+    const ref = this.ref[event]
     if (ref < 0) return 0
-    return this.kind[step] < OTHER ? this.device.requested[ref] : this.device.eventSize[ref]
+    return this.kind[event] < OTHER ? this.device.requested[ref] : this.device.eventSize[ref]
   }
 
   /** Null where the event has none: a failed request tells the device's free bytes instead. */
-  addressOf(step: number): number | null {
-    const ref = this.ref[step]
+  addressOf(event: number): number | null {
+    const ref = this.ref[event]
     if (ref < 0) return null
-    if (this.kind[step] < OTHER) return this.device.addrValues[this.device.addr[ref]]
-    const action = this.actionOf(step)
+    if (this.kind[event] < OTHER) return this.device.addrValues[this.device.addr[ref]]
+    const action = this.actionOf(event)
     return action === "oom" || action === "snapshot" ? null : this.device.eventAddr[ref]
   }
 
   /** Null where nothing tells. */
-  streamOf(step: number): number | null {
-    const ref = this.ref[step]
+  streamOf(event: number): number | null {
+    const ref = this.ref[event]
     if (ref < 0) return null
     const { stream, eventStream, streamValues } = this.device
-    return streamValues[this.kind[step] < OTHER ? stream[ref] : eventStream[ref]]
+    return streamValues[this.kind[event] < OTHER ? stream[ref] : eventStream[ref]]
   }
 
   /** The event's own call stack, or -1. */
-  stackOf(step: number): number {
-    const ref = this.ref[step]
+  stackOf(event: number): number {
+    const ref = this.ref[event]
     if (ref < 0) return -1
-    const kind = this.kind[step]
+    const kind = this.kind[event]
     return (kind >= OTHER ? this.device.eventStack : kind === ALLOC ? this.device.stack : this.device.freeStack)[ref]
   }
 
   /** The stack to name the event by: its own, or that of the allocation it frees. */
-  tellingStack(step: number): number {
-    const own = this.stackOf(step)
-    const allocation = this.allocationOf(step)
+  tellingStack(event: number): number {
+    const own = this.stackOf(event)
+    const allocation = this.allocationOf(event)
     const some = own >= 0 && this.stacks.stackSite[own] >= 0
     return some || allocation < 0 ? own : this.device.stack[allocation]
   }
 
-  /** Steps of the events that a filter lets through, in order. */
+  /** Events of the events that a filter lets through, in order. */
   select(filter: EventFilter): Int32Array {
     const { kind, ref, device: { rest } } = this
-    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyStep(kind.length)
+    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyEvent(kind.length)
     const passes = this.passing(filter)
     /** For each kind: what passes, by `ref`; null where nothing of it does. */
     const ofKind = this.counts.map((_, k) => {
@@ -119,16 +119,16 @@ export class EventTable {
     const unknown = !rest && passes.all && (!filter.actions.size || filter.actions.has(NAMES[UNKNOWN]))
     const first = Math.max(rest?.window?.[0] ?? 0, 0)
     const end = Math.min((rest?.window?.[1] ?? kind.length) + 1, kind.length)
-    // Counted first: the steps of a long recording are not kept twice.
+    // Counted first: the events of a long recording are not kept twice.
     let count = 0
-    for (let step = first; step < end; step++) {
-      const rows = ofKind[kind[step]]
-      if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) count++
+    for (let event = first; event < end; event++) {
+      const rows = ofKind[kind[event]]
+      if (rows ? rows[ref[event]] : unknown && kind[event] === UNKNOWN) count++
     }
     const found = new Int32Array(count)
-    for (let step = first, k = 0; k < count; step++) {
-      const rows = ofKind[kind[step]]
-      if (rows ? rows[ref[step]] : unknown && kind[step] === UNKNOWN) found[k++] = step
+    for (let event = first, k = 0; k < count; event++) {
+      const rows = ofKind[kind[event]]
+      if (rows ? rows[ref[event]] : unknown && kind[event] === UNKNOWN) found[k++] = event
     }
     return found
   }
@@ -168,10 +168,10 @@ function beginsWith(address: number, digits: number): boolean {
   return rest === digits && digits > 0
 }
 
-function everyStep(events: number): Int32Array {
-  const steps = new Int32Array(events)
-  for (let step = 0; step < events; step++) steps[step] = step
-  return steps
+function everyEvent(events: number): Int32Array {
+  const all = new Int32Array(events)
+  for (let event = 0; event < events; event++) all[event] = event
+  return all
 }
 
 /** Whether memory from an address on holds all of some addresses. */
@@ -258,13 +258,13 @@ function inBytes(count: string, unit = ""): number {
   return Math.round(Number(count) * UNITS[unit.toLowerCase().replace(/i?b$/, "")])
 }
 
-/** The first place from which steps are at least `step`; steps ascend. */
-export function placeOf(steps: Int32Array, step: number): number {
+/** The first place from which events are at least `event`; events ascend. */
+export function placeOf(events: Int32Array, event: number): number {
   let low = 0
-  let high = steps.length
+  let high = events.length
   while (low < high) {
     const middle = (low + high) >> 1
-    if (steps[middle] < step) low = middle + 1
+    if (events[middle] < event) low = middle + 1
     else high = middle
   }
   return low

@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatSteps } from "./format"
-import { byteTickLabels, byteTicks, stepTicks } from "./ticks"
+import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./format"
+import { byteTickLabels, byteTicks, eventTicks } from "./ticks"
 
 test("bytes read as the Python side writes them", () => {
   assert.equal(formatBytes(512), "512 B")
@@ -31,10 +31,10 @@ test("ticks are round and lie inside", () => {
   const mib = 1024 ** 2
   assert.deepEqual(byteTickLabels(byteTicks(0, 2.4 * mib, 5)), ["0", "0.5 MiB", "1.0 MiB", "1.5 MiB", "2.0 MiB"])
   assert.deepEqual(byteTickLabels(byteTicks(11.5 * gib, 11.53 * gib, 3)), ["11.50 GiB", "11.51 GiB", "11.52 GiB", "11.53 GiB"])
-  assert.deepEqual(stepTicks(-1, 22332, 5), [0, 5000, 10000, 15000, 20000])
-  assert.deepEqual(stepTicks(3.2, 6.9, 10), [4, 5, 6])
+  assert.deepEqual(eventTicks(-1, 22332, 5), [0, 5000, 10000, 15000, 20000])
+  assert.deepEqual(eventTicks(3.2, 6.9, 10), [4, 5, 6])
 })
 
-test("a stage's steps leave out its end, and a stage without an event says so", () => {
-  assert.deepEqual([[5, 90], [-1, 1], [2572, 2572]].map(([start, end]) => formatSteps(start, end)), ["5 to 89", "0 to 0", "none at 2,572"])
+test("a stage's events leave out its end, and a stage without an event says so", () => {
+  assert.deepEqual([[5, 90], [-1, 1], [2572, 2572]].map(([start, end]) => formatEvents(start, end)), ["5 to 89", "0 to 0", "none at 2,572"])
 })

@@ -57,14 +57,14 @@ export function formatDuration(us: number): string {
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`
 }
 
-/** A step as people read it: `start` for -1. */
-export function formatStep(step: number): string {
-  return step < 0 ? "start" : `step ${formatCount(step)}`
+/** An event as people read it: `start` for -1. */
+export function formatEvent(event: number): string {
+  return event < 0 ? "start" : `event ${formatCount(event)}`
 }
 
-/** The steps of a stage, whose end is exclusive: `5 to 89`; `none at 5` for a stage without an event. */
-export function formatSteps(start: number, end: number): string {
-  if (end < 0) return "before step 0"
+/** The events of a stage, whose end is exclusive: `5 to 89`; `none at 5` for a stage without an event. */
+export function formatEvents(start: number, end: number): string {
+  if (end < 0) return "before event 0"
   const first = formatCount(Math.max(start, 0))
   return end > Math.max(start, 0) ? `${first} to ${formatCount(Math.max(end - 1, 0))}` : `none at ${first}`
 }

@@ -1,6 +1,6 @@
-/** Fragmentation after every step: the inactive bytes of segments that hold a live block.
+/** Fragmentation after every event: the inactive bytes of segments that hold a live block.
  *
- * As in `figures/fragmentation.py`, but step by step: what takes array tricks there is a plain loop here. */
+ * As in `figures/fragmentation.py`, but event by event: what takes array tricks there is a plain loop here. */
 
 import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"
@@ -15,7 +15,7 @@ interface Bucket {
   head: number
 }
 
-/** Bytes after each step; element s + 1 belongs to step s. -1 where more is active than reserved. */
+/** Bytes after each event; element s + 1 belongs to event s. -1 where more is active than reserved. */
 export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
   const parts = fragmentationInParts(device, reserved, device.events + 1)
   for (;;) {
@@ -24,14 +24,14 @@ export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
   }
 }
 
-/** The same with a pause after so many steps, in which a page can live on: a long recording takes a while. */
-export function* fragmentationInParts(device: Device, reserved: Bytes, steps: number): Generator<void, Float64Array> {
+/** The same with a pause after so many events, in which a page can live on: a long recording takes a while. */
+export function* fragmentationInParts(device: Device, reserved: Bytes, events: number): Generator<void, Float64Array> {
   const out = new Float64Array(device.events + 1)
   const sweep = new Sweep(device)
-  for (let step = -1; step < device.events; step++) {
-    sweep.go(step)
-    out[step + 1] = reserved.at(step + 1) < sweep.active ? -1 : sweep.wasted
-    if ((step + 2) % steps === 0) yield
+  for (let event = -1; event < device.events; event++) {
+    sweep.go(event)
+    out[event + 1] = reserved.at(event + 1) < sweep.active ? -1 : sweep.wasted
+    if ((event + 2) % events === 0) yield
   }
   return out
 }
@@ -58,25 +58,25 @@ class Sweep {
     this.next = new Int32Array(device.count)
     this.previous = new Int32Array(device.count)
     this.ends = orderBy(device.segments.end, device.events)
-    this.deaths = orderBy(device.freeStep, device.events)
+    this.deaths = orderBy(device.freeEvent, device.events)
   }
 
-  go(step: number): void {
+  go(event: number): void {
     const { device, ends, deaths } = this
     const { segments } = device
     const gone: Bucket[] = []
-    for (; this.ended < ends.length && segments.end[ends[this.ended]] === step; this.ended++) gone.push(this.take(ends[this.ended]))
+    for (; this.ended < ends.length && segments.end[ends[this.ended]] === event; this.ended++) gone.push(this.take(ends[this.ended]))
     const made: Bucket[] = []
-    for (; this.begun < segments.count && segments.start[this.begun] === step; this.begun++) made.push(this.put(this.begun))
+    for (; this.begun < segments.count && segments.start[this.begun] === event; this.begun++) made.push(this.put(this.begun))
     if (gone.length || made.length) this.rehouse(gone, made)
-    for (; this.died < deaths.length && device.freeStep[deaths[this.died]] <= step; this.died++) {
+    for (; this.died < deaths.length && device.freeEvent[deaths[this.died]] <= event; this.died++) {
       const id = deaths[this.died]
       if (!this.bucketOf[id]) continue
       this.remove(id)
       this.active -= device.block[id]
     }
-    for (; this.born < device.count && device.allocStep[this.born] === step; this.born++) {
-      if (device.freeStep[this.born] <= step) continue
+    for (; this.born < device.count && device.allocEvent[this.born] === event; this.born++) {
+      if (device.freeEvent[this.born] <= event) continue
       this.add(this.born, this.around(this.address(this.born)))
       this.active += device.block[this.born]
     }
@@ -176,12 +176,12 @@ function waste(bucket: Bucket): number {
   return bucket.segment !== NO_ID && bucket.used > 0 ? bucket.high - bucket.low - bucket.used : 0
 }
 
-/** Rows by a step below `events`, ascending; rows of later steps are left out. */
-function orderBy(steps: Int32Array, events: number): Int32Array {
+/** Rows by their event, ascending, where it is below `events`; rows of later events are left out. */
+function orderBy(column: Int32Array, events: number): Int32Array {
   const starts = new Int32Array(events + 2)
-  for (let row = 0; row < steps.length; row++) if (steps[row] < events) starts[steps[row] + 2]++
+  for (let row = 0; row < column.length; row++) if (column[row] < events) starts[column[row] + 2]++
   for (let s = 1; s < starts.length; s++) starts[s] += starts[s - 1]
   const order = new Int32Array(starts[events + 1])
-  for (let row = 0; row < steps.length; row++) if (steps[row] < events) order[starts[steps[row] + 1]++] = row
+  for (let row = 0; row < column.length; row++) if (column[row] < events) order[starts[column[row] + 1]++] = row
   return order
 }

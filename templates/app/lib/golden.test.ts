@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./curves"
 import { type Device, framesOf, missingReason, readDevice, readLater, readStacks, type Stacks, version } from "./device"
 import { EventTable, parseFilter } from "./events"
-import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatSteps } from "./format"
+import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./format"
 import { fragmentationOf } from "./fragmentation"
 import { History } from "./history"
 import { cumulative, linesAt, mapLines } from "./lines"
@@ -25,22 +25,22 @@ type Label = [name: string, file: string, line: number]
 interface Expected {
   facts: { id: string; events: number; allocations: number; recorded: boolean; peaks: Record<string, [number, number]> }
   rows: {
-    row: number; addr: number; version: number; requested: number; block: number; block_max: number; steps: [number, number, number]
+    row: number; addr: number; version: number; requested: number; block: number; block_max: number; events: [number, number, number]
     stream: number; pool: string | null; stack: number[]; free_stack: number[]; missing: string
     category: string | null; compile_context: string | null; metadata: string | null
   }[]
   column_sums: Record<string, number>
-  /** Step, requested, allocated, active, reserved, number live in allocated, in requested. */
+  /** Event, requested, allocated, active, reserved, number live in allocated, in requested. */
   amounts: [number, number, number, number, number | null, number, number][]
   curve_sums: Record<string, number>
-  trees: { curve: Curve; step: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
+  trees: { curve: Curve; event: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
   stages: { path: string[]; stages: number; [figure: string]: number[] | string[] | number | null }[]
-  segments: { step: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][] }[]
+  segments: { event: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][] }[]
   fragmentation: number
   events: { action: number; size: number; address: number; stream: number }
-  /** Text, how many events it finds, their steps added up. */
+  /** Text, how many events it finds, their events added up. */
   searches: [string, number, number][]
-  lines: { curve: Curve; step: number; filter: string; rows: [number, number, number, number, number, number][] }[]
+  lines: { curve: Curve; event: number; filter: string; rows: [number, number, number, number, number, number][] }[]
 }
 
 /** Segments, reserved, allocated, pending, slack, inactive, fragmentation, largest free, blocks. */
@@ -80,7 +80,7 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
 
 test("numbers read as the Python side writes them, everywhere", () => {
   const formats = read("formats.json") as Record<string, [number, string][]> &
-    Record<"shares" | "step_ranges", [number, number, string][]>
+    Record<"shares" | "event_ranges", [number, number, string][]>
   const written = (name: string, format: (value: number) => string) =>
     assert.deepEqual(formats[name].map(([value]) => [value, format(value)]), formats[name])
   written("bytes", formatBytes)
@@ -88,14 +88,14 @@ test("numbers read as the Python side writes them, everywhere", () => {
   written("counts", formatCount)
   written("durations", formatDuration)
   assert.deepEqual(formats.shares.map(([part, whole]) => [part, whole, formatShare(part, whole)]), formats.shares)
-  assert.deepEqual(formats.step_ranges.map(([start, end]) => [start, end, formatSteps(start, end)]), formats.step_ranges)
+  assert.deepEqual(formats.event_ranges.map(([start, end]) => [start, end, formatEvents(start, end)]), formats.event_ranges)
 })
 
 function checkFacts(history: History, { facts }: Expected): void {
   const { device } = history
   assert.deepEqual([device.id, device.events, device.count, device.summary.recorded], [facts.id, facts.events, facts.allocations, facts.recorded])
   for (const curve of ["allocated", "requested"] as const) {
-    assert.deepEqual([history.at(curve, history.peakStep[curve]), history.peakStep[curve]], facts.peaks[curve])
+    assert.deepEqual([history.at(curve, history.peakEvent[curve]), history.peakEvent[curve]], facts.peaks[curve])
   }
   assert.equal(history.highest, Math.max(...Object.values(facts.peaks).map(([bytes]) => bytes)))
 }
@@ -110,7 +110,7 @@ function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: L
     assert.deepEqual({
       addr: device.addrValues[device.addr[row]], version: version(device, row),
       requested: device.requested[row], block: device.block[row], block_max: device.blockMax[row],
-      steps: [device.allocStep[row], device.freeRequestedStep[row], device.freeStep[row]],
+      events: [device.allocEvent[row], device.freeRequestedEvent[row], device.freeEvent[row]],
       stream: device.streamValues[device.stream[row]], pool: device.pool[row] < 0 ? null : device.pools[device.pool[row]],
       missing: missingReason(device, row),
       category: text(device.category[row]), compile_context: text(device.compileContext[row]), metadata: text(device.metadata[row]),
@@ -144,10 +144,10 @@ function checkSums(history: History, { column_sums, curve_sums }: Expected): voi
 }
 
 function checkAmounts(history: History, { amounts }: Expected): void {
-  for (const [step, requested, allocated, active, reserved, ...live] of amounts) {
-    assert.deepEqual([history.at("requested", step), history.at("allocated", step), history.at("active", step)], [requested, allocated, active])
-    assert.equal(history.hasReserved ? history.at("reserved", step) : null, reserved)
-    assert.deepEqual([liveAt(history.device, "allocated", step).length, liveAt(history.device, "requested", step).length], live)
+  for (const [event, requested, allocated, active, reserved, ...live] of amounts) {
+    assert.deepEqual([history.at("requested", event), history.at("allocated", event), history.at("active", event)], [requested, allocated, active])
+    assert.equal(history.hasReserved ? history.at("reserved", event) : null, reserved)
+    assert.deepEqual([liveAt(history.device, "allocated", event).length, liveAt(history.device, "requested", event).length], live)
   }
 }
 
@@ -155,7 +155,7 @@ function checkTrees({ device, stacks }: History, { trees }: Expected, labels: La
   const origins = originsOf(device, stacks)
   for (const wanted of trees) {
     const tree = new CallTree(device, stacks, origins, wanted.direction, wanted.folded)
-    const sums = tree.at(sumLive(device, origins, wanted.curve, wanted.step))
+    const sums = tree.at(sumLive(device, origins, wanted.curve, wanted.event))
     const name = (node: number): Label => {
       if (node === ROOT) return ["", "", 0]
       return tree.frame[node] < 0 ? [tree.label(node), "", 0] : labelOf(stacks, tree.frame[node])
@@ -192,7 +192,7 @@ function checkLines(history: History, { lines }: Expected, labels: Label[]): voi
   const origins = originsOf(device, stacks)
   for (const wanted of lines) {
     const map = mapLines(device, stacks, origins, filterTest(wanted.filter))
-    const rows = linesAt(device, origins, map, wanted.curve, wanted.step)
+    const rows = linesAt(device, origins, map, wanted.curve, wanted.event)
     const found = rows.map((row) => {
       const { frame, name } = map.lines[row.line]
       const label: Label = frame < 0 ? [name, "", 0] : labelOf(stacks, frame)
@@ -201,17 +201,17 @@ function checkLines(history: History, { lines }: Expected, labels: Label[]): voi
     const sorted = (all: (string | number)[][]) => all.map((row) => row.join(" ")).sort()
     assert.deepEqual(sorted(found), sorted(wanted.rows.map(([label, ...numbers]) => [labels[label].join("|"), ...numbers])))
     assert.deepEqual(found.map((row) => row[1]), wanted.rows.map((row) => row[1]))
-    assert.equal(cumulative(rows).at(-1) ?? 0, history.at(wanted.curve, wanted.step))
+    assert.equal(cumulative(rows).at(-1) ?? 0, history.at(wanted.curve, wanted.event))
   }
 }
 
 function checkStages(history: History, { stages }: Expected): void {
   const all = history.device.summary.stages
   for (const stage of all.filter((one) => one.start_bytes !== null)) {
-    const before = Math.max(stage.start_step - 1, -1)
+    const before = Math.max(stage.start_event - 1, -1)
     const curve = history.curves.allocated
-    assert.deepEqual([stage.start_bytes, stage.end_bytes], [history.at("allocated", before), history.at("allocated", Math.max(stage.end_step - 1, before))])
-    assert.equal(stage.peak_bytes, curve.at(curve.firstMax(before + 1, Math.max(stage.end_step, before + 1) + 1)))
+    assert.deepEqual([stage.start_bytes, stage.end_bytes], [history.at("allocated", before), history.at("allocated", Math.max(stage.end_event - 1, before))])
+    assert.equal(stage.peak_bytes, curve.at(curve.firstMax(before + 1, Math.max(stage.end_event, before + 1) + 1)))
   }
   const spread = (of: Spread | null) => of && [of.min, of.median, of.max]
   const found: Expected["stages"] = []
@@ -233,8 +233,8 @@ function checkSegments({ device, curves }: History, { segments, fragmentation }:
   const amounts = (use: Use) => [
     use.segments, use.reserved, use.allocated, use.pending, use.slack, use.inactive, use.fragmentation, use.largestFree, use.count,
   ]
-  for (const { step, total, groups, first } of segments) {
-    const layout = layOut(device, step)
+  for (const { event, total, groups, first } of segments) {
+    const layout = layOut(device, event)
     assert.deepEqual(amounts(layout.total), total)
     const found = layout.groups.map(({ pool, stream, kind, use }) => [pool, device.streamValues[stream], kind, ...amounts(use)])
     const sorted = (rows: unknown[][]) => rows.map((row) => row.join(" ")).sort()
@@ -245,12 +245,12 @@ function checkSegments({ device, curves }: History, { segments, fragmentation }:
 
 function checkEvents({ device, stacks }: History, { events, searches }: Expected): void {
   const table = new EventTable(device, stacks)
-  const steps = [...table.kind.keys()]
+  const all = [...table.kind.keys()]
   assert.deepEqual({
-    action: weighted(steps.map((step) => table.actionOf(step).length)),
-    size: weighted(steps.map((step) => table.sizeOf(step))),
-    address: weighted(steps.map((step) => table.addressOf(step) ?? -1)),
-    stream: weighted(steps.map((step) => table.streamOf(step) ?? -1)),
+    action: weighted(all.map((event) => table.actionOf(event).length)),
+    size: weighted(all.map((event) => table.sizeOf(event))),
+    address: weighted(all.map((event) => table.addressOf(event) ?? -1)),
+    stream: weighted(all.map((event) => table.streamOf(event) ?? -1)),
   }, events)
   const actions = table.counts.map((_, kind) => table.nameOf(kind))
   for (const [text, count, sum] of searches) {

@@ -8,11 +8,11 @@ import { deviceOf, random, randomStrips, stacksOf } from "./testing"
 
 const STACKS = stacksOf([[["malloc", "??"], ["layer", "/me/model.py"]], [["loss", "/me/train.py"]]])
 
-function stage(name: string, depth: number, start_step: number, end_step: number): StageSummary {
-  return { name, depth, start_step, end_step } as StageSummary
+function stage(name: string, depth: number, start_event: number, end_event: number): StageSummary {
+  return { name, depth, start_event, end_event } as StageSummary
 }
 
-/** Seven allocations over ten steps, with something different in every column. */
+/** Seven allocations over ten events, with something different in every column. */
 function device(): Device {
   const strips = {
     events: 10,
@@ -51,14 +51,14 @@ test("a size next to a power of two falls on the right side of it", () => {
 })
 
 test("lifetimes are grouped by powers of ten, those cut off by the recording apart", () => {
-  assert.deepEqual(labels("age"), ["live throughout", "from before", "1 to 9 steps", "live at the end", "1 to 9 steps", "1 to 9 steps", "1 to 9 steps"])
+  assert.deepEqual(labels("age"), ["live throughout", "from before", "1 to 9 events", "live at the end", "1 to 9 events", "1 to 9 events", "1 to 9 events"])
   const strips = { events: 2000, birth: Int32Array.of(0, 0, 0, 0), death: Int32Array.of(9, 10, 999, 1000), height: new Float64Array(4).fill(512) }
-  assert.deepEqual(labels("age", deviceOf(strips, [0, 0, 0, 0])), ["1 to 9 steps", "10 to 99 steps", "100 to 999 steps", "1,000 to 9,999 steps"])
+  assert.deepEqual(labels("age", deviceOf(strips, [0, 0, 0, 0])), ["1 to 9 events", "10 to 99 events", "100 to 999 events", "1,000 to 9,999 events"])
 })
 
 test("an allocation belongs to the innermost stage it was born in, repeated stages together", () => {
   assert.deepEqual(labels("stage"), ["before recording", "before recording", "step #*", "step #*", "forward", "step #*", "step #*"])
-  assert.equal(labels("stage", { ...device(), allocStep: Int32Array.of(-1, -1, 0, 1, 2, 3, 5) }).at(-1), "outside of stages")
+  assert.equal(labels("stage", { ...device(), allocEvent: Int32Array.of(-1, -1, 0, 1, 2, 3, 5) }).at(-1), "outside of stages")
 })
 
 test("streams, pools and categories are named, and what is not known is the rest", () => {
@@ -80,23 +80,23 @@ test("a colouring that would show one colour says why", () => {
   ])
 })
 
-test("the amounts of all groups are those of what is live, at any step and in either curve", () => {
+test("the amounts of all groups are those of what is live, at any event and in either curve", () => {
   for (let seed = 0; seed < 40; seed++) {
     const next = random(seed)
     const strips = randomStrips(seed, 80)
-    const of = { ...deviceOf(strips, [...strips.birth].map(() => (next() < 0.5 ? 0 : 1))), freeStep: strips.death.map((s) => Math.min(s + 2, 80)), requested: strips.height.map((bytes) => bytes - 7) }
+    const of = { ...deviceOf(strips, [...strips.birth].map(() => (next() < 0.5 ? 0 : 1))), freeEvent: strips.death.map((s) => Math.min(s + 2, 80)), requested: strips.height.map((bytes) => bytes - 7) }
     const history = new History(of, STACKS)
     for (const [colouring] of COLOURINGS) {
       const grouping = groupBy(history, colouring)
-      const step = Math.floor(next() * 81) - 1
+      const event = Math.floor(next() * 81) - 1
       for (const curve of ["allocated", "requested"] as const) {
-        const { bytes, count } = amountsAt(grouping, of, curve, step)
-        assert.equal(bytes.reduce((a, b) => a + b, 0), history.at(curve, step), `${colouring} ${curve} ${seed}`)
-        const death = curve === "allocated" ? of.freeRequestedStep : of.freeStep
-        const live = [...strips.birth.keys()].filter((i) => strips.birth[i] <= step && death[i] > step)
+        const { bytes, count } = amountsAt(grouping, of, curve, event)
+        assert.equal(bytes.reduce((a, b) => a + b, 0), history.at(curve, event), `${colouring} ${curve} ${seed}`)
+        const death = curve === "allocated" ? of.freeRequestedEvent : of.freeEvent
+        const live = [...strips.birth.keys()].filter((i) => strips.birth[i] <= event && death[i] > event)
         grouping.groups.forEach((_, row) => assert.equal(count[row], live.filter((i) => grouping.ofAllocation[i] === row).length))
       }
-      const peak = amountsAt(grouping, of, "allocated", history.peakStep.allocated)
+      const peak = amountsAt(grouping, of, "allocated", history.peakEvent.allocated)
       assert.deepEqual(grouping.groups.map((group) => group.bytes), [...peak.bytes])
       if (!grouping.ordered) assert.deepEqual([...peak.bytes], [...peak.bytes].sort((a, b) => b - a))
     }

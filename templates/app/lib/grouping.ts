@@ -7,7 +7,7 @@ import type { History } from "./history"
 import { liveAt } from "./lives"
 import { NOT_DRAWN, restAt } from "./rest"
 import { poolText } from "./segments"
-import { commonName, stageAtSteps } from "./stage_groups"
+import { commonName, stageAtEvents } from "./stage_groups"
 
 export type Colouring = "site" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
 
@@ -67,7 +67,7 @@ function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
   const { groups, ofAllocation, ordered = false } = apart(device, SORTERS[colouring](history))
-  const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakStep.allocated)
+  const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakEvent.allocated)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
   const order = rows.map((_, row) => row).sort((a, b) =>
@@ -93,9 +93,9 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
   }
 }
 
-/** Bytes and allocations of each row that are live after a step, in one curve. */
-export function amountsAt(grouping: Grouping, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
-  return tally(grouping.ofAllocation, grouping.groups.length, device, curve, step)
+/** Bytes and allocations of each row that are live after an event, in one curve. */
+export function amountsAt(grouping: Grouping, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
+  return tally(grouping.ofAllocation, grouping.groups.length, device, curve, event)
 }
 
 /** The rows that hold something: the largest and the longest lived first, else those with the most bytes. */
@@ -104,16 +104,16 @@ export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): numb
   return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
 }
 
-function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, step: number): { bytes: Float64Array; count: Int32Array } {
+function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
   const bytes = new Float64Array(rows)
   const count = new Int32Array(rows)
   const { height } = stripsOf(device, curve)
-  for (const i of liveAt(device, curve, step)) {
+  for (const i of liveAt(device, curve, event)) {
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
   }
   if (device.rest) {
-    const rest = restAt(device.rest, curve, step)
+    const rest = restAt(device.rest, curve, event)
     bytes[ofAllocation[device.rest.row]] += rest.bytes
     count[ofAllocation[device.rest.row]] += rest.count
   }
@@ -174,7 +174,7 @@ function byId(ids: Ints, group: (id: number) => Sorted["groups"][0], none: Sorte
 /** The innermost stage that an allocation was born in; repeated stages are one group. */
 function byStage({ device }: History): Sorted {
   const { stages } = device.summary
-  const at = stageAtSteps(stages, device.events)
+  const at = stageAtEvents(stages, device.events)
   const rowOf = new Map<string, number>()
   const groups: Sorted["groups"] = []
   const rowNamed = (name: string, make: () => Sorted["groups"][0]) => {
@@ -188,10 +188,10 @@ function byStage({ device }: History): Sorted {
   const ofStage = new Int32Array(stages.length).fill(-1)
   const ofAllocation = new Int32Array(device.count)
   for (let i = 0; i < device.count; i++) {
-    const step = device.allocStep[i]
-    const stage = step < 0 ? -1 : at[step]
+    const event = device.allocEvent[i]
+    const stage = event < 0 ? -1 : at[event]
     if (stage < 0) {
-      ofAllocation[i] = step < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
+      ofAllocation[i] = event < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
       continue
     }
     if (ofStage[stage] < 0) {
@@ -222,23 +222,23 @@ function powerText(power: number): string {
   return `${2 ** (power % 10)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][Math.floor(power / 10)]}`
 }
 
-/** How many steps an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */
+/** How many events an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */
 function byAge({ device }: History): Sorted {
-  const { allocStep, freeStep, events } = device
+  const { allocEvent, freeEvent, events } = device
   const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
-  const ranks = new Int32Array(allocStep.length)
+  const ranks = new Int32Array(allocEvent.length)
   for (let i = 0; i < ranks.length; i++) {
-    const lasts = freeStep[i] >= events
-    if (allocStep[i] < 0) ranks[i] = lasts ? ALWAYS : BEFORE
+    const lasts = freeEvent[i] >= events
+    if (allocEvent[i] < 0) ranks[i] = lasts ? ALWAYS : BEFORE
     else if (lasts) ranks[i] = LAST
-    else for (let more = freeStep[i] - allocStep[i]; more >= 10; more /= 10) ranks[i]++
+    else for (let more = freeEvent[i] - allocEvent[i]; more >= 10; more /= 10) ranks[i]++
   }
   return byRank(ranks, (rank) => {
     if (rank === BEFORE) return plain("age before", "from before", "freed in the recording", "live before the recording, freed in it")
     if (rank === LAST) return plain("age last", "live at the end", "made in the recording", "made in the recording, live at its end")
     if (rank === ALWAYS) return rest("age always", "live throughout", "the whole recording")
     const [least, most] = [10 ** rank, 10 ** (rank + 1) - 1]
-    return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} steps`)
+    return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} events`)
   })
 }
 

@@ -4,7 +4,7 @@ import type { Device, Stacks } from "./device"
 import { type Bytes, Changes, type Curve, curveOf, stripsOf } from "./curves"
 import { livesOf } from "./lives"
 import type { OomSummary } from "./payload"
-import { type Axis, type Scale, StepScale, TimeScale } from "./scale"
+import { type Axis, type Scale, EventScale, TimeScale } from "./scale"
 import { groupBySite, type Sites } from "./sites"
 
 /** A failed request for memory. */
@@ -18,7 +18,7 @@ const DWARFING = 1.6
 
 export class History {
   readonly curves: Record<Curve | "reserved", Bytes>
-  readonly peakStep: Record<Curve, number>
+  readonly peakEvent: Record<Curve, number>
   readonly sites: Sites
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
@@ -27,20 +27,20 @@ export class History {
     this.curves = {
       allocated: curveOf(stripsOf(device, "allocated")),
       requested: curveOf(stripsOf(device, "requested")),
-      reserved: new Changes(device.reservedStep, device.reservedBytes, device.events + 1),
+      reserved: new Changes(device.reservedEvent, device.reservedBytes, device.events + 1),
     }
     // Without a history there is one known state: that at the end.
     const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
-    this.peakStep = { allocated: peak("allocated"), requested: peak("requested") }
-    this.sites = groupBySite(device, stacks, this.peakStep.allocated)
+    this.peakEvent = { allocated: peak("allocated"), requested: peak("requested") }
+    this.sites = groupBySite(device, stacks, this.peakEvent.allocated)
     // The summary's failed requests are the device's oom events, in order.
     const events = [...device.eventAction.keys()].filter((event) => device.actions[device.eventAction[event]] === "oom")
     this.ooms = device.summary.ooms.map((oom, k) => ({ ...oom, stack: device.eventStack[events[k]] ?? -1 }))
   }
 
-  /** Bytes after a step. */
-  at(curve: Curve | "active" | "reserved", step: number): number {
-    const known = Math.min(Math.max(step, -1), this.device.events - 1)
+  /** Bytes after an event. */
+  at(curve: Curve | "active" | "reserved", event: number): number {
+    const known = Math.min(Math.max(event, -1), this.device.events - 1)
     if (curve !== "active") return this.curves[curve].at(known + 1)
     // Asked for one moment at a time, it needs no curve of its own.
     return livesOf(this.device).at(known).reduce((sum, i) => sum + this.device.block[i], this.device.rest?.active[known + 1] ?? 0)
@@ -55,28 +55,28 @@ export class History {
   /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */
   get ceiling(): number {
     const { highest } = this
-    const wanted = this.ooms.flatMap(({ step, size, reserved, device_free }) => [this.at("allocated", step) + size, (reserved ?? 0) + device_free])
+    const wanted = this.ooms.flatMap(({ event, size, reserved, device_free }) => [this.at("allocated", event) + size, (reserved ?? 0) + device_free])
     if (this.device.summary.capacity !== null) wanted.push(this.device.summary.capacity)
     return Math.max(highest, ...wanted.filter((bytes) => bytes <= highest * DWARFING))
   }
 
   get hasReserved(): boolean {
-    return this.device.reservedStep.length > 0
+    return this.device.reservedEvent.length > 0
   }
 
   get hasTimes(): boolean {
     return this.device.timed
   }
 
-  /** Where steps lie; by the clock only where there are times. */
+  /** Where events lie; by the clock only where there are times. */
   scale(axis: Axis): Scale {
-    return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.stepTime) : new StepScale(this.device.events))
+    return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.eventTime) : new EventScale(this.device.events))
   }
 
   /** Microseconds since the first event, or null where the recording has no times. */
-  timeOf(step: number): number | null {
-    const { stepTime } = this.device
-    if (step < 0 || step >= stepTime.length) return null
-    return stepTime[step] - stepTime[0]
+  timeOf(event: number): number | null {
+    const { eventTime } = this.device
+    if (event < 0 || event >= eventTime.length) return null
+    return eventTime[event] - eventTime[0]
   }
 }

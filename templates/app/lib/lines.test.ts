@@ -16,9 +16,9 @@ const STRIPS = { events: 5, birth: Int32Array.of(-1, 0, 1, 1, 2, 3), death: Int3
 const DEVICE = deviceOf(STRIPS, [-1, 0, 0, 0, 1, 2])
 const ORIGINS = originsOf(DEVICE, STACKS)
 
-function table(typed: string, step = 4) {
+function table(typed: string, event = 4) {
   const map = mapLines(DEVICE, STACKS, ORIGINS, filterTest(typed))
-  const rows = linesAt(DEVICE, ORIGINS, map, "allocated", step)
+  const rows = linesAt(DEVICE, ORIGINS, map, "allocated", event)
   return { map, rows, short: rows.map((row) => [map.lines[row.line].name, row.bytes, row.count, row.median]) }
 }
 
@@ -37,7 +37,7 @@ test("what a line allocated in the whole recording stands beside what is live", 
   assert.deepEqual([rows[0].ever, rows[0].everCount], [120, 3])
 })
 
-test("any filter's lines add up to the curve, at every step", () => {
+test("any filter's lines add up to the curve, at every event", () => {
   for (let seed = 0; seed < 20; seed++) {
     const next = random(seed)
     const strips = randomStrips(seed, 80)
@@ -46,8 +46,8 @@ test("any filter's lines add up to the curve, at every step", () => {
     const sums = totals(strips)
     for (const typed of ["", "model", "-torch", "/me/"]) {
       const map = mapLines(device, STACKS, origins, filterTest(typed))
-      for (let step = -1; step < 80; step += 9) {
-        assert.equal(cumulative(linesAt(device, origins, map, "allocated", step)).at(-1) ?? 0, sums[step + 1])
+      for (let event = -1; event < 80; event += 9) {
+        assert.equal(cumulative(linesAt(device, origins, map, "allocated", event)).at(-1) ?? 0, sums[event + 1])
       }
     }
   }

@@ -1,4 +1,4 @@
-/** What is live after a step by source line, as a line-by-line memory tracer prints it. */
+/** What is live after an event by source line, as a line-by-line memory tracer prints it. */
 
 import { type Curve, stripsOf } from "./curves"
 import type { Device, Stacks } from "./device"
@@ -16,7 +16,7 @@ export interface Line extends FrameText {
   frame: number
 }
 
-/** Which line each allocation belongs to; the same at every step. */
+/** Which line each allocation belongs to; the same at every event. */
 export interface LineMap {
   lines: Line[]
   ofOrigin: Int32Array
@@ -84,13 +84,13 @@ export interface LineRow {
   everCount: number
 }
 
-/** The lines that hold something after a step, most bytes first; they add up to the curve. */
-export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, step: number): LineRow[] {
+/** The lines that hold something after an event, most bytes first; they add up to the curve. */
+export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, event: number): LineRow[] {
   const { height } = stripsOf(device, curve)
   const ever = (map.ever[curve] ??= everOf(origins, map, height))
   const rows: LineRow[] = map.lines.map((_, line) => ({ line, bytes: 0, count: 0, median: 0, ever: ever.bytes[line], everCount: ever.count[line] }))
   const sizes: number[][] = rows.map(() => [])
-  for (const i of liveAt(device, curve, step)) {
+  for (const i of liveAt(device, curve, event)) {
     const line = map.ofOrigin[origins.ofAllocation[i]]
     const row = rows[line]
     row.bytes += height[i]
@@ -102,7 +102,7 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
   })
   if (device.rest) {
     const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]
-    const rest = restAt(device.rest, curve, step)
+    const rest = restAt(device.rest, curve, event)
     row.bytes += rest.bytes
     row.count += rest.count
     row.ever += device.rest.ever[curve]

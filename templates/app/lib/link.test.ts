@@ -16,7 +16,7 @@ test("a view like the page's own has an empty link", () => {
 })
 
 test("what makes no sense in a link is left out", () => {
-  assert.deepEqual(decodeLink("#step=x&view=1,2,NaN,3&ruler=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), { colouring: "", tab: "lines" })
+  assert.deepEqual(decodeLink("#event=x&view=1,2,NaN,3&ruler=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), { colouring: "", tab: "lines" })
 })
 
 test("links of the page without JavaScript still name a device", () => {

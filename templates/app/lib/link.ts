@@ -3,7 +3,7 @@
 /** What a fragment holds: short keys, in this order. Values are as written by `encodeLink`. */
 export interface Link {
   device?: number
-  /** Step window: x0, x1, y0, y1. */
+  /** Event window: x0, x1, y0, y1. */
   window?: [number, number, number, number]
   axis?: string
   curve?: string
@@ -24,7 +24,7 @@ export interface Link {
 }
 
 const KEYS: Record<keyof Link, string> = {
-  device: "device", axis: "axis", window: "view", curve: "curve", cursor: "step", colouring: "colour", filtered: "without",
+  device: "device", axis: "axis", window: "view", curve: "curve", cursor: "event", colouring: "colour", filtered: "without",
   pinned: "allocation", oom: "oom", ruler: "ruler", tab: "tab", search: "search", stacks: "stacks", frames: "frames", focus: "focus", selection: "selected",
 }
 

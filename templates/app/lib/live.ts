@@ -1,4 +1,4 @@
-/** Sums of what is live after a step, by call stack; `liveAt` in lives.ts lists it one by one. */
+/** Sums of what is live after an event, by call stack; `liveAt` in lives.ts lists it one by one. */
 
 import { type Curve, stripsOf } from "./curves"
 import type { Device, Stacks } from "./device"
@@ -39,29 +39,29 @@ export function originsOf(device: Device, stacks: Stacks): Origins {
   return origins
 }
 
-/** What is live after one step in one curve, by origin. */
+/** What is live after one event in one curve, by origin. */
 export interface LiveSums {
   curve: Curve
-  step: number
+  event: number
   bytes: Float64Array
   count: Int32Array
 }
 
-export function sumLive(device: Device, origins: Origins, curve: Curve, step: number): LiveSums {
+export function sumLive(device: Device, origins: Origins, curve: Curve, event: number): LiveSums {
   const { height } = stripsOf(device, curve)
   const { ofAllocation } = origins
   const bytes = new Float64Array(origins.length)
   const count = new Int32Array(origins.length)
-  for (const i of liveAt(device, curve, step)) {
+  for (const i of liveAt(device, curve, event)) {
     bytes[ofAllocation[i]] += height[i]
     count[ofAllocation[i]]++
   }
   if (device.rest) {
-    const rest = restAt(device.rest, curve, step)
+    const rest = restAt(device.rest, curve, event)
     bytes[ofAllocation[device.rest.row]] += rest.bytes
     count[ofAllocation[device.rest.row]] += rest.count
   }
-  return { curve, step, bytes, count }
+  return { curve, event, bytes, count }
 }
 
 /** How many allocations came before each at its address; `version` in `device.ts` for all at once. */

@@ -10,7 +10,7 @@ export type LiveColumn = "block" | "requested" | "age" | "site" | "address" | "s
 
 /** Orders allocations by a column, in place: numbers largest first, ages oldest first, names and addresses upwards. */
 export function sortLive(live: Int32Array, device: Device, sites: Sites, by: LiveColumn, reversed: boolean): Int32Array {
-  const { block, requested, allocStep, addr, addrValues, stream, streamValues, pool } = device
+  const { block, requested, allocEvent, addr, addrValues, stream, streamValues, pool } = device
   const order = new Int32Array(sites.rows.length)
   if (by === "site") {
     const names = sites.rows.map((site, row) => ({ row, text: `${site.name} ${site.place}` }))
@@ -19,7 +19,7 @@ export function sortLive(live: Int32Array, device: Device, sites: Sites, by: Liv
   const compare = {
     block: (a: number, b: number) => block[b] - block[a],
     requested: (a: number, b: number) => requested[b] - requested[a],
-    age: (a: number, b: number) => allocStep[a] - allocStep[b],
+    age: (a: number, b: number) => allocEvent[a] - allocEvent[b],
     site: (a: number, b: number) => order[sites.ofAllocation[a]] - order[sites.ofAllocation[b]],
     address: (a: number, b: number) => addrValues[addr[a]] - addrValues[addr[b]],
     stream: (a: number, b: number) => streamValues[stream[a]] - streamValues[stream[b]],

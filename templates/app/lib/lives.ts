@@ -1,4 +1,4 @@
-/** Finds what is live after a step without looking at every allocation of the recording. */
+/** Finds what is live after an event without looking at every allocation of the recording. */
 
 import { type Curve, type Ints, stripsOf } from "./curves"
 import type { Device } from "./device"
@@ -28,34 +28,34 @@ export class Lives {
     }
   }
 
-  /** How many allocations are born by a step. */
-  bornBy(step: number): number {
+  /** How many allocations are born by an event. */
+  bornBy(event: number): number {
     let low = 0
     let high = this.birth.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.birth[middle] <= step) low = middle + 1
+      if (this.birth[middle] <= event) low = middle + 1
       else high = middle
     }
     return low
   }
 
-  /** Ids of those live after a step, in birth order; `death` may be another column, of no later deaths. */
-  at(step: number, death = this.death): Int32Array {
+  /** Ids of those live after an event, in birth order; `death` may be another column, of no later deaths. */
+  at(event: number, death = this.death): Int32Array {
     const { ofBlock, ofGroup } = this
-    const born = this.bornBy(step)
+    const born = this.bornBy(event)
     let found = new Int32Array(256)
     let count = 0
     for (let b = 0; b * BLOCK < born; b++) {
-      if (b % GROUP === 0 && ofGroup[b / GROUP] <= step) b += GROUP - 1
-      else if (ofBlock[b] > step) {
+      if (b % GROUP === 0 && ofGroup[b / GROUP] <= event) b += GROUP - 1
+      else if (ofBlock[b] > event) {
         if (count + BLOCK > found.length) {
           const more = new Int32Array(found.length * 2)
           more.set(found)
           found = more
         }
         const end = Math.min((b + 1) * BLOCK, born)
-        for (let i = b * BLOCK; i < end; i++) if (death[i] > step) found[count++] = i
+        for (let i = b * BLOCK; i < end; i++) if (death[i] > event) found[count++] = i
       }
     }
     return found.slice(0, count)
@@ -67,11 +67,11 @@ const known = new WeakMap<Device, Lives>()
 /** Those of a device, until their free is completed: made once. */
 export function livesOf(device: Device): Lives {
   let lives = known.get(device)
-  if (!lives) known.set(device, (lives = new Lives(device.allocStep, device.freeStep)))
+  if (!lives) known.set(device, (lives = new Lives(device.allocEvent, device.freeEvent)))
   return lives
 }
 
-/** Ids of the allocations live after a step in one curve, in birth order. */
-export function liveAt(device: Device, curve: Curve, step: number): Int32Array {
-  return livesOf(device).at(step, stripsOf(device, curve).death) // a free is requested before it is completed
+/** Ids of the allocations live after an event in one curve, in birth order. */
+export function liveAt(device: Device, curve: Curve, event: number): Int32Array {
+  return livesOf(device).at(event, stripsOf(device, curve).death) // a free is requested before it is completed
 }

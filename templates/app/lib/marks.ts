@@ -1,7 +1,7 @@
 /** Events that are no allocations, gathered by pixel for the rug under the timeline. */
 
 import type { Device } from "./device"
-import { formatBytes, formatCount, formatStep, plural } from "./format"
+import { formatBytes, formatCount, formatEvent, plural } from "./format"
 import type { Scale } from "./scale"
 import type { Window } from "./window"
 
@@ -26,17 +26,17 @@ export interface Mark {
 
 /** The marks of a window, at most one per pixel, from left to right. */
 export function marksIn(device: Device, scale: Scale, w: Window, width: number): Mark[] {
-  const { eventStep, eventAction, actions } = device
+  const { eventIndex, eventAction, actions } = device
   const kinds = actions.map((action) => ORDER.indexOf(KINDS[action] ?? "other"))
   const perUnit = width / (w.x1 - w.x0)
-  const [firstStep, endStep] = scale.stepsIn(w.x0, w.x1)
-  const end = firstFrom(eventStep, endStep)
+  const [firstEvent, endEvent] = scale.eventsIn(w.x0, w.x1)
+  const end = firstFrom(eventIndex, endEvent)
   const marks: Mark[] = []
-  for (let k = firstFrom(eventStep, firstStep); k < end;) {
-    const pixel = Math.floor((scale.xOf(eventStep[k]) - w.x0) * perUnit)
+  for (let k = firstFrom(eventIndex, firstEvent); k < end;) {
+    const pixel = Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit)
     const first = k
     let kind = kinds[eventAction[k++]]
-    while (k < end && Math.floor((scale.xOf(eventStep[k]) - w.x0) * perUnit) === pixel) kind = Math.min(kind, kinds[eventAction[k++]])
+    while (k < end && Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit) === pixel) kind = Math.min(kind, kinds[eventAction[k++]])
     if (pixel >= 0 && pixel < width) marks.push({ pixel, kind: ORDER[kind], first, end: k })
   }
   return marks
@@ -44,9 +44,9 @@ export function marksIn(device: Device, scale: Scale, w: Window, width: number):
 
 /** One line for each action of a mark: `3 segment_alloc, 60.00 MiB`; the first says when. */
 export function markLines(device: Device, mark: Mark): string[] {
-  const { eventStep, eventAction, eventSize, actions } = device
-  const [from, to] = [eventStep[mark.first], eventStep[mark.end - 1]]
-  const lines = [from === to ? formatStep(from) : `steps ${formatCount(from)} to ${formatCount(to)}, ${plural(mark.end - mark.first, "event")}`]
+  const { eventIndex, eventAction, eventSize, actions } = device
+  const [from, to] = [eventIndex[mark.first], eventIndex[mark.end - 1]]
+  const lines = [from === to ? formatEvent(from) : `${plural(mark.end - mark.first, "event")} from ${formatCount(from)} to ${formatCount(to)}`]
   const sums = new Map<number, { count: number; bytes: number }>()
   for (let k = mark.first; k < mark.end; k++) {
     const sum = sums.get(eventAction[k]) ?? { count: 0, bytes: 0 }
@@ -58,13 +58,13 @@ export function markLines(device: Device, mark: Mark): string[] {
   return lines
 }
 
-/** Place of the first event at or after a step. */
-function firstFrom(steps: Int32Array, step: number): number {
+/** Place of the first event at or after an event. */
+function firstFrom(events: Int32Array, event: number): number {
   let low = 0
-  let high = steps.length
+  let high = events.length
   while (low < high) {
     const middle = (low + high) >> 1
-    if (steps[middle] < step) low = middle + 1
+    if (events[middle] < event) low = middle + 1
     else high = middle
   }
   return low

@@ -1,10 +1,10 @@
-/** What is live after a step, and the words for that moment. */
+/** What is live after an event, and the words for that moment. */
 
 import type { Curve } from "./curves"
 import { formatCount } from "./format"
 import type { History } from "./history"
 
-/** The amounts after a step, in bytes; null where no allocator is known. */
+/** The amounts after an event, in bytes; null where no allocator is known. */
 export interface Totals {
   allocated: number
   requested: number
@@ -16,9 +16,9 @@ export interface Totals {
   inactive: number | null
 }
 
-export function totalsAt(history: History, step: number): Totals {
-  const [allocated, requested, active] = (["allocated", "requested", "active"] as const).map((curve) => history.at(curve, step))
-  const reserved = history.hasReserved ? history.at("reserved", step) : null
+export function totalsAt(history: History, event: number): Totals {
+  const [allocated, requested, active] = (["allocated", "requested", "active"] as const).map((curve) => history.at(curve, event))
+  const reserved = history.hasReserved ? history.at("reserved", event) : null
   return {
     allocated, requested, active, reserved,
     slack: active - requested,
@@ -26,10 +26,10 @@ export function totalsAt(history: History, step: number): Totals {
   }
 }
 
-/** `at the peak (step 793)`, `at step 12`, `at the start`, `at the end (step 99)`. */
-export function momentText(history: History, curve: Curve, step: number): string {
+/** `at the peak (event 793)`, `at event 12`, `at the start`, `at the end (event 99)`. */
+export function momentText(history: History, curve: Curve, event: number): string {
   if (!history.device.summary.recorded) return "when the snapshot was written"
-  if (step === history.peakStep[curve]) return step < 0 ? "at the peak, which is the start" : `at the peak (step ${formatCount(step)})`
-  if (step < 0) return "at the start"
-  return step === history.device.events - 1 ? `at the end (step ${formatCount(step)})` : `at step ${formatCount(step)}`
+  if (event === history.peakEvent[curve]) return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
+  if (event < 0) return "at the start"
+  return event === history.device.events - 1 ? `at the end (event ${formatCount(event)})` : `at event ${formatCount(event)}`
 }

@@ -5,29 +5,29 @@ import type { Ints, Numbers } from "./curves"
 /** Of events: none of an allocation, alloc, free_requested, free_completed. */
 const KINDS = 4
 
-/** The running sums, step by step, of numbers that stand by what happened at their step and at the one before.
+/** The running sums, event by event, of numbers that stand by what happened at their event and at the one before.
  *
  * In four bytes each where that is enough for all. */
-export function sumsInSteps(values: ArrayLike<number>, allocStep: Int32Array, freeRequestedStep: Int32Array, freeStep: Int32Array): Numbers {
+export function sumsInEvents(values: ArrayLike<number>, allocEvent: Int32Array, freeRequestedEvent: Int32Array, freeEvent: Int32Array): Numbers {
   const { length } = values
   if (!length) return new Uint32Array(0)
   const kinds = new Uint8Array(length)
-  // What two columns say of one step, the later one decides.
-  const mark = (steps: Int32Array, kind: number) => {
-    for (let i = 0; i < steps.length; i++) if (steps[i] >= 0 && steps[i] < length) kinds[steps[i]] = kind
+  // What two columns say of one event, the later one decides.
+  const mark = (events: Int32Array, kind: number) => {
+    for (let i = 0; i < events.length; i++) if (events[i] >= 0 && events[i] < length) kinds[events[i]] = kind
   }
-  mark(freeRequestedStep, 2)
-  mark(freeStep, 3)
-  mark(allocStep, 1)
+  mark(freeRequestedEvent, 2)
+  mark(freeEvent, 3)
+  mark(allocEvent, 1)
   const starts = new Int32Array(KINDS * KINDS + 1)
-  for (let step = 0, before = 0; step < length; before = kinds[step++]) starts[kinds[step] * KINDS + before + 1]++
+  for (let event = 0, before = 0; event < length; before = kinds[event++]) starts[kinds[event] * KINDS + before + 1]++
   for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
   /** Returns whether every sum lies within these. */
   const fill = (out: Numbers, least: number, most: number) => {
     const next = starts.slice()
     let sum = 0
-    for (let step = 0, before = 0; step < length; before = kinds[step++]) {
-      out[step] = sum += values[next[kinds[step] * KINDS + before]++]
+    for (let event = 0, before = 0; event < length; before = kinds[event++]) {
+      out[event] = sum += values[next[kinds[event] * KINDS + before]++]
       if (sum < least || sum > most) return false
     }
     return true

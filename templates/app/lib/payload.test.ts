@@ -37,9 +37,9 @@ test("columns of every width come back, negative ones too", () => {
 })
 
 test("differences are added up, and an empty column is empty", () => {
-  const payload = packed({ steps: ["i16", Int16Array.of(-1, 1, 300), true], bytes: ["f64", Float64Array.of(2 ** 40, 512), true], none: ["u8", new Uint8Array(0)] })
-  const { steps, bytes, none } = payload.header.columns
-  assert.deepEqual([...payload.ints(steps)], [-1, 0, 300])
+  const payload = packed({ events: ["i16", Int16Array.of(-1, 1, 300), true], bytes: ["f64", Float64Array.of(2 ** 40, 512), true], none: ["u8", new Uint8Array(0)] })
+  const { events, bytes, none } = payload.header.columns
+  assert.deepEqual([...payload.ints(events)], [-1, 0, 300])
   assert.deepEqual([...payload.floats(bytes)], [2 ** 40, 2 ** 40 + 512])
   assert.deepEqual([...payload.ints(none)], [])
 })

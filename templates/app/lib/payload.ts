@@ -25,7 +25,7 @@ export interface DeviceHeader {
   pools: string[]
   /** What put allocations into each category, by its name. */
   category_rules: Record<string, string>
-  /** First and last step that are drawn; null for all, and absent where nothing is cut. */
+  /** First and last event that are drawn; null for all, and absent where nothing is cut. */
   window?: [number, number] | null
   columns: Record<string, ColumnSpec>
 }
@@ -55,7 +55,7 @@ export interface Summary {
 
 export interface Peak {
   bytes: number
-  step: number
+  event: number
   time_us: number | null
 }
 
@@ -72,8 +72,8 @@ export interface StageSummary {
   name: string
   parent: number | null
   depth: number
-  start_step: number
-  end_step: number
+  start_event: number
+  end_event: number
   start_time_us: number | null
   end_time_us: number | null
   cut: string
@@ -81,14 +81,14 @@ export interface StageSummary {
   start_bytes: number | null
   end_bytes: number | null
   peak_bytes: number | null
-  peak_step: number | null
+  peak_event: number | null
   change: number | null
   allocations: number | null
   allocated_bytes: number | null
 }
 
 export interface OomSummary {
-  step: number
+  event: number
   time_us: number | null
   size: number
   device_free: number
@@ -157,7 +157,7 @@ export class Payload {
     this.laterBytes = laterBytes
   }
 
-  /** A column of integers below 2^31: steps, and ids that are counted with. */
+  /** A column of integers below 2^31: events, and ids that are counted with. */
   ints(spec: ColumnSpec): Int32Array {
     const out = new Int32Array(this.raw(spec))
     if (spec.delta) for (let i = 1; i < out.length; i++) out[i] += out[i - 1]

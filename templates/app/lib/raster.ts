@@ -13,8 +13,8 @@ export interface Raster {
   /** Allocation id + 1, or 0 where nothing is live; pixel (x, y) is ids[x * height + y].
    * EDGE is added on the top row and the first column of strips thick enough to show one. */
   ids: Uint32Array
-  /** The step that each column shows; NO_STEP outside the recording. */
-  steps: Int32Array
+  /** The event that each column shows; NO_EVENT outside the recording. */
+  events: Int32Array
 }
 
 export const EDGE = 0x80000000
@@ -23,27 +23,27 @@ export const ID = 0x7fffffff
 /** Strips of fewer rows have no edges drawn, or they would be all edge. */
 export const EDGED_ROWS = 4
 
-export const NO_STEP = -2
+export const NO_EVENT = -2
 const NO_ID = -1
 /** Runs up to this long are filled faster one by one. */
 const SHORT = 12
 /** A part of a byte, more than rounding can make of offsets below 2^40. */
 const HAIR = 1 / 512
 
-/** The steps that a pixel column touches, as [first, end); empty outside the recording. */
-export function stepsOfColumn(scale: Scale, w: Window, width: number, column: number): [number, number] {
+/** The events that a pixel column touches, as [first, end); empty outside the recording. */
+export function eventsOfColumn(scale: Scale, w: Window, width: number, column: number): [number, number] {
   const perColumn = (w.x1 - w.x0) / width
-  return scale.stepsIn(w.x0 + column * perColumn, w.x0 + (column + 1) * perColumn)
+  return scale.eventsIn(w.x0 + column * perColumn, w.x0 + (column + 1) * perColumn)
 }
 
-/** Rasters strips by one sweep over the window's steps, keeping the live ones in an array.
+/** Rasters strips by one sweep over the window's events, keeping the live ones in an array.
  *
  * The array is in birth order. What dies leaves a gap that is closed later: reading on past gaps is
  * several times as fast as following a linked list. */
 export class Rasteriser {
-  /** Allocation ids by step of death. */
+  /** Allocation ids by event of death. */
   private readonly byDeath: Int32Array
-  /** How many allocations die before or at each step. */
+  /** How many allocations die before or at each event. */
   private readonly deathsUpTo: Int32Array
   private readonly lives: Lives
   /** The live allocations, NO_ID in the gaps, and their heights, 0 in the gaps; longer when more are live. */
@@ -73,7 +73,7 @@ export class Rasteriser {
     this.deathsUpTo = ends // each place has been counted up to where the next began
   }
 
-  /** Paints one window. Each column shows the step in it at which most bytes are live.
+  /** Paints one window. Each column shows the event in it at which most bytes are live.
    *
    * A pixel belongs to the strip that covers its centre; the pixel that holds the column's top
    * belongs to the topmost strip, so neither the maximum nor the newest strip is lost.
@@ -82,45 +82,45 @@ export class Rasteriser {
   paint(window: Window, width: number, height: number, recycled?: Uint32Array): Raster {
     const size = width * height
     const ids = recycled && recycled.length === size ? recycled.fill(0) : new Uint32Array(size)
-    const steps = new Int32Array(width).fill(NO_STEP)
-    let step = NO_STEP
+    const events = new Int32Array(width).fill(NO_EVENT)
+    let event = NO_EVENT
     let birth = 0
     let deaths = 0
     for (let column = 0; column < width; column++) {
-      const [from, end] = stepsOfColumn(this.scale, window, width, column)
+      const [from, end] = eventsOfColumn(this.scale, window, width, column)
       if (end <= from) continue
       const shown = this.curve.firstMax(from + 1, end + 1) - 1
-      if (step === NO_STEP) {
+      if (event === NO_EVENT) {
         birth = this.start(shown)
         deaths = this.deathsUpTo[shown + 1]
-      } else if (shown > step) {
+      } else if (shown > event) {
         birth = this.advance(shown, birth, deaths)
         deaths = this.deathsUpTo[shown + 1]
       } else {
         ids.copyWithin(column * height, (column - 1) * height, column * height)
       }
-      if (shown > step) this.paintColumn(ids, column * height, height, window, shown)
-      steps[column] = step = shown
+      if (shown > event) this.paintColumn(ids, column * height, height, window, shown)
+      events[column] = event = shown
       markEdges(ids, column * height, height)
     }
-    return { window, width, height, ids, steps }
+    return { window, width, height, ids, events }
   }
 
-  /** Stacks what is live after a step; returns the first allocation not yet born. */
-  private start(step: number): number {
+  /** Stacks what is live after an event; returns the first allocation not yet born. */
+  private start(event: number): number {
     this.size = this.gaps = this.summed = 0
-    for (const i of this.lives.at(step)) this.append(i)
-    return this.lives.bornBy(step)
+    for (const i of this.lives.at(event)) this.append(i)
+    return this.lives.bornBy(event)
   }
 
-  private advance(step: number, born: number, dead: number): number {
+  private advance(event: number, born: number, dead: number): number {
     const { birth, death } = this.strips
-    const deadEnd = this.deathsUpTo[step + 1]
+    const deadEnd = this.deathsUpTo[event + 1]
     // What is born after the last column and gone by this one was never in the stack.
     for (let k = dead; k < deadEnd; k++) if (this.byDeath[k] < born) this.remove(this.byDeath[k])
     if (this.gaps > this.size / 3) this.closeGaps()
     let i = born
-    for (; i < birth.length && birth[i] <= step; i++) if (death[i] > step) this.append(i)
+    for (; i < birth.length && birth[i] <= event; i++) if (death[i] > event) this.append(i)
     return i
   }
 
@@ -168,10 +168,10 @@ export class Rasteriser {
   }
 
   /** Paints what differs from the column before; below the lowest place that changed, that is copied. */
-  private paintColumn(ids: Uint32Array, base: number, rows: number, window: Window, step: number): void {
+  private paintColumn(ids: Uint32Array, base: number, rows: number, window: Window, event: number): void {
     const { stack, heights, below, size } = this
     const { rest } = this.strips
-    const onTop = rest ? rest.height[step + 1] : 0
+    const onTop = rest ? rest.height[event + 1] : 0
     const perByte = rows / (window.y1 - window.y0)
     // Row r is covered from where its centre is: the first such row is ceil(offset - 0.5).
     const shift = -window.y0 * perByte - 0.5

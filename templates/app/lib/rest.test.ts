@@ -20,11 +20,11 @@ function pair(seed: number): [whole: Device, cut: Device] {
   const next = random(seed)
   const strips = randomStrips(seed, 60)
   const whole = deviceOf(strips, [...strips.birth].map(() => Math.floor(next() * 3) - 1))
-  whole.freeStep = strips.death.map((death) => Math.min(death + Math.floor(next() * 4), 60))
+  whole.freeEvent = strips.death.map((death) => Math.min(death + Math.floor(next() * 4), 60))
   return [whole, cutDevice(whole, Uint8Array.from(strips.birth, () => Number(next() < 0.5)))]
 }
 
-test("strips and their rest are the curves of the whole, at every step", () => {
+test("strips and their rest are the curves of the whole, at every event", () => {
   for (let seed = 0; seed < 20; seed++) {
     const [whole, cut] = pair(seed)
     for (const curve of CURVES) assert.deepEqual(totals(stripsOf(cut, curve)), totals(stripsOf(whole, curve)))
@@ -39,21 +39,21 @@ test("what panels add up is the curve, with the rest under a name of its own", (
     const origins = originsOf(cut, STACKS)
     const map = mapLines(cut, STACKS, origins, null)
     for (const curve of CURVES) {
-      for (const step of [-1, 7, 30, 59]) {
-        const total = history.at(curve, step)
-        const live = liveAt(whole, curve, step).length
-        const sums = sumLive(cut, origins, curve, step)
-        const lines = linesAt(cut, origins, map, curve, step)
+      for (const event of [-1, 7, 30, 59]) {
+        const total = history.at(curve, event)
+        const live = liveAt(whole, curve, event).length
+        const sums = sumLive(cut, origins, curve, event)
+        const lines = linesAt(cut, origins, map, curve, event)
         const add = (values: Iterable<number>) => [...values].reduce((sum, value) => sum + value, 0)
         assert.deepEqual([add(sums.bytes), add(sums.count)], [total, live])
         assert.deepEqual([add(lines.map((line) => line.bytes)), add(lines.map((line) => line.count))], [total, live])
         for (const [colouring] of COLOURINGS) {
           const grouping = groupBy(history, colouring)
-          const amounts = amountsAt(grouping, cut, curve, step)
+          const amounts = amountsAt(grouping, cut, curve, event)
           assert.deepEqual([add(amounts.bytes), add(amounts.count)], [total, live], colouring)
           const group = grouping.groups[grouping.ofAllocation[cut.rest!.row]]
           assert.equal(group.label, NOT_DRAWN)
-          assert.equal(amounts.bytes[grouping.ofAllocation[cut.rest!.row]], restAt(cut.rest, curve, step).bytes)
+          assert.equal(amounts.bytes[grouping.ofAllocation[cut.rest!.row]], restAt(cut.rest, curve, event).bytes)
         }
       }
     }
@@ -72,14 +72,14 @@ test("events that are not drawn are in no list, and those of a window are in its
   const [, cut] = pair(5)
   const table = new EventTable(cut, STACKS)
   const all = [...table.select(parseFilter("", []))]
-  assert.deepEqual(all, [...table.kind.keys()].filter((step) => table.kind[step] !== UNKNOWN))
+  assert.deepEqual(all, [...table.kind.keys()].filter((event) => table.kind[event] !== UNKNOWN))
   assert.equal(table.counts[UNKNOWN], 0)
   const window: [number, number] = [10, 19]
   const windowed = new EventTable({ ...cut, rest: { ...cut.rest!, window } }, STACKS)
-  assert.deepEqual([...windowed.select(parseFilter("", []))], all.filter((step) => step >= 10 && step <= 19))
+  assert.deepEqual([...windowed.select(parseFilter("", []))], all.filter((event) => event >= 10 && event <= 19))
 })
 
-test("a page of a window opens there, at its highest step", () => {
+test("a page of a window opens there, at its highest event", () => {
   const [, cut] = pair(6)
   const history = new History({ ...cut, rest: { ...cut.rest!, window: [20, 29] } }, STACKS)
   const store = new Store(history)

@@ -1,4 +1,4 @@
-/** What a page does not draw one by one: its sum after every step, and a row that stands for it.
+/** What a page does not draw one by one: its sum after every event, and a row that stands for it.
  *
  * The row is the last of the device and never live itself, so that loops over allocations pass it
  * by; whoever adds up what is live adds `restAt`. As in `model/cut.py`. */
@@ -13,7 +13,7 @@ export const NOT_DRAWN = "not drawn one by one"
 export interface Rest {
   /** The row that stands for it. */
   row: number
-  /** After each step, element s + 1 for step s: bytes and allocations, as each curve counts them. */
+  /** After each event, element s + 1 for event s: bytes and allocations, as each curve counts them. */
   requested: Float64Array
   allocated: Float64Array
   active: Float64Array
@@ -24,22 +24,22 @@ export interface Rest {
   rows: Int32Array
   /** How many allocations came before each at its address. */
   versions: Int32Array
-  /** First and last step that were asked for, or null for all. */
+  /** First and last event that were asked for, or null for all. */
   window: [first: number, last: number] | null
 }
 
-/** Bytes and allocations that one curve counts after a step. */
-export function restAt(rest: Rest | null, curve: Curve, step: number): { bytes: number; count: number } {
-  return rest ? { bytes: rest[curve][step + 1], count: rest.count[curve][step + 1] } : { bytes: 0, count: 0 }
+/** Bytes and allocations that one curve counts after an event. */
+export function restAt(rest: Rest | null, curve: Curve, event: number): { bytes: number; count: number } {
+  return rest ? { bytes: rest[curve][event + 1], count: rest.count[curve][event + 1] } : { bytes: 0, count: 0 }
 }
 
 /** The device with its rest, if the page has one. */
 export function withRest(device: Device, payload: Payload, header: DeviceHeader): Device {
   const { columns } = header
   const cut = device.summary.cut
-  if (!columns.rest_step || !cut) return device
-  const steps = payload.ints(columns.rest_step)
-  const over = (name: string) => spread(device.events, steps, payload.floats(columns[name]))
+  if (!columns.rest_event || !cut) return device
+  const events = payload.ints(columns.rest_event)
+  const over = (name: string) => spread(device.events, events, payload.floats(columns[name]))
   const row = device.count
   const floats = (column: Float64Array) => {
     const out = new Float64Array(row + 1)
@@ -50,9 +50,9 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     ...device,
     count: row + 1,
     requested: floats(device.requested), block: floats(device.block), blockMax: floats(device.blockMax),
-    allocStep: withRow(device.allocStep, device.events),
-    freeRequestedStep: withRow(device.freeRequestedStep, device.events),
-    freeStep: withRow(device.freeStep, device.events),
+    allocEvent: withRow(device.allocEvent, device.events),
+    freeRequestedEvent: withRow(device.freeRequestedEvent, device.events),
+    freeEvent: withRow(device.freeEvent, device.events),
     stack: withRow(device.stack, -1), freeStack: withRow(device.freeStack, -1),
     missing: withRow(device.missing, device.missingReasons.length), missingReasons: [...device.missingReasons, NOT_DRAWN],
     // As the first one's: whether all allocations are alike is for those that are drawn to say.
@@ -86,11 +86,11 @@ export function drawnRow({ rest, count }: Device, row: number): number {
   return rest.rows.indexOf(row)
 }
 
-/** A value given at its changes, spread over every step (element s + 1 for step s). */
-function spread(events: number, steps: Int32Array, values: Float64Array): Float64Array {
+/** A value given at its changes, spread over every event (element s + 1 for event s). */
+function spread(events: number, changes: Int32Array, values: Float64Array): Float64Array {
   const out = new Float64Array(events + 1)
-  for (let k = 0; k < steps.length; k++) {
-    out.fill(values[k], steps[k] + 1, k + 1 < steps.length ? steps[k + 1] + 1 : out.length)
+  for (let k = 0; k < changes.length; k++) {
+    out.fill(values[k], changes[k] + 1, k + 1 < changes.length ? changes[k + 1] + 1 : out.length)
   }
   return out
 }

@@ -3,7 +3,7 @@ import { test } from "node:test"
 import { Extremes, totals } from "./curves"
 import { ID, Rasteriser } from "./raster"
 import { stripPaths } from "./runs"
-import { StepScale } from "./scale"
+import { EventScale } from "./scale"
 import { random, randomStrips } from "./testing"
 
 /** Paints rectangles back into pixels; a pixel that is painted twice throws. */
@@ -29,7 +29,7 @@ test("the rectangles of a raster are its pixels, no more and no fewer", () => {
     const strips = randomStrips(seed, 60)
     const extremes = new Extremes(totals(strips))
     const highest = Math.max(...totals(strips)) + 1
-    const raster = new Rasteriser(strips, extremes, new StepScale(60)).paint({ x0: -1, x1: 60, y0: 0, y1: highest }, 40, 30)
+    const raster = new Rasteriser(strips, extremes, new EventScale(60)).paint({ x0: -1, x1: 60, y0: 0, y1: highest }, 40, 30)
     const palette = Uint32Array.from(strips.birth, () => 1 + Math.floor(next() * 5))
     assert.deepEqual(painted(stripPaths(raster, palette, 0), 40, 30), raster.ids.map((pixel) => ((pixel & ID) ? palette[(pixel & ID) - 1] : 0)))
   }

@@ -1,50 +1,50 @@
-/** Where steps lie along the timeline's x axis: evenly, or by the clock. */
+/** Where events lie along the timeline's x axis: evenly, or by the clock. */
 
 import type { Numbers } from "./curves"
 
-export type Axis = "steps" | "time"
+export type Axis = "events" | "time"
 
-/** x is in steps, or in microseconds after the first event. The state after a step covers [xOf, endOf). */
+/** x is in events, or in microseconds after the first event. The state after an event covers [xOf, endOf). */
 export interface Scale {
   readonly axis: Axis
   readonly events: number
   /** The whole axis, the state before the first event included. */
   readonly whole: [x0: number, x1: number]
-  xOf(step: number): number
-  endOf(step: number): number
-  /** The last step that begins at or before x; -1 for the start, at most the last step. */
-  stepAt(x: number): number
-  /** Every step that touches [x0, x1), those without a width included, as [first, end); empty outside the recording. */
-  stepsIn(x0: number, x1: number): [first: number, end: number]
+  xOf(event: number): number
+  endOf(event: number): number
+  /** The last event that begins at or before x; -1 for the start, at most the last event. */
+  eventAt(x: number): number
+  /** Every event that touches [x0, x1), those without a width included, as [first, end); empty outside the recording. */
+  eventsIn(x0: number, x1: number): [first: number, end: number]
 }
 
-/** One unit per step; the start covers -1 to 0. */
-export class StepScale implements Scale {
-  readonly axis = "steps"
+/** One unit per event; the start covers -1 to 0. */
+export class EventScale implements Scale {
+  readonly axis = "events"
   readonly whole: [number, number]
 
   constructor(readonly events: number) {
     this.whole = [-1, Math.max(events, 1)]
   }
 
-  xOf(step: number): number {
-    return step
+  xOf(event: number): number {
+    return event
   }
 
-  endOf(step: number): number {
-    return step + 1
+  endOf(event: number): number {
+    return event + 1
   }
 
-  stepAt(x: number): number {
+  eventAt(x: number): number {
     return Math.min(Math.max(Math.floor(x), -1), this.events - 1)
   }
 
-  stepsIn(x0: number, x1: number): [number, number] {
+  eventsIn(x0: number, x1: number): [number, number] {
     return [Math.max(Math.floor(x0), -1), Math.min(Math.ceil(x1), this.events)]
   }
 }
 
-/** Room for the start and the last step, as a share of the recording. */
+/** Room for the start and the last event, as a share of the recording. */
 const MARGIN = 0.008
 
 /** One unit per microsecond. Clocks that step back are held where they were. */
@@ -52,10 +52,10 @@ export class TimeScale implements Scale {
   readonly axis = "time"
   readonly events: number
   readonly whole: [number, number]
-  /** Where each step begins. */
+  /** Where each event begins. */
   private readonly edges: Numbers
 
-  /** `times`: microseconds, one per step, at least one. */
+  /** `times`: microseconds, one per event, at least one. */
   constructor(times: Numbers) {
     this.events = times.length
     // Of the same kind: what is held where it was fits where the times do.
@@ -70,27 +70,27 @@ export class TimeScale implements Scale {
     this.whole = [-margin, last + margin]
   }
 
-  xOf(step: number): number {
-    return step < 0 ? this.whole[0] : step >= this.events ? this.whole[1] : this.edges[step]
+  xOf(event: number): number {
+    return event < 0 ? this.whole[0] : event >= this.events ? this.whole[1] : this.edges[event]
   }
 
-  endOf(step: number): number {
-    return this.xOf(step + 1)
+  endOf(event: number): number {
+    return this.xOf(event + 1)
   }
 
-  stepAt(x: number): number {
+  eventAt(x: number): number {
     const after = this.firstFrom(x)
     return Math.min(Math.max(this.xOf(after) === x ? this.lastAt(after) : after - 1, -1), this.events - 1)
   }
 
-  stepsIn(x0: number, x1: number): [number, number] {
+  eventsIn(x0: number, x1: number): [number, number] {
     if (x0 >= this.whole[1]) return [this.events, this.events]
     const at = this.firstFrom(x0)
     const first = this.xOf(at) === x0 ? at : at - 1
     return [Math.max(first, -1), Math.min(this.firstFrom(x1), this.events)]
   }
 
-  /** The first step that begins at or after x: -1 for the start, at most the end of the last. */
+  /** The first event that begins at or after x: -1 for the start, at most the end of the last. */
   private firstFrom(x: number): number {
     if (x <= this.whole[0]) return -1
     let low = 0
@@ -103,10 +103,10 @@ export class TimeScale implements Scale {
     return low
   }
 
-  /** The last step that begins where this one does. */
-  private lastAt(step: number): number {
-    let last = step
-    while (last < this.events - 1 && this.edges[last + 1] === this.xOf(step)) last++
+  /** The last event that begins where this one does. */
+  private lastAt(event: number): number {
+    let last = event
+    while (last < this.events - 1 && this.edges[last + 1] === this.xOf(event)) last++
     return last
   }
 }

@@ -1,4 +1,4 @@
-/** The allocator's memory after a step: segments, the blocks in them, and what each part is. */
+/** The allocator's memory after an event: segments, the blocks in them, and what each part is. */
 
 import type { Device } from "./device"
 import { livesOf } from "./lives"
@@ -40,9 +40,9 @@ export interface Group {
   members: number[]
 }
 
-/** All segments after one step, in address order, with their blocks and gaps laid end to end. */
+/** All segments after one event, in address order, with their blocks and gaps laid end to end. */
 export interface Layout {
-  step: number
+  event: number
   /** Rows of `device.segments`. */
   rows: Int32Array
   uses: Use[]
@@ -62,11 +62,11 @@ export interface Layout {
 
 const NOTHING: Use = { segments: 0, reserved: 0, allocated: 0, pending: 0, pendingRequested: 0, slack: 0, inactive: 0, fragmentation: 0, largestFree: 0, count: 0 }
 
-/** Lays out segments and blocks after a step. */
-export function layOut(device: Device, step: number): Layout {
+/** Lays out segments and blocks after an event. */
+export function layOut(device: Device, event: number): Layout {
   const { segments } = device
-  const rows = segmentsAt(device, step)
-  const live = byAddress(device, step)
+  const rows = segmentsAt(device, event)
+  const live = byAddress(device, event)
   const first = new Int32Array(rows.length + 1)
   // Each block may leave a gap behind it, and each segment begins with one.
   const most = 2 * live.length + rows.length
@@ -100,7 +100,7 @@ export function layOut(device: Device, step: number): Layout {
         outside++
         continue
       }
-      const pending = device.freeRequestedStep[id] <= step
+      const pending = device.freeRequestedEvent[id] <= event
       use[pending ? "pending" : "allocated"] += device.block[id]
       if (pending) use.pendingRequested += device.requested[id]
       use.slack += device.block[id] - device.requested[id]
@@ -118,15 +118,15 @@ export function layOut(device: Device, step: number): Layout {
   first[rows.length] = at
   outside += live.length - next
   return {
-    step, rows, uses, first, outside, total: sum(uses), groups: groupsOf(device, rows, uses),
+    event, rows, uses, first, outside, total: sum(uses), groups: groupsOf(device, rows, uses),
     offset: offset.slice(0, at), size: size.slice(0, at), allocation: allocation.slice(0, at), state: state.slice(0, at),
   }
 }
 
-/** Rows of the segments after a step, in address order. */
-export function segmentsAt({ segments }: Device, step: number): Int32Array {
+/** Rows of the segments after an event, in address order. */
+export function segmentsAt({ segments }: Device, event: number): Int32Array {
   const rows: number[] = []
-  for (let row = 0; row < segments.count && segments.start[row] <= step; row++) if (step < segments.end[row]) rows.push(row)
+  for (let row = 0; row < segments.count && segments.start[row] <= event; row++) if (event < segments.end[row]) rows.push(row)
   return Int32Array.from(rows).sort((a, b) => segments.address[a] - segments.address[b])
 }
 
@@ -162,11 +162,11 @@ export function segmentOfBlock({ first }: Layout, block: number): number {
   return low
 }
 
-/** Allocations live after a step, until their free is completed, by address. */
-function byAddress(device: Device, step: number): Int32Array {
+/** Allocations live after an event, until their free is completed, by address. */
+function byAddress(device: Device, event: number): Int32Array {
   const { addr, count } = device
   // Ids of addresses ascend with them. One number sorts natively, a comparison takes ten times as long.
-  const keys = Float64Array.from(livesOf(device).at(step), (i) => addr[i] * count + i)
+  const keys = Float64Array.from(livesOf(device).at(event), (i) => addr[i] * count + i)
   return Int32Array.from(keys.sort(), (key) => key % count)
 }
 

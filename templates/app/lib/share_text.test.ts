@@ -14,17 +14,17 @@ device.summary.recorded = true
 test("a view becomes a table of the call sites at its moment", () => {
   const history = new History(device, stacks)
   const text = viewAsMarkdown(history, {
-    title: "run<1>", curve: "allocated", step: 1, fragment: "step=1", selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
+    title: "run<1>", curve: "allocated", event: 1, fragment: "event=1", selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
   })
   assert.deepEqual(text.split("\n"), [
-    "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (step 1)", "",
+    "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)", "",
     "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved 0 B \u00b7 inactive not known", "",
     "| allocated | share | count | call site |", "|---:|---:|---:|---|",
     "| 4.00 KiB | 50.0% | 1 | `` ev\\|il`<b> `` `x.py:7` |",
     "| 3.00 KiB | 37.5% | 1 | `make` `model.py:7` |",
     "| 1.00 KiB | 12.5% | 1 | `before recording` |", "",
     "Selected: `make` with 3.00 KiB (37.5%) then.", "",
-    "In the report: `#step=1`", "",
+    "In the report: `#event=1`", "",
   ])
 })
 
@@ -40,7 +40,7 @@ test("code keeps any text in its place", () => {
 test("a title in Markdown calls nobody, links nowhere and is one line", () => {
   const history = new History(device, stacks)
   const title = "@me #12 o/r#3 GH-4 https://x www.x ![i](u) :fire: \u202e\x1b[2J\n# x $y$"
-  const [line] = viewAsMarkdown(history, { title, curve: "allocated", step: 1, fragment: "", selection: null }).split("\n")
+  const [line] = viewAsMarkdown(history, { title, curve: "allocated", event: 1, fragment: "", selection: null }).split("\n")
   assert.equal(line.split(", cuda:0")[0], "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**")
 })
 

@@ -21,7 +21,7 @@ const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w
 export interface View {
   title: string
   curve: Curve
-  step: number
+  event: number
   /** The fragment that opens the same view, or "". */
   fragment: string
   /** What is picked out: its name and its allocations. */
@@ -31,18 +31,18 @@ export interface View {
 /** A heading, the totals and the largest call sites at a moment, as GitHub shows it. */
 export function viewAsMarkdown(history: History, view: View): string {
   const { device, sites } = history
-  const now = totalsAt(history, view.step)
+  const now = totalsAt(history, view.event)
   const size = view.curve === "allocated" ? device.block : device.requested
   const bytes = new Float64Array(sites.rows.length)
   const count = new Int32Array(sites.rows.length)
   let picked = 0
-  const live = liveAt(device, view.curve, view.step)
+  const live = liveAt(device, view.curve, view.event)
   for (const i of live) {
     bytes[sites.ofAllocation[i]] += size[i]
     count[sites.ofAllocation[i]]++
     if (view.selection?.rows[i]) picked += size[i]
   }
-  const rest = restAt(device.rest, view.curve, view.step)
+  const rest = restAt(device.rest, view.curve, view.event)
   if (device.rest) {
     bytes[sites.ofAllocation[device.rest.row]] += rest.bytes
     count[sites.ofAllocation[device.rest.row]] += rest.count
@@ -52,7 +52,7 @@ export function viewAsMarkdown(history: History, view: View): string {
   const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
   const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
   const lines = [
-    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.step)}`,
+    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.event)}`,
     "",
     `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
     "",

@@ -23,13 +23,13 @@ export interface Sites {
  * Those live at the peak come first and in the order of `summary.sites`, so a row there is the same
  * row here: by bytes, then by frame, with the reasons behind the frames.
  */
-export function groupBySite(device: Device, stacks: Stacks, peakStep: number): Sites {
+export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): Sites {
   const frames = stacks.frameName.length
   const rowOf = new Int32Array(frames + device.missingReasons.length).fill(-1)
   const keys: number[] = []
   const rows: Site[] = []
   const found = new Int32Array(device.count)
-  const { count, missing, stack, allocStep, freeRequestedStep, block } = device
+  const { count, missing, stack, allocEvent, freeRequestedEvent, block } = device
   for (let i = 0; i < count; i++) {
     const reason = missing[i]
     const key = reason ? frames + reason : stacks.stackSite[stack[i]]
@@ -39,14 +39,14 @@ export function groupBySite(device: Device, stacks: Stacks, peakStep: number): S
       rows.push(reason ? withoutFrames(device.missingReasons[reason]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
     }
     found[i] = row
-    if (allocStep[i] <= peakStep && freeRequestedStep[i] > peakStep) {
+    if (allocEvent[i] <= peakEvent && freeRequestedEvent[i] > peakEvent) {
       rows[row].bytes += block[i]
       rows[row].count++
     }
   }
-  if (device.rest && peakStep >= -1) {
+  if (device.rest && peakEvent >= -1) {
     const at = rows[found[device.rest.row]]
-    const rest = restAt(device.rest, "allocated", peakStep)
+    const rest = restAt(device.rest, "allocated", peakEvent)
     at.bytes += rest.bytes
     at.count += rest.count
   }

@@ -5,8 +5,8 @@ import { groupStages } from "./stage_groups"
 
 function stage(name: string, parent: number | null, peak: number | null): StageSummary {
   return {
-    name, parent, depth: parent === null ? 0 : 1, start_step: 0, end_step: 1, start_time_us: null, end_time_us: null, cut: "",
-    start_bytes: 1, end_bytes: 2, peak_bytes: peak, peak_step: 0, change: 1, allocations: 1, allocated_bytes: 5,
+    name, parent, depth: parent === null ? 0 : 1, start_event: 0, end_event: 1, start_time_us: null, end_time_us: null, cut: "",
+    start_bytes: 1, end_bytes: 2, peak_bytes: peak, peak_event: 0, change: 1, allocations: 1, allocated_bytes: 5,
   }
 }
 

@@ -30,11 +30,11 @@ export function commonName(name: string): string {
   return name.replace(/#\d+/g, "#*")
 }
 
-/** The innermost stage of each step, or -1. */
-export function stageAtSteps(stages: StageSummary[], events: number): Int32Array {
+/** The innermost stage of each event, or -1. */
+export function stageAtEvents(stages: StageSummary[], events: number): Int32Array {
   const at = new Int32Array(events).fill(-1)
   const order = stages.map((_, k) => k).sort((a, b) => stages[a].depth - stages[b].depth || a - b)
-  for (const k of order) at.fill(k, Math.max(stages[k].start_step, 0), Math.max(stages[k].end_step, 0))
+  for (const k of order) at.fill(k, Math.max(stages[k].start_event, 0), Math.max(stages[k].end_event, 0))
   return at
 }
 

@@ -13,16 +13,16 @@ export function random(seed: number): () => number {
   }
 }
 
-/** Strips of a random history: baseline first, at most one birth or death per step. */
+/** Strips of a random history: baseline first, at most one birth or death per event. */
 export function randomStrips(seed: number, events: number): Strips {
   const next = random(seed)
   const birth: number[] = []
   const death: number[] = []
   const height: number[] = []
   const live: number[] = []
-  const bear = (step: number) => {
+  const bear = (event: number) => {
     live.push(birth.length)
-    birth.push(step)
+    birth.push(event)
     death.push(events)
     height.push(512 * (1 + Math.floor(next() ** 4 * 300)))
   }
@@ -32,10 +32,10 @@ export function randomStrips(seed: number, events: number): Strips {
     death.push(-1)
     height.push(512)
   }
-  for (let step = 0; step < events; step++) {
+  for (let event = 0; event < events; event++) {
     const roll = next()
-    if (roll < 0.45) bear(step)
-    else if (roll < 0.85 && live.length) death[live.splice(Math.floor(next() * live.length), 1)[0]] = step
+    if (roll < 0.45) bear(event)
+    else if (roll < 0.85 && live.length) death[live.splice(Math.floor(next() * live.length), 1)[0]] = event
   }
   return {
     events,
@@ -111,15 +111,15 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
   const none = new Int32Array(n).fill(-1)
   return {
     id: "cuda:0", events: strips.events, count: n,
-    summary: { device: "cuda:0", capacity: null, events: strips.events, allocations: n, recorded: true, peaks: { active: { bytes: 0, step: -1 } } as never, sites: [], stages: [], ooms: [] },
+    summary: { device: "cuda:0", capacity: null, events: strips.events, allocations: n, recorded: true, peaks: { active: { bytes: 0, event: -1 } } as never, sites: [], stages: [], ooms: [] },
     requested: strips.height, block: strips.height, blockMax: strips.height,
-    allocStep: strips.birth, freeRequestedStep: strips.death, freeStep: strips.death,
+    allocEvent: strips.birth, freeRequestedEvent: strips.death, freeEvent: strips.death,
     addr: none.map((_, i) => i), addrValues: new Float64Array(n), stack: Int32Array.from(stack), freeStack: none,
     missing: Int32Array.from(stack, (id) => (id < 0 ? 1 : empty.includes(id) ? 2 : 0)), missingReasons: REASONS,
     stream: new Int32Array(n), streamValues: new Float64Array(1), pool: none, pools: [],
-    category: none, categoryRules: {}, compileContext: none, metadata: none, timed: false, stepTime: new Float64Array(0), timeOriginUs: null, rest: null,
-    reservedStep: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
-    eventStep: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
+    category: none, categoryRules: {}, compileContext: none, metadata: none, timed: false, eventTime: new Float64Array(0), timeOriginUs: null, rest: null,
+    reservedEvent: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
+    eventIndex: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
     eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStream: new Int32Array(0), eventStack: new Int32Array(0),
     segments: segmentsOf([]),
   }
@@ -137,22 +137,22 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
   const pick = (column: Ints, last: number) => fill(new Int32Array(row + 1), column, last)
   const pickBytes = (column: Float64Array, last: number) => fill(new Float64Array(row + 1), column, last)
   const sum = (height: Float64Array, end: Int32Array) => Float64Array.from({ length: whole.events + 1 }, (_, at) =>
-    out.reduce((bytes, gone, i) => bytes + (gone && whole.allocStep[i] < at && end[i] >= at ? height[i] : 0), 0))
+    out.reduce((bytes, gone, i) => bytes + (gone && whole.allocEvent[i] < at && end[i] >= at ? height[i] : 0), 0))
   const ever = (height: Float64Array) => out.reduce((bytes, gone, i) => bytes + (gone ? height[i] : 0), 0)
   const one = whole.block.map(() => 1)
   return {
     ...whole, count: row + 1,
     requested: pickBytes(whole.requested, 0), block: pickBytes(whole.block, 0), blockMax: pickBytes(whole.blockMax, 0),
-    allocStep: pick(whole.allocStep, whole.events), freeRequestedStep: pick(whole.freeRequestedStep, whole.events),
-    freeStep: pick(whole.freeStep, whole.events),
+    allocEvent: pick(whole.allocEvent, whole.events), freeRequestedEvent: pick(whole.freeRequestedEvent, whole.events),
+    freeEvent: pick(whole.freeEvent, whole.events),
     addr: pick(whole.addr, 0), stack: pick(whole.stack, -1), freeStack: pick(whole.freeStack, -1),
     missing: pick(whole.missing, whole.missingReasons.length), missingReasons: [...whole.missingReasons, NOT_DRAWN],
     stream: pick(whole.stream, 0), pool: pick(whole.pool, -1), category: pick(whole.category, -1),
     compileContext: pick(whole.compileContext, -1), metadata: pick(whole.metadata, -1),
     rest: {
       row, rows, versions: new Int32Array(row + 1), window: null,
-      requested: sum(whole.requested, whole.freeStep), allocated: sum(whole.block, whole.freeRequestedStep), active: sum(whole.block, whole.freeStep),
-      count: { allocated: sum(one, whole.freeRequestedStep), requested: sum(one, whole.freeStep) },
+      requested: sum(whole.requested, whole.freeEvent), allocated: sum(whole.block, whole.freeRequestedEvent), active: sum(whole.block, whole.freeEvent),
+      count: { allocated: sum(one, whole.freeRequestedEvent), requested: sum(one, whole.freeEvent) },
       ever: { count: ever(one), requested: ever(whole.requested), allocated: ever(whole.block) },
     },
   }

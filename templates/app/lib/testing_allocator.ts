@@ -22,7 +22,7 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
   const birth: number[] = []
   const [asked, freed, size, block, place] = [[], [], [], [], []] as number[][]
   const rows: [number, number, number, number][] = []
-  const there = new Map<string, number>() // run -> its first step
+  const there = new Map<string, number>() // run -> its first event
   const runs = () => {
     const found: [number, number][] = []
     mapped.forEach((pages, p) => {
@@ -35,11 +35,11 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
     })
     return found
   }
-  const note = (step: number) => {
-    const now = new Map(runs().map(([page, length]) => [`${page} ${length}`, step]))
+  const note = (event: number) => {
+    const now = new Map(runs().map(([page, length]) => [`${page} ${length}`, event]))
     for (const [run, start] of there) {
       if (now.has(run)) now.set(run, start)
-      else rows.push([...split(run), start, step])
+      else rows.push([...split(run), start, event])
     }
     there.clear()
     for (const [run, start] of now) there.set(run, start)
@@ -57,7 +57,7 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
     if (!mapped[p].has(page)) mapped[p].add(page)
     else if (!used(p * 64 + page)) mapped[p].delete(page)
   }
-  const bear = (step: number) => {
+  const bear = (event: number) => {
     const all = runs()
     if (!all.length) return
     const [page, length] = all[pick(all.length)]
@@ -65,7 +65,7 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
     const at = page * PAGE + 512 * pick(8 * length)
     if (at + bytes > (page + length) * PAGE || live.some((b) => b.at < at + bytes && b.at + b.size > at)) return
     live.push({ id: birth.length, at, size: bytes })
-    birth.push(step)
+    birth.push(event)
     asked.push(events)
     freed.push(events)
     block.push(bytes)
@@ -75,21 +75,21 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
   for (let k = 0; k < 8; k++) change(pick(places))
   note(-1)
   for (let k = pick(8); k > 0; k--) bear(-1)
-  for (let step = 0; step < events; step++) {
+  for (let event = 0; event < events; event++) {
     const roll = next()
     if (roll < 0.2) change(pick(places))
-    else if (roll < 0.55) bear(step)
+    else if (roll < 0.55) bear(event)
     else if (live.length) {
       const k = pick(live.length)
       const { id } = live[k]
-      if (asked[id] === events && next() < 0.7) asked[id] = step
+      if (asked[id] === events && next() < 0.7) asked[id] = event
       else {
-        asked[id] = Math.min(asked[id], step)
-        freed[id] = step
+        asked[id] = Math.min(asked[id], event)
+        freed[id] = event
         live.splice(k, 1)
       }
     }
-    note(step)
+    note(event)
   }
   for (const [run, start] of there) rows.push([...split(run), start, events])
   const kept = rows.filter(() => next() >= missing).sort((a, b) => a[2] - b[2] || a[0] - b[0])
@@ -98,7 +98,7 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
   const column = (k: number) => kept.map((row) => row[k])
   return {
     ...deviceOf(strips, birth.map(() => -1)),
-    requested: Float64Array.from(size), freeStep: Int32Array.from(freed),
+    requested: Float64Array.from(size), freeEvent: Int32Array.from(freed),
     addr: Int32Array.from(place, (at) => ids.indexOf(at)), addrValues: Float64Array.from(ids),
     pools: ["0,0", "0,1"],
     segments: {

@@ -24,7 +24,7 @@ function nice(rough: number): number {
 }
 
 /** Multiples of 1, 2 or 5 times a power of ten, whole numbers only. */
-export function stepTicks(low: number, high: number, wanted: number): number[] {
+export function eventTicks(low: number, high: number, wanted: number): number[] {
   const rough = Math.max((high - low) / Math.max(wanted, 1), 1)
   return multiples(Math.max(low, 0), high, nice(rough))
 }

@@ -18,11 +18,11 @@ function treeOf(device: Device, direction: Direction = "down", folded = false): 
   return new CallTree(device, STACKS, originsOf(device, STACKS), direction, folded)
 }
 
-function at(tree: CallTree, device: Device, step: number): TreeSums {
-  return tree.at(sumLive(device, originsOf(device, STACKS), "allocated", step))
+function at(tree: CallTree, device: Device, event: number): TreeSums {
+  return tree.at(sumLive(device, originsOf(device, STACKS), "allocated", event))
 }
 
-test("a node is its own bytes and its children's, and the root is the curve, at every step", () => {
+test("a node is its own bytes and its children's, and the root is the curve, at every event", () => {
   for (let seed = 0; seed < 30; seed++) {
     const next = random(seed)
     const strips = randomStrips(seed, 60)
@@ -31,9 +31,9 @@ test("a node is its own bytes and its children's, and the root is the curve, at 
     const sums = totals(strips)
     for (const [direction, folded] of [["down", false], ["down", true], ["up", false], ["up", true]] as const) {
       const tree = treeOf(device, direction, folded)
-      for (let step = -1; step < strips.events; step += 7) {
-        const now = at(tree, device, step)
-        assert.equal(now.total, sums[step + 1])
+      for (let event = -1; event < strips.events; event += 7) {
+        const now = at(tree, device, event)
+        assert.equal(now.total, sums[event + 1])
         now.walk(ROOT, (node) => {
           assert.equal(now.bytes[node], now.children(node).reduce((sum, child) => sum + now.bytes[child], now.ownBytes[node]))
           assert.equal(now.count[node], now.children(node).reduce((sum, child) => sum + now.count[child], now.ownCount[node]))
@@ -86,7 +86,7 @@ test("a node knows its allocations over the whole recording, whatever is live", 
   assert.deepEqual([0, 1].map((allocation) => tree.rowsOf(tree.leafOf(allocation))[allocation]), [1, 1])
 })
 
-test("nodes keep their numbers from step to step, and those that hold nothing are not shown", () => {
+test("nodes keep their numbers from event to event, and those that hold nothing are not shown", () => {
   const device = deviceOf(BOTH, [0, 2])
   const tree = treeOf(device)
   const [main, clone] = tree.childrenOf(ROOT)

@@ -9,7 +9,7 @@ export type Direction = "down" | "up"
 
 export const ROOT = 0
 
-/** The nodes that any step can have; a node keeps its number while the step changes. */
+/** The nodes that any event can have; a node keeps its number while the event changes. */
 export class CallTree {
   /** A node's parent has a smaller number; -1 for the root. */
   readonly parent: Int32Array
@@ -77,7 +77,7 @@ export class CallTree {
     return this.labels.get(node) ?? ""
   }
 
-  /** Every child of a node that some step can have. */
+  /** Every child of a node that some event can have. */
   childrenOf(node: number): readonly number[] {
     return this.children[node]
   }
@@ -111,7 +111,7 @@ export class CallTree {
   }
 }
 
-/** The bytes of a tree after one step. The root's are the curve's value there, to the byte. */
+/** The bytes of a tree after one event. The root's are the curve's value there, to the byte. */
 export class TreeSums {
   /** Those of a node and all below it. */
   readonly bytes: Float64Array

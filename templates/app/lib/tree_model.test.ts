@@ -23,7 +23,7 @@ const name = (of: TreeModel, node: number) => (node === ROOT ? "all" : STACKS.st
 const names = (of: TreeModel) => of.rows.map((node) => name(of, node)).join(" ")
 const find = (of: TreeModel, wanted: string) => of.rows.find((node) => name(of, node) === wanted)!
 
-test("a chain opens to its next fork, and closes in one step", () => {
+test("a chain opens to its next fork, and closes in one event", () => {
   const tree = model()
   assert.equal(names(tree), "all main")
   tree.toggle(find(tree, "main"))

@@ -16,7 +16,7 @@ const MOST_OPENED = 500
 interface Side {
   tree: CallTree
   open: Set<number>
-  /** Whether the reader opened or closed something: from then on the step does not. */
+  /** Whether the reader opened or closed something: from then on the event does not. */
   touched: boolean
   top: number
   /** Earlier tops. */
@@ -62,7 +62,7 @@ export class TreeModel {
   match = -1
   private readonly sides = new Map<string, Side>()
   private curve: Curve = "allocated"
-  private step = -1
+  private event = -1
   private typed = ""
   /** Why nothing can be searched for; "" where something can. */
   refused = ""
@@ -90,11 +90,11 @@ export class TreeModel {
     return this.side.open.has(node)
   }
 
-  /** Shows the state after a step. */
-  show(curve: Curve, step: number): void {
+  /** Shows the state after an event. */
+  show(curve: Curve, event: number): void {
     this.curve = curve
-    this.step = step
-    this.sums = this.tree.at(sumLive(this.device, originsOf(this.device, this.stacks), curve, step))
+    this.event = event
+    this.sums = this.tree.at(sumLive(this.device, originsOf(this.device, this.stacks), curve, event))
     const { side } = this
     if (!side.touched) side.open = this.opening(side.top)
     this.searchAgain()
@@ -107,7 +107,7 @@ export class TreeModel {
     this.direction = direction
     this.folded = folded
     this.match = -1
-    this.show(this.curve, this.step)
+    this.show(this.curve, this.event)
   }
 
   /** Shows the tree and the focus of a link. */

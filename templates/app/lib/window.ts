@@ -1,6 +1,6 @@
-/** The part of the data that the timeline shows: a range of steps or times by a range of bytes. */
+/** The part of the data that the timeline shows: a range of events or times by a range of bytes. */
 
-/** x in units of the axis (`lib/scale.ts`): steps or microseconds; y in bytes. */
+/** x in units of the axis (`lib/scale.ts`): events or microseconds; y in bytes. */
 export interface Window {
   x0: number
   x1: number
@@ -8,7 +8,7 @@ export interface Window {
   y1: number
 }
 
-/** How far one may zoom in: steps or microseconds, and bytes. */
+/** How far one may zoom in: events or microseconds, and bytes. */
 const LEAST_X = 4
 const LEAST_BYTES = 4096
 

@@ -19,7 +19,7 @@ export function linkOf(store: Store, device: number | undefined): Link {
   const implied = impliedView(selection)
   return {
     device,
-    axis: s.axis === "steps" ? undefined : s.axis,
+    axis: s.axis === "events" ? undefined : s.axis,
     window: sameWindow(s.window, store.opens) ? undefined : [s.window.x0, s.window.x1, s.window.y0, s.window.y1],
     curve: s.curve === "allocated" ? undefined : s.curve,
     cursor: s.cursor === store.opening(s.curve) ? undefined : s.cursor,
@@ -69,7 +69,7 @@ function stacksView({ device, stacks }: Store["history"], link: Link): StacksVie
 /** Sets the whole view as a link says; what it leaves out, or does not fit this recording, is as the page opens. */
 export function follow(store: Store, link: Link): void {
   const { device, ooms, hasTimes } = store.history
-  store.set({ axis: link.axis === "time" && hasTimes ? "time" : "steps", curve: link.curve === "requested" ? "requested" : "allocated" })
+  store.set({ axis: link.axis === "time" && hasTimes ? "time" : "events", curve: link.curve === "requested" ? "requested" : "allocated" })
   const [x0, x1, y0, y1] = link.window ?? [0, 0, 0, 0]
   const inside = (id: number | undefined, count: number) => id !== undefined && id >= 0 && id < count
   const pinned = link.pinned === undefined ? -1 : drawnRow(device, link.pinned)

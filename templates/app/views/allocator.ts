@@ -33,7 +33,7 @@ const COLUMNS: [title: string, of: keyof Use, note: string][] = [
 ]
 
 /** The chart is worked out in parts, between which the page answers. */
-const STEPS_AT_ONCE = 4096
+const EVENTS_AT_ONCE = 4096
 const AT_ONCE_MS = 12
 
 export class AllocatorPanel implements Panel {
@@ -124,7 +124,7 @@ export class AllocatorPanel implements Panel {
     const { history, state } = this.store
     cancelAnimationFrame(this.frame)
     this.frame = 0
-    this.element.dataset.step = String(state.cursor)
+    this.element.dataset.event = String(state.cursor)
     const unknown = history.device.rest?.active[state.cursor + 1] ?? 0
     this.body.hidden = unknown > 0
     if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, this.unknownBlocks(unknown)))
@@ -204,7 +204,7 @@ export class AllocatorPanel implements Panel {
   private makeChart(): void {
     const { history } = this.store
     if (history.device.events < 2 || history.device.rest) return // which takes every block
-    const parts = fragmentationInParts(history.device, history.curves.reserved, STEPS_AT_ONCE)
+    const parts = fragmentationInParts(history.device, history.curves.reserved, EVENTS_AT_ONCE)
     const goOn = () => {
       const end = performance.now() + AT_ONCE_MS
       while (performance.now() < end) {

@@ -1,9 +1,9 @@
 /** The axes of the timeline, and the cursor on them. */
 
-import { formatCount, formatDuration, formatStep } from "../lib/format"
+import { formatCount, formatDuration, formatEvent } from "../lib/format"
 import type { History } from "../lib/history"
 import type { Rect } from "../lib/labels"
-import { byteTickLabels, byteTicks, stepTicks, timeTickLabels, timeTicks } from "../lib/ticks"
+import { byteTickLabels, byteTicks, eventTicks, timeTickLabels, timeTicks } from "../lib/ticks"
 import type { Pen } from "./pen"
 import { place, type Scene, tag } from "./scene"
 
@@ -30,12 +30,12 @@ export function drawBytesAxis(pen: Pen, { g, state: { window: w }, theme }: Scen
   pen.fillRect(g.left, bottom, g.plotWidth, 1)
 }
 
-/** Steps with their times under them, or the other way round. */
-export function drawStepsAxis(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History, handle: Handle | null): void {
+/** Events with their times under them, or the other way round. */
+export function drawEventsAxis(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History, handle: Handle | null): void {
   const byTime = scale.axis === "time"
   const top = g.top + g.plotHeight + g.rugHeight
   const wanted = g.plotWidth / (g.font * 9)
-  const ticks = (byTime ? timeTicks(w.x0, w.x1, wanted) : stepTicks(w.x0, w.x1, wanted)).filter((tick) => byTime || tick < scale.events)
+  const ticks = (byTime ? timeTicks(w.x0, w.x1, wanted) : eventTicks(w.x0, w.x1, wanted)).filter((tick) => byTime || tick < scale.events)
   const labels = byTime ? timeTickLabels(ticks) : ticks.map(formatCount)
   pen.textAlign = "center"
   pen.textBaseline = "top"
@@ -43,7 +43,7 @@ export function drawStepsAxis(pen: Pen, { g, state: { window: w }, scale, theme 
   ticks.forEach((tick, k) => {
     const x = g.left + ((tick - w.x0) / (w.x1 - w.x0)) * g.plotWidth
     const time = history.timeOf(tick)
-    const below = byTime ? formatStep(scale.stepAt(tick)) : time === null ? "" : formatDuration(time)
+    const below = byTime ? formatEvent(scale.eventAt(tick)) : time === null ? "" : formatDuration(time)
     const half = Math.max(pen.measureText(labels[k]).width, pen.measureText(below).width) / 2
     if (x - half < clear || x + half > g.width) return // no room
     if (handle && x + half + g.font * 0.3 > handle.left && x - half - g.font * 0.3 < handle.left + handle.width) return // it says more
@@ -58,8 +58,8 @@ export function drawStepsAxis(pen: Pen, { g, state: { window: w }, scale, theme 
   })
   pen.textAlign = "left"
   pen.fillStyle = theme.muted
-  pen.fillText(byTime ? "time" : "step", g.edge, top + g.font * 0.5)
-  if (byTime || history.hasTimes) pen.fillText(byTime ? "step" : "time", g.edge, top + g.font * 1.75)
+  pen.fillText(byTime ? "time" : "event", g.edge, top + g.font * 0.5)
+  if (byTime || history.hasTimes) pen.fillText(byTime ? "event" : "time", g.edge, top + g.font * 1.75)
 }
 
 /** Where the cursor is; null out of sight. */
@@ -69,7 +69,7 @@ function cursorX(scene: Scene): number | null {
   return x < g.left - 1 || x > g.left + g.plotWidth + 1 ? null : x
 }
 
-/** A line through the step that every panel shows. */
+/** A line through the event that every panel shows. */
 export function drawCursorLine(pen: Pen, scene: Scene): void {
   const x = cursorX(scene)
   if (x === null) return
@@ -86,9 +86,9 @@ export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle |
   if (x === null) return null
   const { g, state: { cursor }, scale } = scene
   const time = scale.axis === "time" && cursor >= 0 ? history.timeOf(cursor) : null
-  const label = time === null ? formatStep(cursor) : `${formatStep(cursor)}  \u00b7  ${formatDuration(time)}`
+  const label = time === null ? formatEvent(cursor) : `${formatEvent(cursor)}  \u00b7  ${formatDuration(time)}`
   const width = pen.measureText(label).width + g.font
-  const least = g.edge + pen.measureText("step").width + g.font * 0.4
+  const least = g.edge + pen.measureText("event").width + g.font * 0.4
   const left = Math.max(Math.min(x - width / 2, g.width - width), least)
   return { x, label, left, top: g.top + g.plotHeight + g.rugHeight, width, height: g.font * 1.6 }
 }

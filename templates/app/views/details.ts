@@ -30,7 +30,7 @@ export function oomDetails(history: History, at: number, go: (oom: number) => vo
       amount("Free on device", oom.device_free),
       amount("Allocated then", oom.allocated),
       amount("Reserved then", oom.reserved),
-      ["At", whenText(history, oom.step)],
+      ["At", whenText(history, oom.event)],
     ]),
     stackView(history, "Call stack", oom.stack, "No call stack was recorded for this request."),
   )
@@ -48,8 +48,8 @@ export function details(history: History, allocation: number, colour: string, cl
     ["Requested", formatBytes(requested), formatExact(requested)],
     ["Slack", formatBytes(block - requested), formatExact(block - requested)],
     ["Allocated", life.from],
-    ["Free requested", ended(history, device.freeRequestedStep[allocation])],
-    ["Free completed", ended(history, device.freeStep[allocation])],
+    ["Free requested", ended(history, device.freeRequestedEvent[allocation])],
+    ["Free completed", ended(history, device.freeEvent[allocation])],
     ["Lifetime", life.length],
     ["Address", `${formatAddress(device.addrValues[device.addr[allocation]])} v${version(device, allocation)}`],
     ["Stream", streamText(device.streamValues[device.stream[allocation]])],
@@ -79,9 +79,9 @@ function closeButton(close: () => void): HTMLElement {
   return h("button", { type: "button", class: "close", "aria-label": "Close details (Escape)", click: close }, "\u00d7")
 }
 
-function ended(history: History, step: number): string {
-  if (step >= history.device.events) return "not in this recording"
-  return step < 0 ? "before the recording" : whenText(history, step)
+function ended(history: History, event: number): string {
+  if (event >= history.device.events) return "not in this recording"
+  return event < 0 ? "before the recording" : whenText(history, event)
 }
 
 function streamText(stream: number): string {

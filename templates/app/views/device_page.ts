@@ -86,7 +86,7 @@ export class DevicePage {
     this.restoreSelection(link)
   }
 
-  /** The steps and bytes shown, or null where there is no timeline. */
+  /** The events and bytes shown, or null where there is no timeline. */
   get window(): Window | null {
     return this.timeline && this.store ? this.store.state.window : null
   }
@@ -151,7 +151,7 @@ export class DevicePage {
   private asMarkdown(store: Store): string {
     const { state, history } = store
     return viewAsMarkdown(history, {
-      title: this.payload.header.summary.title, curve: state.curve, step: state.cursor, selection: state.selection,
+      title: this.payload.header.summary.title, curve: state.curve, event: state.cursor, selection: state.selection,
       fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
     })
   }

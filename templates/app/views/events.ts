@@ -23,10 +23,10 @@ export class EventsPanel implements Panel {
   private readonly count = h("span", { class: "range", role: "status" })
   private readonly detail = h("div", { class: "event-detail" })
   private readonly actions: string[]
-  private steps: Int32Array = new Int32Array(0)
+  private events: Int32Array = new Int32Array(0)
   private typed = ""
   private timer = 0
-  /** The step that this list itself moved the cursor to. */
+  /** The event that this list itself moved the cursor to. */
   private own = -2
 
   constructor(private readonly store: Store) {
@@ -48,14 +48,14 @@ export class EventsPanel implements Panel {
     this.list = new VirtualList({
       label: "Events", class: "events-list", empty: "No event is like that.",
       columns: [
-        { title: "Step", class: "num" }, { title: "Time", class: "num" }, { title: "Action", class: "action" }, { title: "Size", class: "num" },
+        { title: "Event", class: "num" }, { title: "Time", class: "num" }, { title: "Action", class: "action" }, { title: "Size", class: "num" },
         { title: "Address", class: "num" }, { title: "Stream", class: "num" }, { title: "Call site" },
       ],
-      count: () => this.steps.length,
-      row: (k) => this.row(this.steps[k]),
-      rowClass: (k) => (this.steps[k] === store.state.cursor ? "now" : null),
-      rowAttributes: (k) => ({ "data-step": String(this.steps[k]) }),
-      onSelect: (k) => this.go(this.steps[k]),
+      count: () => this.events.length,
+      row: (k) => this.row(this.events[k]),
+      rowClass: (k) => (this.events[k] === store.state.cursor ? "now" : null),
+      rowAttributes: (k) => ({ "data-event": String(this.events[k]) }),
+      onSelect: (k) => this.go(this.events[k]),
     })
     this.element = h("div", {},
       h("div", { class: "toolbar event-filter" }, this.search, h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips), this.count),
@@ -77,10 +77,10 @@ export class EventsPanel implements Panel {
     this.typed = search
     if (this.search.value !== search) this.search.value = search
     const filter = parseFilter(search, this.actions)
-    this.steps = this.table.select(filter)
+    this.events = this.table.select(filter)
     for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
     const all = this.table.kind.length
-    this.count.textContent = this.steps.length === all ? plural(all, "event") : `${formatCount(this.steps.length)} of ${plural(all, "event")}`
+    this.count.textContent = this.events.length === all ? plural(all, "event") : `${formatCount(this.events.length)} of ${plural(all, "event")}`
     this.list.refresh()
     this.reveal(this.store.state.cursor)
   }
@@ -92,53 +92,53 @@ export class EventsPanel implements Panel {
     this.store.set({ search: (without.length < words.length ? without : [...words, action]).join(" ") })
   }
 
-  /** Brings the event at a step into sight, or the one before it. */
-  private reveal(step: number): void {
-    const at = placeOf(this.steps, step)
-    const row = this.steps[at] === step ? at : at - 1
-    this.list.selected = this.steps[at] === step ? at : -1
+  /** Brings the event at an event into sight, or the one before it. */
+  private reveal(event: number): void {
+    const at = placeOf(this.events, event)
+    const row = this.events[at] === event ? at : at - 1
+    this.list.selected = this.events[at] === event ? at : -1
     // With its neighbours: what led to an event is as telling as the event.
-    for (const near of [row + AROUND, row - AROUND, row]) this.list.reveal(Math.min(Math.max(near, 0), this.steps.length - 1))
+    for (const near of [row + AROUND, row - AROUND, row]) this.list.reveal(Math.min(Math.max(near, 0), this.events.length - 1))
   }
 
-  private go(step: number): void {
-    const allocation = this.table.allocationOf(step)
-    const oom = this.store.history.ooms.findIndex((each) => each.step === step)
-    this.own = step
-    this.store.goTo(step, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
+  private go(event: number): void {
+    const allocation = this.table.allocationOf(event)
+    const oom = this.store.history.ooms.findIndex((each) => each.event === event)
+    this.own = event
+    this.store.goTo(event, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
   }
 
-  /** The call stack of the event at a step. */
-  private tell(step: number): void {
+  /** The call stack of the event at an event. */
+  private tell(event: number): void {
     const { table, store: { history } } = this
-    const title = `Call stack of ${step < 0 ? "" : table.actionOf(step)} at step ${formatCount(step)}`
-    const born = step >= 0 && table.kind[step] === ALLOC
-    const reason = born ? missingReason(history.device, table.allocationOf(step))
-      : history.device.rest && step >= 0 && table.kind[step] === UNKNOWN ? "What happened here is not drawn; this page was rendered without it."
+    const title = `Call stack of ${event < 0 ? "" : table.actionOf(event)} at event ${formatCount(event)}`
+    const born = event >= 0 && table.kind[event] === ALLOC
+    const reason = born ? missingReason(history.device, table.allocationOf(event))
+      : history.device.rest && event >= 0 && table.kind[event] === UNKNOWN ? "What happened here is not drawn; this page was rendered without it."
       : "No call stack was recorded for this event."
-    this.detail.replaceChildren(...step < 0 ? [] : [stackView(history, title, table.stackOf(step), reason)])
+    this.detail.replaceChildren(...event < 0 ? [] : [stackView(history, title, table.stackOf(event), reason)])
   }
 
-  private row(step: number): (Node | string)[] {
+  private row(event: number): (Node | string)[] {
     const { table, store } = this
-    const time = store.history.timeOf(step)
-    const size = table.sizeOf(step)
-    const address = table.addressOf(step)
-    const stream = table.streamOf(step)
-    const kind = table.kind[step]
-    const action = table.actionOf(step)
+    const time = store.history.timeOf(event)
+    const size = table.sizeOf(event)
+    const address = table.addressOf(event)
+    const stream = table.streamOf(event)
+    const kind = table.kind[event]
+    const action = table.actionOf(event)
     const tone = action === "oom" ? "danger" : kind === ALLOC ? "grows" : kind <= FREE_COMPLETED ? "shrinks" : "other"
     return [
-      formatCount(step), time === null ? "" : formatDuration(time), h("span", { class: `action-${tone}` }, action),
+      formatCount(event), time === null ? "" : formatDuration(time), h("span", { class: `action-${tone}` }, action),
       h("span", { title: formatExact(size) }, formatBytes(size)), address === null ? "" : formatAddress(address),
-      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream), this.site(step),
+      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream), this.site(event),
     ]
   }
 
-  private site(step: number): HTMLElement | string {
+  private site(event: number): HTMLElement | string {
     const { stacks } = this.store.history
-    const own = this.table.stackOf(step)
-    const stack = this.table.tellingStack(step)
+    const own = this.table.stackOf(event)
+    const stack = this.table.tellingStack(event)
     const frame = stack < 0 ? -1 : stacks.stackSite[stack]
     if (frame < 0) return ""
     const { name, fullName, place } = siteText(stacks, frame)

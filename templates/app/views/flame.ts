@@ -73,7 +73,7 @@ export class FlameView {
     const rows = Math.max(0, ...this.tiles.map((tile) => tile.row)) + 1
     this.body.style.setProperty("--rows", String(rows))
     const stop = this.tiles.some((tile) => !tile.smaller && tile.node === model.chosen) ? model.chosen : model.top
-    this.body.replaceChildren(...(empty ? [h("p", { class: "empty" }, "Nothing is live at this step.")] : this.tiles.map((tile, k) => this.make(tile, k, width, stop))))
+    this.body.replaceChildren(...(empty ? [h("p", { class: "empty" }, "Nothing is live at this event.")] : this.tiles.map((tile, k) => this.make(tile, k, width, stop))))
     if (focused) this.tileOf(stop)?.focus()
   }
 

@@ -1,7 +1,7 @@
 /** Fragmentation over the whole recording as a small curve; a slider that moves the cursor. */
 
 import { Extremes } from "../lib/curves"
-import { formatBytes, formatStep } from "../lib/format"
+import { formatBytes, formatEvent } from "../lib/format"
 import { onTheme, readTheme } from "../lib/theme"
 import type { Store } from "../store"
 import { h } from "./dom"
@@ -17,7 +17,7 @@ export class FragmentationChart {
   private readonly curve: Extremes
   private readonly most: number
 
-  /** `values`: bytes after each step, element 0 the start, -1 where not known. */
+  /** `values`: bytes after each event, element 0 the start, -1 where not known. */
   constructor(private readonly store: Store, private readonly values: Float64Array) {
     this.curve = new Extremes(values)
     this.most = this.curve.firstMax(0, values.length) - 1
@@ -29,7 +29,7 @@ export class FragmentationChart {
     const drag = (event: PointerEvent) => {
       if (!(event.buttons & 1)) return
       const box = this.slider.getBoundingClientRect()
-      store.goTo(this.scale.stepAt(this.x0 + ((event.clientX - box.left) / box.width) * (this.x1 - this.x0)))
+      store.goTo(this.scale.eventAt(this.x0 + ((event.clientX - box.left) / box.width) * (this.x1 - this.x0)))
     }
     this.slider.addEventListener("pointerdown", (event) => {
       this.slider.setPointerCapture(event.pointerId)
@@ -39,12 +39,12 @@ export class FragmentationChart {
     this.element = h("figure", { class: "fragmentation" },
       h("figcaption", {}, "Fragmentation over time",
         peak > 0 && h("span", {}, "the most is ", h("button", { type: "button", class: "link", "data-most": this.most, click: () => store.goTo(this.most) },
-          `${formatBytes(peak)} at ${formatStep(this.most)}`)),
+          `${formatBytes(peak)} at ${formatEvent(this.most)}`)),
         values.includes(-1) && h("span", {}, "not known where segment events are missing")),
       h("div", { class: "fragmentation-frame" },
         h("span", { class: "fragmentation-most", "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""), this.slider,
         h("div", { class: "fragmentation-ends", "aria-hidden": "true" },
-          h("span", {}, "start"), h("span", {}, formatStep(values.length - 2)))))
+          h("span", {}, "start"), h("span", {}, formatEvent(values.length - 2)))))
     new ResizeObserver(later(this.element, () => this.draw())).observe(this.slider)
     onTheme(() => this.draw())
   }
@@ -54,7 +54,7 @@ export class FragmentationChart {
     const { cursor } = store.state
     this.slider.setAttribute("aria-valuenow", String(cursor))
     const bytes = values[cursor + 1]
-    this.slider.setAttribute("aria-valuetext", `${formatStep(cursor)}: ${bytes < 0 ? "not known" : formatBytes(bytes)}`)
+    this.slider.setAttribute("aria-valuetext", `${formatEvent(cursor)}: ${bytes < 0 ? "not known" : formatBytes(bytes)}`)
     const width = this.slider.clientWidth
     if (!width) return
     const dpr = devicePixelRatio
@@ -71,7 +71,7 @@ export class FragmentationChart {
     area.moveTo(0, canvas.height)
     let last = 0
     for (let px = 0; px < columns; px++) {
-      const [first, end] = scale.stepsIn(this.x0 + px * perColumn, this.x0 + (px + 1) * perColumn)
+      const [first, end] = scale.eventsIn(this.x0 + px * perColumn, this.x0 + (px + 1) * perColumn)
       const value = end > first ? values[this.curve.firstMax(first + 1, end + 1)] : last
       last = value
       area.lineTo(px, y(value))

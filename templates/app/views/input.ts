@@ -19,7 +19,7 @@ export interface InputTarget extends KeyTarget {
   clickAt(x: number, y: number): void
   leave(): void
   showBox(box: Box | null): void
-  /** Sets the cursor to the step drawn at a place. */
+  /** Sets the cursor to the event drawn at a place. */
   scrubTo(x: number): void
 }
 
@@ -163,8 +163,8 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
     } else {
       const factor = Math.exp(Math.min(Math.max(event.deltaY * unit, -120), 120) * 0.0022)
       const overBytes = x < g.left || event.altKey
-      const overSteps = y > g.top + g.plotHeight || event.shiftKey
-      zoom(fraction({ x, y }), overBytes ? 1 : factor, overSteps ? 1 : factor)
+      const overEvents = y > g.top + g.plotHeight || event.shiftKey
+      zoom(fraction({ x, y }), overBytes ? 1 : factor, overEvents ? 1 : factor)
     }
     // At the full view, zooming out scrolls the page on.
     if (!sameWindow(clampWindow(before, store.whole), store.state.window)) event.preventDefault()

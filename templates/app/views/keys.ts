@@ -7,7 +7,7 @@ import { keepSetting, keptSetting } from "./settings"
 /** What the timeline does for its keys. */
 export interface KeyTarget {
   toggleBox(): void
-  stepBy(steps: number): void
+  stepBy(events: number): void
   /** Sets the cursor to where the pinned allocation is born, or ends. */
   toEnd(which: "birth" | "death"): void
   showPeak(): void

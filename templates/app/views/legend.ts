@@ -1,7 +1,7 @@
 /** The groups that the strips are coloured by: those at the cursor, then what else is in view. They may be brought out or left out. */
 
 import { cssColour } from "../lib/colours"
-import { formatBytes, formatCount, formatExact, formatShare, formatStep, plural } from "../lib/format"
+import { formatBytes, formatCount, formatExact, formatShare, formatEvent, plural } from "../lib/format"
 import { amountsAt, type Group, type Grouping, rowsAt } from "../lib/grouping"
 import type { History } from "../lib/history"
 import { restAt } from "../lib/rest"
@@ -32,7 +32,7 @@ export class Legend {
     this.element.addEventListener("pointerleave", () => this.hover(null))
   }
 
-  /** Shows the groups of the present colouring, step and curve. `areas`: of each group in the picture, null while that is not known. */
+  /** Shows the groups of the present colouring, event and curve. `areas`: of each group in the picture, null while that is not known. */
   update(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null): void {
     if (grouping !== this.grouping) this.all = false
     this.grouping = grouping
@@ -124,11 +124,11 @@ export class Legend {
   }
 }
 
-/** What the groups at the cursor are: `Held the peak`, `Live at step 72`. */
+/** What the groups at the cursor are: `Held the peak`, `Live at event 72`. */
 export function momentTitle(history: History, { cursor, curve }: State): string {
   const drawn = restAt(history.device.rest, curve, cursor).bytes ? ", as far as drawn" : ""
-  if (cursor === history.peakStep[curve]) return `Held the peak${drawn}`
-  return `Live at ${cursor < 0 ? "the start" : formatStep(cursor)}${drawn}`
+  if (cursor === history.peakEvent[curve]) return `Held the peak${drawn}`
+  return `Live at ${cursor < 0 ? "the start" : formatEvent(cursor)}${drawn}`
 }
 
 /** File and line, of which a lack of room cuts the file. */

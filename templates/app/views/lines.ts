@@ -44,7 +44,7 @@ export class LinesPanel implements Panel {
       input: () => store.set({ search: this.input.value }),
     })
     this.list = new VirtualList({
-      label: "Source lines", class: "lines-list", empty: "Nothing is live at this step.",
+      label: "Source lines", class: "lines-list", empty: "Nothing is live at this event.",
       columns: COLUMNS.map(([column, title, class_]) => ({
         title, quiet: class_ === "bar", class: class_, ...column && {
           sort: () => this.sort(column),

@@ -145,14 +145,14 @@ export class LivePanel implements Panel {
     }
   }
 
-  /** Steps and time since it was made. */
+  /** Events and time since it was made. */
   private age(i: number): HTMLElement {
     const { history, state } = this.store
-    const birth = history.device.allocStep[i]
+    const birth = history.device.allocEvent[i]
     if (birth < 0) return h("small", {}, "before recording")
     const [from, now] = [history.timeOf(birth), history.timeOf(state.cursor)]
     const time = from === null || now === null ? "" : formatDuration(now - from)
-    return h("span", { title: `made at step ${formatCount(birth)}` }, plural(state.cursor - birth, "step"), time && h("small", {}, ` ${time}`))
+    return h("span", { title: `made at event ${formatCount(birth)}` }, plural(state.cursor - birth, "event"), time && h("small", {}, ` ${time}`))
   }
 
   private key(event: KeyboardEvent): boolean {

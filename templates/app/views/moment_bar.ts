@@ -16,29 +16,29 @@ export function momentBar(store: Store): HTMLElement {
   const totals = h("dl", { class: "totals" })
   // What someone is typing stays, whatever moves meanwhile.
   let typing = false
-  const step = h("input", {
-    type: "number", min: -1, max: device.events - 1, "aria-label": "Step",
+  const event = h("input", {
+    type: "number", min: -1, max: device.events - 1, "aria-label": "Event",
     input: () => (typing = true),
     change: () => {
-      if (step.value !== "") store.goTo(Number(step.value))
+      if (event.value !== "") store.goTo(Number(event.value))
       settle()
     },
     blur: () => settle(),
   })
   const settle = () => {
     typing = false
-    step.value = String(store.state.cursor)
+    event.value = String(store.state.cursor)
   }
   const button = (label: string, name: string, to: () => number) =>
     h("button", { type: "button", title: name, "aria-label": /\w/.test(label) ? null : name, click: () => store.goTo(to()) }, label)
   const element = h("div", { class: "moment" },
     h("div", { class: "moment-head" }, title,
       device.summary.recorded && h("div", { class: "moment-go" },
-        button("\u2039", "The step before ([)", () => store.state.cursor - 1), step,
-        button("\u203a", "The next step (])", () => store.state.cursor + 1),
-        button("Start", "Before the first step", () => -1),
-        button("Peak", "The peak of this curve", () => history.peakStep[store.state.curve]),
-        button("End", "After the last step", () => device.events - 1),
+        button("\u2039", "The event before ([)", () => store.state.cursor - 1), event,
+        button("\u203a", "The next event (])", () => store.state.cursor + 1),
+        button("Start", "Before the first event", () => -1),
+        button("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
+        button("End", "After the last event", () => device.events - 1),
         history.ooms.length > 0 && h("button", {
           type: "button", class: "danger", title: "What was live when a request failed, and the next time",
           click: () => store.pinOom(nextOom(store)),
@@ -52,16 +52,16 @@ export function momentBar(store: Store): HTMLElement {
     const now = totalsAt(history, cursor)
     const live = liveAt(device, curve, cursor).length + restAt(device.rest, curve, cursor).count
     title.textContent = `Live ${momentText(history, curve, cursor)}`
-    if (!typing) step.value = String(cursor)
+    if (!typing) event.value = String(cursor)
     const time = history.timeOf(cursor)
-    const stages = device.summary.stages.filter((stage) => stage.start_step <= cursor && cursor < stage.end_step).map((stage) => stage.name)
-    // At the peak, as at some other steps, even a band of few columns is exact.
-    const error = cursor === history.peakStep[curve] ? 0 : device.summary.cut?.error_bytes ?? 0
+    const stages = device.summary.stages.filter((stage) => stage.start_event <= cursor && cursor < stage.end_event).map((stage) => stage.name)
+    // At the peak, as at some other events, even a band of few columns is exact.
+    const error = cursor === history.peakEvent[curve] ? 0 : device.summary.cut?.error_bytes ?? 0
     where.textContent = [
       plural(live, "allocation"), time === null || !device.summary.recorded ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
       error > 0 ? `totals within ${formatBytes(error)}, as this page is thinned` : "",
     ].filter(Boolean).join(" \u00b7 ")
-    const peak = history.at("allocated", history.peakStep.allocated)
+    const peak = history.at("allocated", history.peakEvent.allocated)
     const rows: [string, number | null, string][] = [
       ["Allocated", now.allocated, peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
     ]

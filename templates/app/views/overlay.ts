@@ -6,7 +6,7 @@ import type { History } from "../lib/history"
 import { overlap, type Rect } from "../lib/labels"
 import { type Mark, type MarkKind, marksIn } from "../lib/marks"
 import { outline } from "../lib/outline"
-import { cursorHandle, drawBytesAxis, drawCursorHandle, drawCursorLine, drawStepsAxis } from "./axes"
+import { cursorHandle, drawBytesAxis, drawCursorHandle, drawCursorLine, drawEventsAxis } from "./axes"
 import { bandTop, type Geometry } from "./geometry"
 import { fit, type Pen } from "./pen"
 import { drawLimit, drawPoints, type OomHit } from "./points"
@@ -36,7 +36,7 @@ export class Overlay {
     const { history } = this
     drawBytesAxis(pen, scene)
     const handle = cursorHandle(pen, scene, history)
-    drawStepsAxis(pen, scene, history, handle)
+    drawEventsAxis(pen, scene, history, handle)
     pen.save()
     pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
     this.curves(pen, scene)

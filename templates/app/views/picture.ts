@@ -47,10 +47,10 @@ export function fileName(title: string): string {
 const headHeight = (g: Geometry) => Math.round(g.font * 3.4)
 
 function heading({ title, overlay, scene: { state, scale } }: PictureParts): [string, string] {
-  const [first, end] = scale.stepsIn(state.window.x0, state.window.x1)
+  const [first, end] = scale.eventsIn(state.window.x0, state.window.x1)
   const bytes = `${formatBytes(Math.round(state.window.y0))} to ${formatBytes(Math.round(state.window.y1))}`
   const line = `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}`
-  return [title, `${state.curve} bytes, steps ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`]
+  return [title, `${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`]
 }
 
 /** The timeline's height without the map of the whole recording, which says nothing on paper. */

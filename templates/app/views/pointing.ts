@@ -2,7 +2,7 @@
 
 import { cssColour } from "../lib/colours"
 import type { Grouping } from "../lib/grouping"
-import { ID, NO_STEP, type Raster } from "../lib/raster"
+import { ID, NO_EVENT, type Raster } from "../lib/raster"
 import type { Store } from "../store"
 import { type Geometry, regionAt } from "./geometry"
 import type { Minimap } from "./minimap"
@@ -49,7 +49,7 @@ export class Pointing {
     else if (mark) show(markTip(history.device, mark))
     else if (hovered >= 0) {
       const row = grouping.ofAllocation[hovered]
-      if (hovered === history.device.rest?.row) return show(restTip(history, state.curve, this.stepAt(x), cssColour(colours, row)))
+      if (hovered === history.device.rest?.row) return show(restTip(history, state.curve, this.eventAt(x), cssColour(colours, row)))
       const group = grouping.colouring === "site" ? "" : grouping.groups[row].label
       show(allocationTip(history, hovered, cssColour(colours, row), group))
     }
@@ -72,23 +72,23 @@ export class Pointing {
     const mark = region === "rug" ? this.overlay.markAt(g, x) : null
     if (oom >= 0) store.pinOom(oom)
     else if (stage >= 0) zoomToStage(store, stage)
-    else if (mark) store.set({ cursor: store.history.device.eventStep[mark.first] })
+    else if (mark) store.set({ cursor: store.history.device.eventIndex[mark.first] })
     else if (region === "plot") {
       const picked = this.pick(x, y)
       // What is not drawn one by one is no allocation whose facts could be shown.
-      store.set({ cursor: this.stepAt(x), pinned: picked === store.history.device.rest?.row ? -1 : picked, pinnedOom: -1 })
+      store.set({ cursor: this.eventAt(x), pinned: picked === store.history.device.rest?.row ? -1 : picked, pinnedOom: -1 })
     }
   }
 
-  /** The step that is drawn at a place: that of the most bytes in its pixel column. */
-  stepAt(x: number): number {
+  /** The event that is drawn at a place: that of the most bytes in its pixel column. */
+  eventAt(x: number): number {
     const { geometry: g, raster } = this.sight()
     const column = this.columnAt(x)
-    const drawn = column < 0 ? NO_STEP : raster!.steps[column]
-    if (drawn !== NO_STEP) return drawn
+    const drawn = column < 0 ? NO_EVENT : raster!.events[column]
+    if (drawn !== NO_EVENT) return drawn
     const w = this.store.state.window
     const inX = Math.min(Math.max((x - g.left) / g.plotWidth, 0), 1)
-    return this.store.scale.stepAt(w.x0 + inX * (w.x1 - w.x0))
+    return this.store.scale.eventAt(w.x0 + inX * (w.x1 - w.x0))
   }
 
   /** The allocation under a point, or -1. */

@@ -38,12 +38,12 @@ export interface Limit {
  * The limit's label takes what room the others leave. */
 export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
   const { g, state: { curve, pinnedOom }, theme } = scene
-  const at = (step: number, bytes: number) => place(scene, step, bytes)
+  const at = (event: number, bytes: number) => place(scene, event, bytes)
   const points: Point[] = history.ooms.map((oom, k) => {
     const label = `out of memory: ${formatBytes(oom.size)} wanted`
-    return { ...at(oom.step, history.at(curve, oom.step)), oom: k, label, colour: theme.danger }
+    return { ...at(oom.event, history.at(curve, oom.event)), oom: k, label, colour: theme.danger }
   })
-  const peak = history.peakStep[curve]
+  const peak = history.peakEvent[curve]
   const bytes = history.at(curve, peak)
   if (bytes > 0) points.push({ ...at(peak, bytes), oom: -1, label: `peak ${formatBytes(bytes)}`, colour: theme.accent })
   const right = g.left + g.plotWidth
@@ -61,8 +61,8 @@ export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limi
 
 /** How high a failed request would have gone, as a y. */
 function wantedTop(scene: Scene, history: History, oom: number): number {
-  const { size, step } = history.ooms[oom]
-  return place(scene, step, history.at(scene.state.curve, step) + size).y
+  const { size, event } = history.ooms[oom]
+  return place(scene, event, history.at(scene.state.curve, event) + size).y
 }
 
 function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): void {
@@ -93,8 +93,8 @@ function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): 
 /** Draws the most that could have been reserved when the last failed request in sight was made; without one, all memory of
  * the device. Null out of sight. */
 export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): Limit | null {
-  const [first, end] = scale.stepsIn(w.x0, w.x1)
-  const oom = history.ooms.filter(({ step }) => step >= first && step < end).at(-1)
+  const [first, end] = scale.eventsIn(w.x0, w.x1)
+  const oom = history.ooms.filter(({ event }) => event >= first && event < end).at(-1)
   const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
   const bytes = free ?? history.device.summary.capacity
   if (bytes === null) return null

@@ -54,15 +54,15 @@ export function drawBox(pen: Pen, box: Box, theme: Theme): void {
   pen.strokeRect(x, y, width, height)
 }
 
-/** `1,204 steps, 35.2 ms, +1.20 GiB` */
+/** `1,204 events, 35.2 ms, +1.20 GiB` */
 export function rulerText(history: History, scale: Scale, { x0, y0, x1, y1 }: Ruler): string {
-  const [from, to] = [scale.stepAt(Math.min(x0, x1)), scale.stepAt(Math.max(x0, x1))]
+  const [from, to] = [scale.eventAt(Math.min(x0, x1)), scale.eventAt(Math.max(x0, x1))]
   const [start, end] = [history.timeOf(Math.max(from, 0)), history.timeOf(to)]
   const time = scale.axis === "time" ? Math.abs(x1 - x0) : start !== null && end !== null ? end - start : null
   const bytes = Math.round(y1 - y0)
-  const steps = to - from
+  const events = to - from
   return [
-    `${formatCount(steps)} step${steps === 1 ? "" : "s"}`, time === null ? "" : formatDuration(time),
+    `${formatCount(events)} event${events === 1 ? "" : "s"}`, time === null ? "" : formatDuration(time),
     bytes > 0 ? `+${formatBytes(bytes)}` : bytes < 0 ? `\u2212${formatBytes(-bytes)}` : "0 B",
   ].filter(Boolean).join("  \u00b7  ")
 }

@@ -45,9 +45,9 @@ export function traceLine(pen: Pen, g: Pick<Geometry, "left" | "top" | "plotHeig
   pen.stroke()
 }
 
-/** Where a step and a number of bytes lie; the middle of the step. */
-export function place({ g, state: { window: w }, scale }: Scene, step: number, bytes: number): { x: number; y: number } {
-  const middle = (scale.xOf(step) + scale.endOf(step)) / 2
+/** Where an event and a number of bytes lie; the middle of the event. */
+export function place({ g, state: { window: w }, scale }: Scene, event: number, bytes: number): { x: number; y: number } {
+  const middle = (scale.xOf(event) + scale.endOf(event)) / 2
   return {
     x: g.left + ((middle - w.x0) / (w.x1 - w.x0)) * g.plotWidth,
     y: g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0)),

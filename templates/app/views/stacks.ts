@@ -149,7 +149,7 @@ export class StacksPanel implements Panel {
         reveal = leaf
         model.choose(leaf)
       }
-      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this step. ", this.goTo(pinned))
+      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
     }
     if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
     this.shown = { cursor, curve, search, pinned }
@@ -157,7 +157,7 @@ export class StacksPanel implements Panel {
   }
 
   private goTo(allocation: number): HTMLElement {
-    const birth = this.store.history.device.allocStep[allocation]
+    const birth = this.store.history.device.allocEvent[allocation]
     return h("button", { type: "button", class: "link", click: () => this.store.goTo(birth) }, "Go to where it was made")
   }
 
@@ -324,8 +324,8 @@ function sameView(a: StacksView, b: StacksView): boolean {
 function isLive(store: Store, allocation: number): boolean {
   const { device } = store.history
   const { cursor, curve } = store.state
-  const end = curve === "allocated" ? device.freeRequestedStep : device.freeStep
-  return device.allocStep[allocation] <= cursor && end[allocation] > cursor
+  const end = curve === "allocated" ? device.freeRequestedEvent : device.freeEvent
+  return device.allocEvent[allocation] <= cursor && end[allocation] > cursor
 }
 
 const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all"], ["c", "collapses"], ["f", "focuses"], ["b", "goes back"]]

@@ -1,6 +1,6 @@
 /** The stages: their memory at start, peak, end; repeated ones together, with the least, middle and most. */
 
-import { formatBytes, formatCount, formatExact, formatSignedBytes, formatSteps } from "../lib/format"
+import { formatBytes, formatCount, formatExact, formatSignedBytes, formatEvents } from "../lib/format"
 import type { StageSummary } from "../lib/payload"
 import { groupStages, type Spread, type StageGroup } from "../lib/stage_groups"
 import type { State, Store } from "../store"
@@ -44,11 +44,11 @@ export class StagesPanel implements Panel {
     this.list = new VirtualList({
       label: "Stages", class: "stages-list", role: "treegrid", empty: "No stage was annotated in this recording.",
       columns: [
-        { title: "Stage", class: "stage" }, { title: "Steps", class: "num steps" },
+        { title: "Stage", class: "stage" }, { title: "Events", class: "num events" },
         ...columns.map(({ title }) => ({ title, class: "num" })),
       ],
       count: () => this.rows.length,
-      row: (k) => [this.name(this.rows[k]), this.steps(this.rows[k]), ...columns.map(({ make }) => make(this.rows[k]))],
+      row: (k) => [this.name(this.rows[k]), this.events(this.rows[k]), ...columns.map(({ make }) => make(this.rows[k]))],
       rowAttributes: (k) => this.attributes(this.rows[k]),
       rowClass: (k) => (this.holds(this.rows[k], this.store.state.cursor) ? "now" : null),
       onSelect: (k) => this.choose(this.rows[k]),
@@ -94,10 +94,10 @@ export class StagesPanel implements Panel {
     return element
   }
 
-  private steps({ group, stage }: Row): string {
-    if (stage >= 0) return formatSteps(this.stages[stage].start_step, this.stages[stage].end_step)
+  private events({ group, stage }: Row): string {
+    if (stage >= 0) return formatEvents(this.stages[stage].start_event, this.stages[stage].end_event)
     const [first, last] = [this.stages[group.stages[0]], this.stages[group.stages[group.stages.length - 1]]]
-    return formatSteps(first.start_step, last.end_step)
+    return formatEvents(first.start_event, last.end_event)
   }
 
   private attributes({ group, stage }: Row): Record<string, string> {
@@ -107,15 +107,15 @@ export class StagesPanel implements Panel {
   }
 
   private holds({ group, stage }: Row, cursor: number): boolean {
-    const inside = (k: number) => this.stages[k].start_step <= cursor && cursor < this.stages[k].end_step
+    const inside = (k: number) => this.stages[k].start_event <= cursor && cursor < this.stages[k].end_event
     return stage >= 0 ? inside(stage) : group.stages.some(inside)
   }
 
   private choose({ group, stage }: Row): void {
     if (stage < 0) return this.toggle({ group, stage })
-    const { peak_step } = this.stages[stage]
+    const { peak_event } = this.stages[stage]
     this.zoomTo?.(stage)
-    if (peak_step !== null) this.store.set({ cursor: peak_step })
+    if (peak_event !== null) this.store.set({ cursor: peak_event })
   }
 
   private toggle({ group, stage }: Row, open = !this.open.has(group)): void {

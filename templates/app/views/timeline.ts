@@ -195,12 +195,12 @@ export class Timeline {
         if (!box && this.tool === "box") this.setTool("move")
         this.redrawOverlay()
       },
-      scrubTo: (x) => store.set({ cursor: this.pointing.stepAt(x) }),
-      stepBy: (steps) => store.goTo(store.state.cursor + steps),
+      scrubTo: (x) => store.set({ cursor: this.pointing.eventAt(x) }),
+      stepBy: (events) => store.goTo(store.state.cursor + events),
       toEnd: (which) => {
         const { device } = store.history
         const { pinned } = store.state
-        if (pinned >= 0) store.goTo(which === "birth" ? device.allocStep[pinned] : device.freeRequestedStep[pinned])
+        if (pinned >= 0) store.goTo(which === "birth" ? device.allocEvent[pinned] : device.freeRequestedEvent[pinned])
       },
       showPeak: () => showPeak(store),
       toggleRuler: () => this.toggleRuler(),
@@ -313,7 +313,7 @@ export class Timeline {
       for (let i = 0; i < hidden.length; i++) hidden[i] = out[ofAllocation[i]]
     }
     this.base = null
-    this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.stepTime : null }, history.curves[curve])
+    this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.eventTime : null }, history.curves[curve])
   }
 
   private ask(): void {

@@ -38,7 +38,7 @@ export class Toolbar {
         ["requested", "Requested", "Heights are requested bytes, until free_completed", ""],
       ]),
       this.choice("Horizontal axis", "axis", [
-        ["steps", "Steps", "One step per event of the trace", ""],
+        ["events", "Events", "Each event takes the same room", ""],
         ["time", "Time", "Wall-clock time after the first event", history.hasTimes ? "" : "This recording has no times"],
       ]),
       this.colours(),

@@ -3,7 +3,7 @@
 import { stagePath } from "../lib/bands"
 import type { Curve } from "../lib/curves"
 import type { Device } from "../lib/device"
-import { formatBytes, formatSignedBytes, formatSteps, plural } from "../lib/format"
+import { formatBytes, formatSignedBytes, formatEvents, plural } from "../lib/format"
 import type { History } from "../lib/history"
 import { overlap, type Rect } from "../lib/labels"
 import { type Mark, markLines } from "../lib/marks"
@@ -45,13 +45,13 @@ export function allocationTip(history: History, allocation: number, colour: stri
     h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
 }
 
-/** What is not drawn one by one, after a step. */
-export function restTip(history: History, curve: Curve, step: number, colour: string): HTMLElement {
-  const { bytes, count } = restAt(history.device.rest, curve, step)
+/** What is not drawn one by one, after an event. */
+export function restTip(history: History, curve: Curve, event: number, colour: string): HTMLElement {
+  const { bytes, count } = restAt(history.device.rest, curve, event)
   return h("div", {},
     h("b", {}, formatBytes(bytes)), " ",
     h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)), " ",
-    h("div", { class: "tip-life" }, whenText(history, step)))
+    h("div", { class: "tip-life" }, whenText(history, event)))
 }
 
 /** The events of a mark in the rug. */
@@ -61,11 +61,11 @@ export function markTip(device: Device, mark: Mark): HTMLElement {
 }
 
 export function oomTip(history: History, oom: number): HTMLElement {
-  const { size, device_free, step } = history.ooms[oom]
+  const { size, device_free, event } = history.ooms[oom]
   return h("div", {},
     h("b", {}, `Out of memory: ${formatBytes(size)} wanted`), " ",
     h("div", {}, `${formatBytes(device_free)} were free on the device`), " ",
-    h("div", { class: "tip-life" }, `${whenText(history, step)}; click for the call stack`))
+    h("div", { class: "tip-life" }, `${whenText(history, event)}; click for the call stack`))
 }
 
 export function stageTip(stages: StageSummary[], index: number): HTMLElement {
@@ -74,5 +74,5 @@ export function stageTip(stages: StageSummary[], index: number): HTMLElement {
     h("b", {}, stagePath(stages, index).join(" \u203a ")),
     stage.peak_bytes !== null && h("div", {}, `peak ${formatBytes(stage.peak_bytes)}`
       + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
-    h("div", { class: "tip-life" }, `steps ${formatSteps(stage.start_step, stage.end_step)}; click to zoom`))
+    h("div", { class: "tip-life" }, `events ${formatEvents(stage.start_event, stage.end_event)}; click to zoom`))
 }

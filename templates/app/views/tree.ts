@@ -31,7 +31,7 @@ export class TreeList {
 
   constructor(private readonly history: History, private readonly model: TreeModel, private readonly actions: TreeActions) {
     this.list = new VirtualList({
-      label: "Call stacks", class: "tree-list", role: "treegrid", empty: "Nothing is live at this step.",
+      label: "Call stacks", class: "tree-list", role: "treegrid", empty: "Nothing is live at this event.",
       columns: [
         { title: "Bytes", class: "num" }, { title: "Share", class: "num" }, { title: "Bar", quiet: true, class: "bar" },
         { title: "Count", class: "num count" }, { title: "Function", class: "function" },

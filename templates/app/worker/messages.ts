@@ -9,7 +9,7 @@ export interface Scene {
   strips: Strips
   /** 1 for each allocation that is left out; null where none is. */
   hidden: Uint8Array | null
-  /** Microseconds per step for the time axis; null for the steps' own. */
+  /** Microseconds per event for the time axis; null for the events' own. */
   times: Numbers | null
 }
 

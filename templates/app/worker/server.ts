@@ -2,7 +2,7 @@
 
 import { type Bytes, curveOf, without } from "../lib/curves"
 import { Rasteriser } from "../lib/raster"
-import { StepScale, TimeScale } from "../lib/scale"
+import { EventScale, TimeScale } from "../lib/scale"
 import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
 
 export class RasterServer {
@@ -15,7 +15,7 @@ export class RasterServer {
       this.scene = { ...this.scene, ...message.scene } as Scene // the first message has it all
       const { strips, hidden, times } = this.scene
       const left = hidden ? without(strips, hidden) : strips
-      const scale = times ? new TimeScale(times) : new StepScale(strips.events)
+      const scale = times ? new TimeScale(times) : new EventScale(strips.events)
       this.rasteriser = new Rasteriser(left, (hidden ? null : curve) ?? curveOf(left), scale)
       return null
     }
@@ -32,7 +32,7 @@ export function serve(scope: DedicatedWorkerGlobalScopeLike): void {
   const server = new RasterServer()
   scope.onmessage = (event) => {
     const answer = server.handle(event.data)
-    if (answer) scope.postMessage(answer, [answer.raster.ids.buffer as ArrayBuffer, answer.raster.steps.buffer as ArrayBuffer])
+    if (answer) scope.postMessage(answer, [answer.raster.ids.buffer as ArrayBuffer, answer.raster.events.buffer as ArrayBuffer])
   }
 }
 

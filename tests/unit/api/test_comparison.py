@@ -76,10 +76,10 @@ def test_a_word_that_is_none_of_those_known_is_a_value_error(option: str, sample
         snapreport.diff(file, file, **{option: "colour"})  # type: ignore[arg-type]
 
 
-def test_a_stage_and_a_step_are_two_moments(samples: Path) -> None:
+def test_a_stage_and_a_event_are_two_moments(samples: Path) -> None:
     file = samples / "two_streams.pickle"
     with pytest.raises(snapreport.MomentError, match="one name"):
-        snapreport.diff(file, file, stage="x", new_step=1)
+        snapreport.diff(file, file, stage="x", new_event=1)
 
 
 def test_a_comparison_is_written_whole_or_not_at_all(samples: Path, tmp_path: Path) -> None:

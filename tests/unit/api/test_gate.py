@@ -120,7 +120,7 @@ def test_a_peak_within_its_budget_passes_and_one_byte_less_fails() -> None:
     assert (check.outcome, check.value, check.limit, check.over) == (
         "failed", 6 * MIB, 6 * MIB - 1, 1,
     )  # fmt: skip
-    assert check.step == 1
+    assert check.event == 1
     assert "1 B (under 0.1%) over the budget of 6.00 MiB (6,291,455 bytes)" in check.text
     assert [(site.name, site.bytes) for site in check.sites] == [
         ("attend", 4 * MIB), ("project", 2 * MIB),

@@ -329,7 +329,7 @@ def test_a_workload_is_as_hard_as_its_name_says(workload: Workload, tmp_path: Pa
     assert int(file.stacks.node_depth.max()) >= wanted.get("depth", 0) - 7
     for device in file.devices:
         rows = device.allocations
-        born = np.bincount(np.maximum(rows.alloc_step, 0), minlength=device.events + 1)
-        freed = np.bincount(rows.free_step, minlength=device.events + 1)
+        born = np.bincount(np.maximum(rows.alloc_event, 0), minlength=device.events + 1)
+        freed = np.bincount(rows.free_event, minlength=device.events + 1)
         assert np.cumsum(born - freed).max() >= wanted.get("live", 0)
         assert len(device.stages) >= wanted.get("annotations", 0) * 0.99

@@ -65,7 +65,7 @@ def test_tables_of_neither_shape_are_refused(tmp_path: Path, change: str, which:
         ("rows", "requested_after"),
         ("rows", "free_after_us"),
         ("rows", "alloc_after"),
-        ("spans", "step"),
+        ("spans", "event"),
     ],
 )
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63) + 1])

@@ -68,7 +68,7 @@ def test_the_default_devices_rows_are_allocations_0_1_2(tmp_path: Path) -> None:
     assert [(row["timesteps"], row["offsets"]) for row in rows] == [
         ([0, 5], [0, 0]),
         ([0, 3], [512, 512]),
-        # The two below it go at steps 3 and 5.
+        # The two below it go at events 3 and 5.
         ([1, 2, 3, 4, 5, 6], [4608, 4608, 512, 512, 0, 0]),
     ]
 
@@ -113,7 +113,7 @@ def test_the_strips_of_a_long_trace_are_sampled_and_stay_small(tmp_path: Path) -
     history = builder.file()
     folder = unzip(history, tmp_path)
     manifest = orjson.loads((folder / "manifest.json").read_bytes())
-    assert manifest["devices"][0]["strips_exact_at_every_step"] is False
+    assert manifest["devices"][0]["strips_exact_at_every_event"] is False
     rows = rows_of(folder / "allocations.json")
     assert len(rows) == EXACT_UP_TO
     assert sum(len(row["timesteps"]) for row in rows) < 20 * EXACT_UP_TO
@@ -252,9 +252,9 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE allocation_rows SET kind = -1",
         "DELETE FROM allocation_spans",
         "INSERT INTO allocation_spans VALUES (1, 0, 0)",
-        "UPDATE allocation_spans SET step = 99",
+        "UPDATE allocation_spans SET event = 99",
         "UPDATE allocation_spans SET time_us = 'x'",
-        "UPDATE events SET step = 99",
+        "UPDATE events SET event = 99",
         "UPDATE events SET stack = 99",
         "UPDATE blocks SET segment = 99",
         "UPDATE blocks SET state = 'x'",
@@ -268,7 +268,7 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE call_nodes SET frame = 99",
         "UPDATE stacks SET node = 99",
         "UPDATE annotations SET parent = 99",
-        "UPDATE annotations SET start_step = 99",
+        "UPDATE annotations SET start_event = 99",
         "UPDATE annotations SET name = x'ff'",
         "UPDATE allocation_kinds SET device = 99",
         "UPDATE events SET device = 99",
@@ -307,7 +307,7 @@ def many_at_once(live: int, below: int = 0) -> History:
     return history_of(builder.snapshot())
 
 
-def test_where_very_much_is_live_at_once_fewer_steps_are_sampled(
+def test_where_very_much_is_live_at_once_fewer_events_are_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def counts(history: History) -> tuple[int, int]:

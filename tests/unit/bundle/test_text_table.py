@@ -82,11 +82,11 @@ def test_a_bundles_events_are_those_that_sql_gives(
     if way == "SQL":
         monkeypatch.setattr(text_table, "read_rows", lambda *_: None)
     connection = open_in_memory(data, LIMITS)
-    columns = dict.fromkeys(("device", "step", "action", "addr", "size"), None)
+    columns = dict.fromkeys(("device", "event", "action", "addr", "size"), None)
     nulls = columns | {"time_us": -1, "stream": None, "stack": -1}
     numbers, texts = read_with_text(Tables(connection, len(data)), data, "events", nulls, "action")
     other = history.devices[0].other
     assert texts == other.action
     assert len(texts) == 2
-    for name in ("step", "addr", "size", "time_us", "stream", "stack"):
+    for name in ("event", "addr", "size", "time_us", "stream", "stack"):
         assert numbers[name].tolist() == getattr(other, name).tolist()

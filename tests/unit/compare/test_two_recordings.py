@@ -184,10 +184,10 @@ def test_the_start_and_the_end_can_be_compared() -> None:
     assert found.conclusion.startswith("NEW holds 1.00 MiB more (+100%) at the end, ")
 
 
-def test_steps_of_each_can_be_compared() -> None:
+def test_events_of_each_can_be_compared() -> None:
     base = trace().alloc("a", 4 * MIB).free("a").alloc("b", MIB)
-    found = compare(base, base, base_step=2, new_step=0)
-    assert (found.change, found.moment) == (4 * MIB, "at NEW's step 0, against BASE's step 2")
+    found = compare(base, base, base_event=2, new_event=0)
+    assert (found.change, found.moment) == (4 * MIB, "at NEW's event 0, against BASE's event 2")
 
 
 def test_a_stage_of_both_can_be_compared() -> None:
@@ -230,7 +230,7 @@ def test_what_limits_the_comparison_is_noted() -> None:
     new = trace().alloc("a", MIB).alloc("b", MIB).event("oom", addr=None, device_free=5, size=MIB)
     no_history, no_memory = compare(base, new).notes
     assert no_history.startswith("BASE recorded no history: its figures are the state when ")
-    assert no_memory == "NEW ran out of memory at step 2, when it asked for 1.00 MiB."
+    assert no_memory == "NEW ran out of memory at event 2, when it asked for 1.00 MiB."
 
 
 def test_rules_decide_the_categories() -> None:

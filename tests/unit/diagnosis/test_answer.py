@@ -8,7 +8,7 @@ from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
 GIB = 2**30
 
 
-def amounts(allocated: int, step: int = 7, **other: int) -> Amounts:
+def amounts(allocated: int, event: int = 7, **other: int) -> Amounts:
     values = {
         "requested": allocated,
         "active": allocated,
@@ -20,7 +20,7 @@ def amounts(allocated: int, step: int = 7, **other: int) -> Amounts:
         "allocated_width": 0,
         **other,
     }
-    return Amounts(step=step, time_us=None, allocated=allocated, **values)
+    return Amounts(event=event, time_us=None, allocated=allocated, **values)
 
 
 def site(size: int, name: str = "forward", frame: int | None = 1) -> CallSite:
@@ -35,7 +35,7 @@ def answer(peak: Amounts, *sites: CallSite, recorded: bool = True) -> str:
 def test_the_largest_call_sites_are_named_with_their_shares() -> None:
     text = answer(amounts(10 * GIB), site(6 * GIB), site(4 * GIB, "backward"))
     assert text == (
-        "Allocated memory peaked at step 7 of 10: 3 allocations held 10.00 GiB. The largest call"
+        "Allocated memory peaked at event 7 of 10: 3 allocations held 10.00 GiB. The largest call"
         " site, forward (model.py:12), held 6.00 GiB (60%), followed by backward (model.py:12)"
         " with 4.00 GiB (40%)."
     )
@@ -63,20 +63,20 @@ def test_the_innermost_stage_at_the_peak_is_named() -> None:
 
     stages = (stage("step", 0, 0, 10), stage("forward", 1, 0, 7), stage("backward", 1, 7, 9))
     text = write_answer(amounts(GIB), 10, (site(GIB),), stages, (), recorded=True)
-    assert "at step 7 of 10, in “backward”:" in text
+    assert "at event 7 of 10, in “backward”:" in text
 
 
 def test_running_out_of_memory_comes_first() -> None:
     oom = OomEvent(9, None, 2 * GIB, 512, 3 * GIB, 4 * GIB, -1)
     text = write_answer(amounts(3 * GIB), 10, (site(3 * GIB),), (), (oom,), recorded=True)
     assert text.startswith(
-        "The program ran out of memory at step 9: it asked for 2.00 GiB when the device had 512 B"
+        "The program ran out of memory at event 9: it asked for 2.00 GiB when the device had 512 B"
         " free and 3.00 GiB were allocated."
     )
 
 
 def test_without_history_no_peak_is_claimed() -> None:
-    text = answer(amounts(GIB, step=-1), site(GIB), recorded=False)
+    text = answer(amounts(GIB, event=-1), site(GIB), recorded=False)
     assert "peaked" not in text
     assert "no history was recorded" in text
 

@@ -61,7 +61,7 @@ def test_speedscope_s_own_schema_accepts_it() -> None:
 
 
 def test_pprof_names_functions_lines_and_values() -> None:
-    profile = read_pprof(written(pprof.write, export_of(history(), step=4)))
+    profile = read_pprof(written(pprof.write, export_of(history(), event=4)))
     text = profile.string_table
     kinds = [(text[v.type], text[v.unit]) for v in profile.sample_type]
     assert kinds == list(pprof.VALUES)

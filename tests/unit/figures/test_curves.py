@@ -31,23 +31,23 @@ def test_a_baseline_allocation_counts_from_the_start() -> None:
 
 def test_peak_is_the_first_of_two_equal_maxima() -> None:
     peaks = found(trace().alloc("a", 4).free("a").alloc("b", 4)).peaks
-    assert (peaks["requested"].bytes, peaks["requested"].step) == (4, 0)
+    assert (peaks["requested"].bytes, peaks["requested"].event) == (4, 0)
     assert peaks["requested"].time_us == FIRST_US
 
 
 def test_the_peak_may_be_before_the_first_event() -> None:
     peaks = found(trace().free("a", 4)).peaks
-    assert (peaks["requested"].bytes, peaks["requested"].step) == (4, -1)
+    assert (peaks["requested"].bytes, peaks["requested"].event) == (4, -1)
     assert peaks["requested"].time_us is None
 
 
 def test_each_curve_has_its_own_peak() -> None:
     # While "a" awaits its free, "b" makes the requested peak; the allocated one is before.
     device = found(trace().alloc("a", 4096).request("a").alloc("b", 512).complete("a"))
-    assert (device.peaks["requested"].step, device.peaks["requested"].bytes) == (2, 4608)
-    assert (device.peaks["allocated"].step, device.peaks["allocated"].bytes) == (0, 4096)
-    assert (device.peaks["active"].step, device.peaks["active"].bytes) == (2, 4608)
-    assert device.peak.step == 0
+    assert (device.peaks["requested"].event, device.peaks["requested"].bytes) == (2, 4608)
+    assert (device.peaks["allocated"].event, device.peaks["allocated"].bytes) == (0, 4096)
+    assert (device.peaks["active"].event, device.peaks["active"].bytes) == (2, 4608)
+    assert device.peak.event == 0
 
 
 def test_reserved_is_replayed_backwards_from_the_final_segments() -> None:
@@ -65,7 +65,7 @@ def test_reserved_is_replayed_backwards_from_the_final_segments() -> None:
     assert curves.reserved is not None
     assert [size // MIB for size in curves.reserved.tolist()] == [2, 0, 20, 20, 24, 22]
     device = found(builder)
-    assert device.reserved_steps.tolist() == [-1, 0, 1, 3, 4]
+    assert device.reserved_events.tolist() == [-1, 0, 1, 3, 4]
     assert [size // MIB for size in device.reserved_bytes.tolist()] == [2, 0, 20, 24, 22]
 
 
@@ -83,7 +83,7 @@ def test_an_unmap_in_the_middle_leaves_two_runs_and_a_map_joins_them() -> None:
             ((a - BASE) // MIB, s // MIB)
             for a, s in zip(lives.address[rows].tolist(), lives.size[rows].tolist(), strict=True)
         ]
-        for rows in (segments_at(lives, step) for step in (-1, 0, 1, 2))
+        for rows in (segments_at(lives, event) for event in (-1, 0, 1, 2))
     ]
     assert runs == [[(0, 6)], [(0, 2), (4, 2)], [(0, 6)], [(0, 8)]]
 
@@ -130,26 +130,26 @@ def test_no_segments_at_the_end_are_a_state_of_no_bytes() -> None:
     assert settled.closes
 
 
-def test_the_width_of_the_peak_counts_steps_other_than_that_of_the_lower_bound() -> None:
+def test_the_width_of_the_peak_counts_events_other_than_that_of_the_lower_bound() -> None:
     # A block of 20 to 21 MiB from before the recording, then one of 20.5 MiB: which was more?
     builder = trace().segment("a", 30 * MIB).free("a", 20 * MIB).alloc("b", 20 * MIB + MIB // 2)
     peak = found(builder).peaks["allocated"]
     assert (peak.bytes, peak.width) == (20 * MIB + MIB // 2, MIB // 2)
 
 
-@pytest.mark.parametrize("step", [0, 1])
-def test_an_out_of_memory_event_shows_the_state_at_its_step(step: int) -> None:
+@pytest.mark.parametrize("event", [0, 1])
+def test_an_out_of_memory_event_shows_the_state_at_its_event(event: int) -> None:
     builder = trace()
-    if step:
+    if event:
         builder.alloc("a", 4096)
     builder.event("oom", addr=None, size=9 * MIB, device_free=MIB)
     (oom,) = found(builder).ooms
-    assert (oom.step, oom.size, oom.device_free) == (step, 9 * MIB, MIB)
-    assert oom.allocated == (4096 if step else 0)
+    assert (oom.event, oom.size, oom.device_free) == (event, 9 * MIB, MIB)
+    assert oom.allocated == (4096 if event else 0)
 
 
 def test_a_device_without_events_has_its_end_for_a_start() -> None:
     device = found(trace().segment(BASE, 20 * MIB, (4 * MIB, 4 * MIB, "live")))
     assert device.start == device.peak == device.end
-    assert device.start.step == -1
+    assert device.start.event == -1
     assert not device.recorded

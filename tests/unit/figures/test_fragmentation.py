@@ -12,15 +12,15 @@ def use_of(builder: TraceBuilder) -> AllocatorUse:
 
 
 def lives(use: AllocatorUse) -> list[tuple[int, int, int, int]]:
-    """Address and size in MiB from the builder's base, first step and step after the last."""
+    """Address and size in MiB from the builder's base, first event and event after the last."""
     rows = use.segments
     return [
         ((address - BASE) // MIB, size // MIB, start, end)
         for address, size, start, end in zip(
             rows.address.tolist(),
             rows.size.tolist(),
-            rows.start_step.tolist(),
-            rows.end_step.tolist(),
+            rows.start_event.tolist(),
+            rows.end_event.tolist(),
             strict=True,
         )
     ]

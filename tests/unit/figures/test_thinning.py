@@ -36,13 +36,13 @@ from tests.builders import KIB, MIB, trace
         ("2min", Bound(None, 120_000_000)),
     ],
 )
-def test_a_bound_is_a_step_or_a_time(text: int | str, bound: Bound) -> None:
+def test_a_bound_is_a_event_or_a_time(text: int | str, bound: Bound) -> None:
     assert parse_bound(text) == bound
 
 
 @pytest.mark.parametrize("text", ["", "-1", "peak", "1.5", "1.5 days", "s", "1e3", "1" * 30])
 def test_anything_else_is_no_bound(text: str) -> None:
-    with pytest.raises(CutError, match=r"neither a step nor a time; write 1200, 1\.5s or 200ms"):
+    with pytest.raises(CutError, match=r"neither an event nor a time; write 1200, 1\.5s or 200ms"):
         parse_bound(text)
 
 
@@ -80,7 +80,7 @@ def test_nothing_said_is_no_cut_and_size_zero_is_a_cut_of_nothing() -> None:
 
 
 def small() -> Findings:
-    """Steps 0 to 7: a large one throughout, a small one, and one that waits for its free."""
+    """Events 0 to 7: a large one throughout, a small one, and one that waits for its free."""
     return find(
         trace()
         .alloc("large", 8 * MIB)  # 0
@@ -99,7 +99,7 @@ def rest_of(findings: Findings, cut: Cut | None) -> list[list[int]]:
     rest = Cutter(findings.devices, cut).drawn()[0].rest
     return [
         column.tolist()
-        for column in (rest.step, rest.requested, rest.count_allocated, rest.count_requested)
+        for column in (rest.event, rest.requested, rest.count_allocated, rest.count_requested)
     ]
 
 
@@ -133,8 +133,8 @@ def test_a_window_keeps_what_lives_in_it_and_the_free_at_its_edge() -> None:
     assert kept(2, 10_000) == [0, 1, 2, 3]
 
 
-def test_a_time_is_the_first_step_from_it_on_or_the_last_up_to_it() -> None:
-    found = small()  # a step each 10 µs
+def test_a_time_is_the_first_event_from_it_on_or_the_last_up_to_it() -> None:
+    found = small()  # an event each 10 µs
 
     def window(first: int, last: int) -> tuple[int, int] | None:
         cut = Cut(Bound(None, first), Bound(None, last))
@@ -147,16 +147,16 @@ def test_a_time_is_the_first_step_from_it_on_or_the_last_up_to_it() -> None:
 
 def test_cuts_that_leave_no_picture_are_refused() -> None:
     found = small()
-    with pytest.raises(CutError, match="behind the end of the recording, which has 8 steps"):
+    with pytest.raises(CutError, match="behind the end of the recording, which has 8 events"):
         Cutter(found.devices, Cut(first=Bound(8)))
     with pytest.raises(CutError, match="--to is before --from"):
         Cutter(found.devices, Cut(Bound(5), Bound(4)))
 
 
-def test_without_times_only_steps_can_be_named() -> None:
+def test_without_times_only_events_can_be_named() -> None:
     found = find(trace().event("alloc", addr=1 << 20, size=4, time_us=None)
                  .event("alloc", addr=1 << 21, size=4, time_us=None).file())  # fmt: skip
-    with pytest.raises(CutError, match="has no times; name a step instead"):
+    with pytest.raises(CutError, match="has no times; name an event instead"):
         Cutter(found.devices, Cut(first=Bound(None, 5)))
     assert Cutter(found.devices, Cut(first=Bound(1))).drawn()[0].window == (1, 1)
 
@@ -165,11 +165,11 @@ def test_the_sum_in_a_column_is_its_least() -> None:
     found = small()
     cutter = Cutter(found.devices, Cut(min_size=4 * MIB))
     drawn = cutter.drawn(Thinning(True, 0, 1))[0]
-    # Steps 4 (allocated and active) and 6 (requested stays below) are peaks; 7 is the end.
+    # Events 4 (allocated and active) and 6 (requested stays below) are peaks; 7 is the end.
     curve = np.array([0, 0, KIB, KIB, 0, 2 * MIB, 2 * MIB, 2 * MIB + 512, 512])
-    held = np.repeat(drawn.rest.requested, np.diff(np.append(drawn.rest.step + 1, len(curve))))
+    held = np.repeat(drawn.rest.requested, np.diff(np.append(drawn.rest.event + 1, len(curve))))
     assert (held <= curve).all()
     assert drawn.error >= int((curve - held).max())
     for device in found.devices:
         for peak in device.peaks.values():
-            assert held[peak.step + 1] == curve[peak.step + 1]
+            assert held[peak.event + 1] == curve[peak.event + 1]

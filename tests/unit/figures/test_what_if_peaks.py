@@ -14,7 +14,7 @@ from tests.builders import MIB, TraceBuilder, frame, trace
 
 
 def two_peaks() -> TraceBuilder:
-    """At step 1 first and second hold 6 MiB; at step 5 third alone holds 5."""
+    """At event 1 first and second hold 6 MiB; at event 5 third alone holds 5."""
     made = trace().settings(expandable_segments=True)
     for name, size in (("first", 4), ("second", 2)):
         made.alloc(name, size * MIB, frames=[frame(name, "model.py", size)])
@@ -34,10 +34,10 @@ def what_if(made: TraceBuilder, by: str = "site") -> dict[str, WhatIf]:
 def test_the_second_highest_peak_binds_when_the_first_is_taken_away() -> None:
     found = what_if(two_peaks())
     assert found["first  model.py:4"] == WhatIf(
-        "first  model.py:4", 5 * MIB, peak_step=6, falls=MIB, held=4 * MIB, count=1
+        "first  model.py:4", 5 * MIB, peak_event=6, falls=MIB, held=4 * MIB, count=1
     )
     assert found["third  loss.py:9"] == WhatIf(
-        "third  loss.py:9", 6 * MIB, peak_step=1, falls=0, held=0, count=1
+        "third  loss.py:9", 6 * MIB, peak_event=1, falls=0, held=0, count=1
     )
 
 
@@ -47,21 +47,21 @@ def test_the_first_of_equal_peaks_is_named() -> None:
     made.alloc("b", MIB, frames=[frame("b")]).free("b")
     made.alloc("c", MIB, frames=[frame("c")]).free("c")
     found = what_if(made)
-    assert [found[f"{name}  train.py:1"].peak_step for name in "abc"] == [3, 0, 0]
+    assert [found[f"{name}  train.py:1"].peak_event for name in "abc"] == [3, 0, 0]
 
 
 def test_without_everything_the_peak_is_nothing_at_the_start() -> None:
     made = trace().settings(expandable_segments=True)
     made.alloc("a", MIB, frames=[frame("a")]).free("a")
     found = what_if(made)["a  train.py:1"]
-    assert (found.peak_bytes, found.peak_step, found.falls) == (0, -1, MIB)
+    assert (found.peak_bytes, found.peak_event, found.falls) == (0, -1, MIB)
 
 
 def test_a_baseline_that_is_never_freed_lowers_the_whole_curve() -> None:
     made = trace().segment("old", 8 * MIB, (8 * MIB, 8 * MIB, "live"))
     made.alloc("new", MIB, frames=[frame("new")]).free("new")
     found = what_if(made)["before recording"]
-    assert (found.peak_bytes, found.peak_step, found.falls) == (MIB, 0, 8 * MIB)
+    assert (found.peak_bytes, found.peak_event, found.falls) == (MIB, 0, 8 * MIB)
 
 
 def test_a_stage_is_all_that_was_made_in_it_and_in_the_stages_inside() -> None:
@@ -87,7 +87,7 @@ def test_several_are_taken_away_together() -> None:
     members, curve = find_members(file, history, "site"), find_curves(history).allocated
     found = find_without(history, members, curve, ["model.py:*"])
     assert found.name == "first  model.py:4, second  model.py:2"
-    assert (found.peak_bytes, found.peak_step, found.falls) == (5 * MIB, 6, MIB)
+    assert (found.peak_bytes, found.peak_event, found.falls) == (5 * MIB, 6, MIB)
     held = find_held(history, members, 0, ["first  model.py:4"])
     assert held == ()
     assert [group.name for group in find_held(history, members, 1)] == [

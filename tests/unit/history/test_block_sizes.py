@@ -37,7 +37,7 @@ def test_sizes_are_rounded_up_to_512(size: int, expected: int) -> None:
         (600, 1024, 1024),  # below 512 * 1024: plain
     ],
 )
-def test_divisions_round_to_steps_between_powers_of_two(
+def test_divisions_round_to_events_between_powers_of_two(
     size: int, divisions: int, expected: int
 ) -> None:
     assert rounded(size, _1=divisions) == expected

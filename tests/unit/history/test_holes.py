@@ -13,14 +13,14 @@ from tests.reference.holes import replay_holes
 
 
 def spans_of(rows: list[tuple[int, int, int, int]]) -> SegmentLives:
-    """Return segments given as address, size, first and last step."""
+    """Return segments given as address, size, first and last event."""
     table = np.array(rows, np.int64).reshape(-1, 4).T
     none = np.full(len(rows), -1)
     return SegmentLives(
         address=table[0],
         size=table[1],
-        start_step=table[2],
-        end_step=table[3],
+        start_event=table[2],
+        end_event=table[3],
         stream=np.zeros(len(rows), np.int64),
         pool=none.astype(np.int32),
         kind=none.astype(np.int8),
@@ -30,9 +30,11 @@ def spans_of(rows: list[tuple[int, int, int, int]]) -> SegmentLives:
     )
 
 
-def lives_at(rng: random.Random, places: list[int], steps: list[int]) -> list[tuple[int, int, int]]:
-    """Let lives follow one another at each place; returns place, first and last step."""
-    free = iter(steps)
+def lives_at(
+    rng: random.Random, places: list[int], events: list[int]
+) -> list[tuple[int, int, int]]:
+    """Let lives follow one another at each place; returns place, first and last event."""
+    free = iter(events)
     rows = []
     for place in places:
         cuts = sorted(next(free) for _ in range(2 * rng.randint(1, 4)))
@@ -45,13 +47,13 @@ def lives_at(rng: random.Random, places: list[int], steps: list[int]) -> list[tu
 def scene(seed: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int, int]]]:
     """Return blocks and segments, as they may be, from a seed."""
     rng = random.Random(seed)
-    steps = rng.sample(range(3000), 3000)
+    events = rng.sample(range(3000), 3000)
     segments = [
         (place, rng.choice([3, 10, 12]), first, last)
-        for place, first, last in lives_at(rng, list(range(0, 200, 10)), steps)
+        for place, first, last in lives_at(rng, list(range(0, 200, 10)), events)
     ]
     places = rng.sample(range(-5, 210), rng.choice([0, 1, 30, 150]))
-    return lives_at(rng, places, steps[1000:]), segments
+    return lives_at(rng, places, events[1000:]), segments
 
 
 def as_columns(blocks: list[tuple[int, int, int]]) -> list[np.ndarray]:

@@ -9,9 +9,9 @@ Spans = list[tuple[int, int, int, int]]
 
 
 def spans(builder: TraceBuilder) -> Spans:
-    """Size, and the steps of alloc, request and completion, in the order of the history."""
+    """Size, and the events of alloc, request and completion, in the order of the history."""
     rows = builder.history().allocations
-    columns = (rows.size, rows.alloc_step, rows.free_requested_step, rows.free_step)
+    columns = (rows.size, rows.alloc_event, rows.free_requested_event, rows.free_event)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -23,7 +23,7 @@ def test_an_alloc_that_is_not_freed_is_live_after_the_last_event() -> None:
     assert spans(trace().alloc("a", 4).alloc("b", 8)) == [(4, 0, 2, 2), (8, 1, 2, 2)]
 
 
-def test_free_without_alloc_is_live_from_step_zero() -> None:
+def test_free_without_alloc_is_live_from_event_zero() -> None:
     assert spans(trace().alloc("b", 8).free("a", 4)) == [(4, START, 1, 2), (8, 0, 3, 3)]
 
 
@@ -92,7 +92,7 @@ def test_a_double_free_is_left_over_and_counted() -> None:
     assert spans(builder) == [(4, 0, 1, 2)]
     assert history.anomalies == {"free of an address that is not live": 2}
     assert history.other.action == ["free_requested", "free_completed"]
-    assert history.other.step.tolist() == [3, 4]
+    assert history.other.event.tolist() == [3, 4]
 
 
 def test_a_free_of_another_size_is_counted_and_the_alloc_trusted() -> None:

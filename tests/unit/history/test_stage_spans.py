@@ -18,8 +18,8 @@ def four_events() -> TraceBuilder:
 
 def stages(builder: TraceBuilder) -> dict[str, tuple[int, int]]:
     found = builder.history().stages
-    steps = zip(found.start_step.tolist(), found.end_step.tolist(), strict=True)
-    return dict(zip(found.name, steps, strict=True))
+    events = zip(found.start_event.tolist(), found.end_event.tolist(), strict=True)
+    return dict(zip(found.name, events, strict=True))
 
 
 def use(builder: TraceBuilder) -> dict[str, StageUse]:
@@ -89,7 +89,7 @@ def test_a_stage_still_open_at_the_end_is_cut_there() -> None:
     stage = use(builder)["s"]
     assert stage.cut == "end"
     assert stage.end_time_us is None
-    assert (stage.start_bytes, stage.peak_bytes, stage.peak_step, stage.end_bytes) == (
+    assert (stage.start_bytes, stage.peak_bytes, stage.peak_event, stage.end_bytes) == (
         *(KIB, 3 * KIB, 1),
         KIB,
     )
@@ -127,7 +127,7 @@ def test_overlapping_stages_of_two_threads_do_not_nest() -> None:
 def test_an_end_closes_the_latest_open_start_of_its_name() -> None:
     builder = four_events().start("s", 0).start("s", 10).end("s", 20).end("s", 30)
     found = builder.history().stages
-    assert list(zip(found.start_step.tolist(), found.end_step.tolist(), strict=True)) == [
+    assert list(zip(found.start_event.tolist(), found.end_event.tolist(), strict=True)) == [
         (0, 4),
         (1, 3),
     ]
@@ -144,7 +144,7 @@ def test_without_times_stages_cannot_be_placed_and_are_counted() -> None:
 def test_the_peak_of_a_stage_may_be_what_it_began_with() -> None:
     builder = four_events().start("s", 20).end("s", 30)
     stage = use(builder)["s"]
-    assert (stage.start_bytes, stage.peak_bytes, stage.peak_step) == (3 * KIB, 3 * KIB, 1)
+    assert (stage.start_bytes, stage.peak_bytes, stage.peak_event) == (3 * KIB, 3 * KIB, 1)
     assert (stage.end_bytes, stage.change) == (KIB, -2 * KIB)
 
 

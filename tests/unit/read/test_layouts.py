@@ -96,8 +96,8 @@ def test_devices_are_never_mixed() -> None:
     one, two = trace(0).alloc(BASE, 4), trace(1).alloc(BASE, 8).free(BASE)
     snapshot = one.snapshot() | {"device_traces": [one.events, two.events]}
     first, second = history_of(snapshot).devices
-    assert first.allocations.free_step.tolist() == [1]
-    assert second.allocations.free_step.tolist() == [2]
+    assert first.allocations.free_event.tolist() == [1]
+    assert second.allocations.free_event.tolist() == [2]
     assert second.allocations.size.tolist() == [8]
 
 
@@ -149,7 +149,7 @@ def test_a_profiler_snapshot_counts_final_blocks_once() -> None:
     history = history_of(layouts.profiler_layout(builder.snapshot()))
     rows = history.devices[0].allocations
     assert rows.size.tolist() == rows.block_size.tolist() == [4 * MIB]
-    assert rows.alloc_step.tolist() == [0]
+    assert rows.alloc_event.tolist() == [0]
 
 
 def test_annotations_keep_their_device_and_order() -> None:

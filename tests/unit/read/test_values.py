@@ -178,7 +178,7 @@ def test_an_unknown_action_is_kept_and_counts_as_no_bytes() -> None:
 def test_both_words_for_a_pending_block_are_known() -> None:
     for word in ("active_pending_free", "active_awaiting_free"):
         history = trace().segment("a", 20 * MIB, (4 * MIB, 4 * MIB, word)).history()
-        assert history.allocations.free_requested_step.tolist() == [-1]
+        assert history.allocations.free_requested_event.tolist() == [-1]
 
 
 @pytest.mark.parametrize("key", ["size", "addr", "stream", "time_us"])

@@ -49,7 +49,7 @@ def test_an_alloc_and_its_free_are_one_allocation_with_times_and_both_stacks() -
     rows = device.allocations
     assert rows.size.tolist() == [100]
     assert (rows.alloc_time_us.tolist(), rows.free_time_us.tolist()) == ([5], [9])
-    assert (rows.alloc_step.tolist(), rows.free_step.tolist()) == ([0], [2])
+    assert (rows.alloc_event.tolist(), rows.free_event.tolist()) == ([0], [2])
 
 
 def test_blocks_of_one_size_and_stack_are_told_apart_by_their_address() -> None:
@@ -57,7 +57,7 @@ def test_blocks_of_one_size_and_stack_are_told_apart_by_their_address() -> None:
     segments, rows = device.segments, device.allocations
     held = device.block_allocation[segments.block_state == 0]
     assert rows.addr[held].tolist() == [4096, 8192]
-    assert rows.alloc_step[held].tolist() == [1, 0]
+    assert rows.alloc_event[held].tolist() == [1, 0]
 
 
 def test_an_unseen_free_is_put_where_other_memory_takes_the_place() -> None:
@@ -68,7 +68,7 @@ def test_an_unseen_free_is_put_where_other_memory_takes_the_place() -> None:
         ("free_completed", 4096, 256),
         ("alloc", 4224, 64),
     ]
-    assert only(recorded).allocations.free_step.tolist()[0] == 2
+    assert only(recorded).allocations.free_event.tolist()[0] == 2
 
 
 def test_memory_right_behind_a_block_leaves_it_alone() -> None:
@@ -78,7 +78,7 @@ def test_memory_right_behind_a_block_leaves_it_alone() -> None:
 
 def test_a_free_of_what_nobody_saw_allocated_makes_it_live_at_the_start() -> None:
     rows = only(Recorded([event(3, 4096, -50), event(4, 9000, 10)])).allocations
-    assert sorted(zip(rows.alloc_step.tolist(), rows.size.tolist(), strict=True)) == [
+    assert sorted(zip(rows.alloc_event.tolist(), rows.size.tolist(), strict=True)) == [
         (-1, 50),
         (2, 10),
     ]
@@ -87,7 +87,7 @@ def test_a_free_of_what_nobody_saw_allocated_makes_it_live_at_the_start() -> Non
 def test_a_parameter_that_nobody_saw_allocated_is_live_throughout() -> None:
     recorded = Recorded([event(1, 9000, 10)], [], [tensor(2, 4096, 400)])
     rows = only(recorded).allocations
-    baseline = rows.alloc_step == -1
+    baseline = rows.alloc_event == -1
     assert rows.size[baseline].tolist() == [400]
     assert to_snapshot([recorded])["snapreport"]["storages"] == [
         {
@@ -135,14 +135,14 @@ def test_a_range_is_a_stage_and_an_open_one_has_no_end() -> None:
     memory = [event(1, 4096, 8), event(5, 5000, 8), event(8, 6000, 8)]
     stages = only(Recorded(memory, ranges)).stages
     assert stages.name == ["forward", "loop"]
-    assert stages.start_step.tolist() == [1, 2]
+    assert stages.start_event.tolist() == [1, 2]
     assert stages.end_time_us.tolist() == [6, -1]
 
 
 def test_pieces_one_after_the_other_are_one_recording() -> None:
     device = only(Recorded([event(1, 4096, 100)]), Recorded([event(9, 4096, -100)]))
-    assert device.allocations.alloc_step.tolist() == [0]
-    assert device.allocations.free_step.tolist() == [2]
+    assert device.allocations.alloc_event.tolist() == [0]
+    assert device.allocations.free_event.tolist() == [2]
 
 
 def test_the_cpu_comes_behind_the_gpus_and_each_has_the_stages() -> None:

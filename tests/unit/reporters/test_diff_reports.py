@@ -122,7 +122,7 @@ def test_markdown_fits_into_a_comment_however_long_the_names_are() -> None:
     assert len(markdown_of(compare(base, new)).encode()) < LIMIT
 
 
-def test_a_peak_of_one_step_is_in_the_picture_of_a_long_recording() -> None:
+def test_a_peak_of_one_event_is_in_the_picture_of_a_long_recording() -> None:
     base, new = trace(), trace().alloc("x", MIB)
     for i in range(2000):
         for made in (base, new):
@@ -138,9 +138,9 @@ def test_a_peak_of_one_step_is_in_the_picture_of_a_long_recording() -> None:
 def test_by_time_a_shorter_recording_ends_before_the_longer_one() -> None:
     base = trace().alloc("a", MIB).alloc("b", MIB)
     new = trace().alloc("a", MIB).alloc("b", MIB).alloc("c", MIB)
-    steps, time = draw_diff(compare(base, new))
-    assert (steps.axis, time.axis) == ("steps", "time")
-    assert steps.base.line.rpartition("H")[2] == steps.new.line.rpartition("H")[2] == "1000.0"
+    events, time = draw_diff(compare(base, new))
+    assert (events.axis, time.axis) == ("events", "time")
+    assert events.base.line.rpartition("H")[2] == events.new.line.rpartition("H")[2] == "1000.0"
     ends = [float(side.line.rpartition("H")[2]) for side in (time.base, time.new)]
     assert ends == pytest.approx([500, 1000], abs=60)
     assert time.ticks[0] == (0, "0 µs")
@@ -150,12 +150,12 @@ def test_by_time_a_shorter_recording_ends_before_the_longer_one() -> None:
 def test_without_times_there_is_no_picture_by_time() -> None:
     base = trace().alloc("a", MIB, time_us=None).alloc("b", MIB, time_us=None)
     new = trace().alloc("a", MIB).alloc("b", MIB)
-    assert [picture.axis for picture in draw_diff(compare(base, new))] == ["steps"]
+    assert [picture.axis for picture in draw_diff(compare(base, new))] == ["events"]
     assert 'type="radio"' not in page_of(compare(base, new))
     assert 'type="radio"' in page_of(compare(new, new))
 
 
-def test_stages_lie_below_the_steps_that_they_span() -> None:
+def test_stages_lie_below_the_events_that_they_span() -> None:
     made = trace().start("first", -5).alloc("a", MIB).alloc("b", MIB).end("first", 15)
     made = made.start("second", 18).alloc("c", MIB).alloc("d", MIB).end("second", 35)
     for picture in draw_diff(compare(made, made)):

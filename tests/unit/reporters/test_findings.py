@@ -43,8 +43,8 @@ def finding(code: str = "leak", severity: str = "warning", **values: object) -> 
         (None, "bytes", "-"),
         (1234, "count", "1,234"),
         (1.5, "count", "1.5"),
-        (-1, "step", "start"),
-        (1200, "step", "1,200"),
+        (-1, "event", "start"),
+        (1200, "event", "1,200"),
         (0.125, "share", "12.5%"),
         (1500, "time_us", "1.5 ms"),
         ("full", "text", "full"),
@@ -134,9 +134,9 @@ def test_ordinary_words_and_names_of_code_are_none_of_ours(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "term"),
     [
-        ("The peak is at step 12.", "step"),
-        ("steps 3 to 4", "step"),
-        ("made from step", "step"),
+        ("The peak is at event 12.", "event"),
+        ("events 3 to 4", "event"),
+        ("made from event", "event"),
         ("before an optimizer step", "optimizer step"),
         ("streams: two", "stream"),
         ("while CUDA graphs are captured", "CUDA graph"),
@@ -154,9 +154,9 @@ def test_two_forms_of_a_word_are_explained_once() -> None:
 def test_a_link_has_the_keys_that_the_page_reads() -> None:
     view = View("live", 12, "requested", "a b&c")
     (card,) = lay_out([finding(view=view)], 2)
-    assert card.link == "device=2&curve=requested&step=12&tab=live&search=a%20b%26c"
-    ooms = [OomEvent(step, None, 1, 1, 1, 1, 0) for step in (3, 9)]
-    (card,) = lay_out([finding("oom", "critical", view=View("events", 9, event=True))], 0, ooms)
+    assert card.link == "device=2&curve=requested&event=12&tab=live&search=a%20b%26c"
+    ooms = [OomEvent(event, None, 1, 1, 1, 1, 0) for event in (3, 9)]
+    (card,) = lay_out([finding("oom", "critical", view=View("events", 9, oom=True))], 0, ooms)
     assert card.oom == 1
     assert "oom=1" in card.link
 

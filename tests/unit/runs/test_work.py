@@ -48,7 +48,7 @@ def test_the_reserved_peak_is_its_own(samples: Path) -> None:
         peaks["allocated"].bytes,
         peaks["reserved"].bytes,
     )
-    assert peaks["reserved"].step != peaks["allocated"].step
+    assert peaks["reserved"].event != peaks["allocated"].event
 
 
 def test_devices_without_anything_are_left_out(tmp_path: Path) -> None:

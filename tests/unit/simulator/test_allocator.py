@@ -73,8 +73,8 @@ def test_a_free_is_pending_until_the_other_stream_has_passed(simulator: Simulato
         "alloc",
     ]
     truth = simulator.truth()
-    assert truth.free_requested_step.tolist() == [2, 6, 6]
-    assert truth.free_step.tolist() == [4, 6, 6]
+    assert truth.free_requested_event.tolist() == [2, 6, 6]
+    assert truth.free_event.tolist() == [4, 6, 6]
     assert truth.allocated.tolist() == [0, 0, 512, 0, 512, 512, 1536]
     assert truth.active.tolist() == [0, 0, 512, 512, 1024, 512, 1536]
 

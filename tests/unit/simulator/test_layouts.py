@@ -50,9 +50,9 @@ def test_the_truth_follows_when_events_are_dropped() -> None:
     # segment_alloc, alloc, free_requested, free_completed, alloc
     truth = simulator.truth().keeping(np.array([True, True, False, True, True]))
     assert truth.events == 4
-    assert truth.alloc_step.tolist() == [1, 3]
-    assert truth.free_requested_step.tolist() == [2, 4]
-    assert truth.free_step.tolist() == [2, 4]
+    assert truth.alloc_event.tolist() == [1, 3]
+    assert truth.free_requested_event.tolist() == [2, 4]
+    assert truth.free_event.tolist() == [2, 4]
     assert truth.allocated.tolist() == [0, 0, 512, 0, 1024]
 
 

@@ -15,8 +15,8 @@ def test_the_ring_keeps_the_latest_events() -> None:
     trace = simulator.snapshot()["device_traces"][0]
     assert [event["action"] for event in trace] == ["alloc", "free_requested", "free_completed"]
     truth = simulator.truth()
-    assert truth.alloc_step.tolist() == [-1, 0]
-    assert truth.free_step.tolist() == [2, 3]
+    assert truth.alloc_event.tolist() == [-1, 0]
+    assert truth.free_event.tolist() == [2, 3]
     assert truth.requested.tolist() == [512, 1024, 1024, 512]
 
 
@@ -131,4 +131,4 @@ def test_stopping_forgets_what_was_recorded(simulator: Simulator) -> None:
     simulator.stop_recording()
     assert simulator.snapshot()["device_traces"] == [[]]
     assert simulator.truth().requested.tolist() == [512]
-    assert simulator.truth().alloc_step.tolist() == [-1]
+    assert simulator.truth().alloc_event.tolist() == [-1]

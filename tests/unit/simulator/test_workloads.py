@@ -24,12 +24,12 @@ def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
     trace = snapshot["device_traces"][truth.device]
     segments = [s for s in snapshot["segments"] if s["device"] == truth.device]
     assert truth.events == len(trace)
-    for step in range(-1, truth.events):
-        born = truth.alloc_step <= step
-        live, held = born & (step < truth.free_step), born & (step < truth.free_requested_step)
-        assert truth.requested[step + 1] == truth.size[live].sum()
-        assert truth.active[step + 1] == truth.block_size[live].sum()
-        assert truth.allocated[step + 1] == truth.block_size[held].sum()
+    for event in range(-1, truth.events):
+        born = truth.alloc_event <= event
+        live, held = born & (event < truth.free_event), born & (event < truth.free_requested_event)
+        assert truth.requested[event + 1] == truth.size[live].sum()
+        assert truth.active[event + 1] == truth.block_size[live].sum()
+        assert truth.allocated[event + 1] == truth.block_size[held].sum()
     for curve, key in (
         (truth.requested, "requested_size"),
         (truth.allocated, "allocated_size"),
@@ -37,15 +37,15 @@ def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
         (truth.reserved, "total_size"),
     ):
         assert curve[-1] == sum(segment[key] for segment in segments)
-    for action, steps in (
-        ("alloc", truth.alloc_step),
-        ("free_requested", truth.free_requested_step),
-        ("free_completed", truth.free_step),
+    for action, at in (
+        ("alloc", truth.alloc_event),
+        ("free_requested", truth.free_requested_event),
+        ("free_completed", truth.free_event),
     ):
-        inside = np.flatnonzero((steps >= 0) & (steps < truth.events))
+        inside = np.flatnonzero((at >= 0) & (at < truth.events))
         assert len(inside) == sum(event["action"] == action for event in trace)
         for row in inside:
-            event = trace[steps[row]]
+            event = trace[at[row]]
             assert (event["action"], event["addr"]) == (action, truth.address[row])
             assert event["size"] == truth.size[row]
 

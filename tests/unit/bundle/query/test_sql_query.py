@@ -37,7 +37,7 @@ def test_a_query_gives_what_sqlite_gives(database: Database, data: bytes, tmp_pa
     path = tmp_path / "elements.db"
     path.write_bytes(data)
     sql = (
-        "SELECT size, callstack, alloc_step FROM allocations LEFT JOIN stacks ON stack = stacks.id"
+        "SELECT size, callstack, alloc_event FROM allocations LEFT JOIN stacks ON stack = stacks.id"
         " ORDER BY size DESC"
     )
     plain = sqlite3.connect(path)

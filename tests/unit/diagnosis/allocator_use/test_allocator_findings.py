@@ -148,7 +148,7 @@ def test_a_request_that_was_served_after_all_is_a_retry() -> None:
     assert (burst.kind, burst.count, burst.bytes) == ("retry", 2, 80 * MIB)
     assert burst.got_again == 80 * MIB
     retries = of_code(device, "allocator-retries")
-    assert retries.view == View("events", burst.last_step)
+    assert retries.view == View("events", burst.last_event)
     assert retries.severity == "warning"
     assert retries.tables[0].rows[0][0] == "train  train.py:9"
 

@@ -41,9 +41,9 @@ def test_churn_is_shown_by_the_events_of_one_free_and_the_allocation_after_it() 
     builder = again(300)
     view = of_code(device(builder), "churn").view
     assert view is not None
-    assert view.step is not None
+    assert view.event is not None
     assert view.tab == "events"
-    around = [each["action"] for each in builder.events[view.step - 1 : view.step + 1]]
+    around = [each["action"] for each in builder.events[view.event - 1 : view.event + 1]]
     assert around == ["free_completed", "alloc"]
 
 
@@ -149,7 +149,7 @@ def test_memory_that_waits_for_another_stream_is_measured(size: int, falls: int)
     assert pending.tables[1].rows[0][0] == "default"
     # The call stacks and the allocations leave it out; the allocator's view has it by itself.
     assert pending.view is not None
-    assert (pending.view.tab, pending.view.step) == ("allocator", said["at step"])
+    assert (pending.view.tab, pending.view.event) == ("allocator", said["at event"])
 
 
 def test_frees_that_complete_at_once_do_not_wait() -> None:

@@ -75,7 +75,7 @@ def test_a_leak_that_begins_late_says_since_when() -> None:
     said = figures(of_code(device, "leak"))
     assert said["iterations that grew"] == 6
     assert device.iterations is not None
-    assert said["grows since step"] == int(device.iterations.starts[6])
+    assert said["grows since event"] == int(device.iterations.starts[6])
 
 
 def test_many_leaking_sites_are_one_finding_with_a_table() -> None:

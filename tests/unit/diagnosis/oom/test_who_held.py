@@ -52,7 +52,7 @@ def test_a_request_that_fails_for_a_known_reason_gets_that_verdict(cause: str) -
     assert finding.title.startswith("Out of memory: ")
     assert "The request came from request (train.py:7)." in finding.explanation
     assert finding.view is not None
-    assert (finding.view.step, finding.view.event) == (found.step, True)
+    assert (finding.view.event, finding.view.oom) == (found.event, True)
     assert all(each.frees or each.most or cause == "giant" for each in finding.suggestions)
     assert finding.suggestions, "a reader has to know what to do"
 

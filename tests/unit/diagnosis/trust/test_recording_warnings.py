@@ -73,7 +73,7 @@ def test_a_ring_of_one_event_is_no_history() -> None:
 def test_an_out_of_memory_error_is_told_with_its_figures() -> None:
     builder = sound().event("oom", addr=None, size=MIB, device_free=3 * MIB)
     (warning,) = find(builder.file()).devices[0].warnings
-    assert "step 5" in warning.paragraph
+    assert "event 5" in warning.paragraph
     assert "1.00 MiB" in warning.paragraph
     assert "3.00 MiB" in warning.paragraph
     assert "4.00 MiB" in warning.paragraph

@@ -111,7 +111,7 @@ def test_events_that_went_when_recording_was_stopped_are_missing_but_not_called_
 
 def test_the_ring_that_would_do_is_worked_out_from_the_events_of_a_step() -> None:
     whole = trained(steps=6)
-    starts = [each.start_step for each in whole.stages if each.name.startswith("ProfilerStep")]
+    starts = [each.start_event for each in whole.stages if each.name.startswith("ProfilerStep")]
     length = starts[-1] - starts[-2]
     device = trained(max_entries=3 * length, steps=6)
     assert device.trust.facts.loss.events_per_step == length

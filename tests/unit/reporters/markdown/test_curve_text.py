@@ -10,12 +10,12 @@ from snapreport.reporters.markdown.curve_text import curve_lines
 from tests.builders import MIB, trace
 
 
-def test_each_column_is_the_most_of_its_steps_and_the_ends_are_named() -> None:
+def test_each_column_is_the_most_of_its_events_and_the_ends_are_named() -> None:
     device = find(trace().alloc("a", MIB).alloc("b", 7 * MIB).alloc("c", 1).file()).devices[0]
     title, drawn, ends = curve_lines(device)
     assert title == "Allocated memory over the recording; the highest block is 8.00 MiB"
     assert drawn == "▁▁██"  # nothing at the start, 1 of 8 MiB, 8, and half a kilobyte more
-    assert ends == "start step 2"
+    assert ends == "start event 2"
 
 
 @settings(deadline=None, max_examples=20)
@@ -28,7 +28,7 @@ def test_the_peak_is_a_full_block_however_long_the_recording(sizes: list[int]) -
     _, drawn, ends = curve_lines(device)
     curve = device.curves["allocated"]
     assert len(drawn) == min(len(curve), 72)
-    column = ((device.peak.step + 2) * len(drawn) - 1) // len(curve)
+    column = ((device.peak.event + 2) * len(drawn) - 1) // len(curve)
     assert drawn[column] == "█"
     assert len(ends) >= len(drawn)
 

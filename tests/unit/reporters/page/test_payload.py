@@ -45,7 +45,7 @@ def test_every_allocation_comes_back() -> None:
     block = unpacked.device("class_block")
     assert [requested[k] for k in size_class] == [600, 2**40, 512]
     assert [block[k] for k in size_class] == [1024, 2**40, 512]
-    born = np.array(unpacked.device("alloc_step"))
+    born = np.array(unpacked.device("alloc_event"))
     freed = born + unpacked.device("free_requested_after")
     assert born.tolist() == [-1, 1, 2]
     assert freed.tolist() == [3, 5, 4]
@@ -57,14 +57,14 @@ def test_every_allocation_comes_back() -> None:
     ]
 
 
-def test_times_count_from_the_first_known_one_and_gaps_repeat_the_step_before() -> None:
+def test_times_count_from_the_first_known_one_and_gaps_repeat_the_event_before() -> None:
     unpacked = unpack(DeviceSpec([Row(512, 1, 3)], events=5))
     assert unpacked.header["devices"][0]["time_origin_us"] == 1_700_000_000_000_010
-    # Differences: of the steps without an allocation's event, of the alloc's, of the free's.
-    assert unpacked.device("step_time") == [0, 0, 0, 0, 20]
+    # Differences: of the events without an allocation's event, of the alloc's, of the free's.
+    assert unpacked.device("event_time") == [0, 0, 0, 0, 20]
     timeless = unpack(DeviceSpec([Row(512, 1, 3)], events=5, times=False))
     assert timeless.header["devices"][0]["time_origin_us"] is None
-    assert timeless.device("step_time") == []
+    assert timeless.device("event_time") == []
 
 
 def test_only_stacks_that_something_shows_are_packed_and_they_keep_their_frames() -> None:
@@ -165,5 +165,5 @@ def test_equal_findings_give_equal_bytes() -> None:
 
 def test_a_device_without_allocations_packs() -> None:
     unpacked = unpack(DeviceSpec([], events=0))
-    assert unpacked.device("alloc_step") == []
+    assert unpacked.device("alloc_event") == []
     assert unpacked.header["devices"][0]["events"] == 0

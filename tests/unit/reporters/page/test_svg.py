@@ -1,4 +1,4 @@
-"""The still picture: curves that lose no peak; stages, steps, peak and failed requests on it."""
+"""The still picture: curves that lose no peak; stages, events, peak and failed requests on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from snapreport.model.findings import DeviceFindings
 from snapreport.reporters.page.svg import HEIGHT, CurvePicture, draw_curves
-from snapreport.reporters.page.svg_marks import step_ticks
+from snapreport.reporters.page.svg_marks import event_ticks
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 
 
@@ -21,7 +21,7 @@ def _picture(spec: DeviceSpec) -> CurvePicture:
     return draw_curves(_device(spec))
 
 
-def test_the_still_picture_keeps_a_one_step_peak() -> None:
+def test_the_still_picture_keeps_a_one_event_peak() -> None:
     rows = [Row(MIB), Row(9 * MIB, 4000, 4001)]
     picture = _picture(DeviceSpec(rows, events=10_000))
     heights = [float(y) for y in re.findall(r"V([\d.]+)", picture.requested)]
@@ -31,10 +31,10 @@ def test_the_still_picture_keeps_a_one_step_peak() -> None:
     assert peak.title == "peak 10.00 MiB"
 
 
-def test_stages_are_bands_over_their_own_steps_one_row_for_each_depth() -> None:
+def test_stages_are_bands_over_their_own_events_one_row_for_each_depth() -> None:
     picture = _picture(training())
     outer, inner = picture.bands
-    # Step s begins at s + 1 of 101: the start comes first.
+    # Event s begins at s + 1 of 101: the start comes first.
     assert (outer.name, outer.row) == ("train step", 0)
     assert outer.left == pytest.approx(100 * 6 / 101, abs=0.001)
     assert outer.left + outer.width == pytest.approx(100 * 91 / 101, abs=0.002)
@@ -73,8 +73,8 @@ def test_bands_stay_few_when_there_are_thousands_of_stages() -> None:
 
 
 @pytest.mark.parametrize("events", [2, 5, 99, 100, 1248, 1_200_000])
-def test_steps_are_round_ascending_and_leave_room_for_each_other(events: int) -> None:
-    ticks = step_ticks(events)
+def test_events_are_round_ascending_and_leave_room_for_each_other(events: int) -> None:
+    ticks = event_ticks(events)
     assert ticks[0][0] == pytest.approx(100 * 1.5 / (events + 1), abs=0.01)
     assert ticks[0][1] == "0"
     assert 2 <= len(ticks) <= 7
@@ -105,7 +105,7 @@ def test_requests_that_failed_in_one_place_are_one_mark() -> None:
 
 def test_labels_stay_in_the_picture_and_apart_on_a_narrow_screen() -> None:
     spec = DeviceSpec([Row(64 * MIB, 0, None)], events=100)
-    spec.ooms[:] = [(step, 512 * MIB, None) for step in (0, 2, 4, 96, 98, 99)]
+    spec.ooms[:] = [(event, 512 * MIB, None) for event in (0, 2, 4, 96, 98, 99)]
     marks = [mark for mark in _picture(spec).marks if mark.label]
     boxes = []
     for mark in marks:
