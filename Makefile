@@ -29,9 +29,10 @@ test: ## set up what the tests need, then run every check
 	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser
 	@$(MAKE) pytest
 
-lint: $(VENV)/.dev ## ruff: rules and formatting
+lint: $(VENV)/.dev ## ruff, and oxlint for TypeScript: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/oxlint --deny-warnings -c templates/.oxlintrc.json templates/app templates/*.mjs
 
 types: $(VENV)/.dev ## mypy --strict over everything
 	$(BIN)/mypy
@@ -39,7 +40,7 @@ types: $(VENV)/.dev ## mypy --strict over everything
 front: $(PAGE) ## rebuild templates/built
 	cd templates && npm run --silent build
 
-front-check: $(PAGE) ## tsc, Biome's rules, the page's unit tests, and that templates/built is fresh
+front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is fresh
 	cd templates && npm run --silent check
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check

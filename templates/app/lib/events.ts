@@ -42,7 +42,7 @@ export class EventTable {
     }
     for (let i = 0; i < device.count; i++) put(device.allocEvent[i], ALLOC, i)
     device.eventIndex.forEach((event, k) => put(event, OTHER + device.eventAction[k], k))
-    this.counts = new Array<number>(OTHER + device.actions.length).fill(0)
+    this.counts = Array.from({ length: OTHER + device.actions.length }, () => 0)
     for (let event = 0; event < events; event++) this.counts[kind[event]]++
     if (device.rest) this.counts[UNKNOWN] = 0 // known, but not here
   }

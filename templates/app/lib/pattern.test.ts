@@ -16,7 +16,7 @@ function random(seed: number): () => number {
 function expression(next: () => number, depth = 0): string {
   const one = (): string => {
     const part = depth < 3 && next() < 0.3 ? `(${next() < 0.5 ? "?:" : ""}${expression(next, depth + 1)})` : PARTS[Math.floor(next() * PARTS.length)]
-    return /^(\^|\$|\\b|\\B)$/i.test(part) || /\}$/.test(part) ? part : part + TIMES[Math.floor(next() * TIMES.length)]
+    return /^(\^|\$|\\b|\\B)$/i.test(part) || part.endsWith("}") ? part : part + TIMES[Math.floor(next() * TIMES.length)]
   }
   const all = Array.from({ length: Math.floor(next() * 4) }, one).join("")
   return next() < 0.2 ? `${all}|${one()}` : all
