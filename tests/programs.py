@@ -108,7 +108,7 @@ class Program(TrainingRun):
 
 
 def leaks(size: int, every: int = 1, since: int = 0) -> Each:
-    """Keep so many bytes in every so manieth iteration."""
+    """Keep bytes in one iteration of several."""
 
     def each(program: Program, number: int) -> None:
         if number >= since and number % every == 0:

@@ -61,7 +61,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
             ]
             _print(lines)
             if not leaks and not quiet:
-                say(f"None of {len(given):,} strings tells who, where or a key.")
+                say(f"No personal data found in {len(given):,} strings.")
         if leaks:
             raise click.exceptions.Exit(FAILED)
         return

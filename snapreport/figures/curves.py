@@ -115,7 +115,7 @@ def find_peak(
 
 def event_times(history: DeviceHistory) -> NDArray[np.int64]:
     """Return each event's time; int64 microseconds, shape (n_events,), NO_TIME where unknown."""
-    # Behind the events one for never, which is their number, and one for START, which is -1.
+    # Two places more than events: NEVER writes to the first of them, START (-1) to the last.
     times = np.full(history.events + 2, NO_TIME, np.int64)
     rows = history.allocations
     times[rows.alloc_event] = rows.alloc_time_us

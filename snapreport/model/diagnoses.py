@@ -13,7 +13,7 @@ from snapreport.ground.object_display import Shown
 
 Severity = Literal["critical", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
-"""From worst: the program failed or will; something to act on; good to know."""
+"""From worst: the program failed or will; something to act on; a note."""
 
 Unit = Literal["bytes", "count", "event", "share", "time_us", "text"]
 """What a value counts; a share is a part of 1, time_us a duration in microseconds."""

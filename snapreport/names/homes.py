@@ -34,7 +34,7 @@ _REMOTE = re.compile(
 )
 
 _HOMES = frozenset({"home", "homes", "Users"})
-"""Folders of whose folders each is somebody's; ``users`` is one at any depth."""
+"""Folders that hold the homes of users, a folder each; ``users`` is one at any depth."""
 _WINDOWS_HOMES = ("users", "documents and settings")
 _DISKS = re.compile(
     r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"

@@ -46,7 +46,7 @@ def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener)
     expect(card.get_by_text("grows by")).to_be_visible()
     expect(card.locator("pre")).to_have_text("total += loss.item()")
     expect(page.get_by_text("Some slack")).not_to_be_visible()
-    page.get_by_text("1 thing more that is good to know").click()
+    page.get_by_text("1 more note").click()
     expect(page.get_by_text("Some slack")).to_be_visible()
 
 
@@ -140,7 +140,7 @@ def test_what_held_the_peak_is_a_line_that_says_what_would_lower_it(open_page: O
     card = page.locator(".finding[data-code=peak]")
     expect(card.get_by_text("Why.")).to_be_visible()
     card.locator("summary").first.click()
-    expect(card.locator(".hint")).to_have_text("what would help most frees up to 7.00 MiB")
+    expect(card.locator(".hint")).to_have_text("biggest saving: up to 7.00 MiB")
     expect(card.get_by_text("Why.")).not_to_be_visible()
     card.locator("summary").first.click()
     expect(card.get_by_text("Why.")).to_be_visible()

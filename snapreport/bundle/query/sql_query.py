@@ -197,8 +197,8 @@ class Database:
             return took_too_long(self._seconds)
         if isinstance(error, apsw.TooBigError):
             return QueryError(
-                f"The query meets a value of over {format_bytes(self._longest)}, which is too big;"
-                " leave it out."
+                f"The query reads a value of more than {format_bytes(self._longest)}; select it"
+                " without that one."
             )
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
             return damaged(error)

@@ -111,7 +111,7 @@ class _Live:
 
 
 def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Take every so manieth bound, the last among them."""
+    """Take bounds at even distances, the last one included, and no more than ``_MOST_BOUNDS``."""
     stride = -(-len(bounds) // _MOST_BOUNDS)
     kept: NDArray[np.int64] = bounds[(len(bounds) - 1) % stride :: stride]
     return kept, stride

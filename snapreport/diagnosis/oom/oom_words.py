@@ -182,8 +182,9 @@ def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
         *others, last = map(short_site, least.sites)
         which = f"{', '.join(others)} and {last}" if others else last
         yield Suggestion(
-            f"Hold less from {which}: {size_text(least.bytes)} made there were live. Without that"
-            " memory, all else unchanged, the request would have been served.",
+            f"Reduce what {which} keep{'' if others else 's'}: {size_text(least.bytes)} made there was"
+            " live."
+            " Without it, all else unchanged, the request would have been served.",
             frees=least.bytes,
         )
 

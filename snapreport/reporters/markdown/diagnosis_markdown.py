@@ -34,7 +34,7 @@ def diagnosis_lines(diagnosis: Diagnosis, most: int) -> Iterator[str]:
         lines = [line for each in notes[:most] for line in _finding(each)]
         if len(notes) > most:
             lines += [f"And {format_count(len(notes) - most)} more.", ""]
-        yield from folded(f"Good to know ({format_count(len(notes))})", lines)
+        yield from folded(f"Notes ({format_count(len(notes))})", lines)
     if diagnosis.silenced:
         yield f"Silenced: {', '.join(map(code_span, diagnosis.silenced))}."
         yield ""

@@ -42,7 +42,7 @@ def _report(run: Run, room: tuple[int, int, int]) -> Iterator[str]:
     yield escaped(" ".join(conclusion(run)))
     yield ""
     headings = (
-        "recording", "device", "peak allocated", "off the middle", "peak reserved",
+        "recording", "device", "peak allocated", "vs. median", "peak reserved",
         "out of memory", "growth", "verdict",
     )  # fmt: skip
     rows = [_row(run, rank, device, room) for rank, device in run.rows]

@@ -147,7 +147,7 @@ def _hint(finding: Finding) -> str:
         return ""
     first = finding.suggestions[0]
     frees = frees_text(first.frees, first.most)
-    return f"what would help most {frees}" if frees else "with what would help"
+    return f"biggest saving: {frees.removeprefix('frees ')}" if frees else "with advice"
 
 
 def _table(table: Table, define: Definitions) -> TableCard:

@@ -52,7 +52,7 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
     notes = [each for each in found if not each.leads]
     if notes and not full:
         page.say()
-        page.say("Good to know (--full explains)", "title")
+        page.say("Notes (--full explains them)", "title")
         for note in notes:
             _indented(page, f"{one_line(note.title)}  [{note.id}]", "- ")
 

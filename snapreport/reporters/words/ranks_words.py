@@ -10,7 +10,7 @@ from snapreport.model.ranks import Rank, RankDevice, Run
 from snapreport.reporters.words.summary_rows import plural
 
 ODD = 0.05
-"""From this part of the middle on, a peak that is off it is marked: less is not worth a look."""
+"""A peak that differs from the median by this part of it is marked: less is not worth a look."""
 _ALIKE = 0.005
 _NAMED = 5
 _MEMORIES = {
@@ -56,7 +56,7 @@ def _peaks(run: Run, kind: str) -> str:
         return f"{begin} at {format_bytes(most)} in all {format_count(len(rows))}, {how}."
     return (
         f"{begin} between {format_bytes(least)} ({_name(*low)}) and"
-        f" {format_bytes(most)} ({_name(*high)}), in the middle at"
+        f" {format_bytes(most)} ({_name(*high)}), median"
         f" {format_bytes(run.middle(kind))}."
     )
 
@@ -84,7 +84,7 @@ def _kind_of_finding(code: str) -> str:
 
 
 def deviation(run: Run, device: RankDevice) -> float | None:
-    """Return by which part a peak is off the middle; None where there is nothing to compare."""
+    """Return by which part a peak differs from the median; None where there is none to compare."""
     middle = run.middle(device.kind)
     if len(run.of(device.kind)) < 2 or not middle:
         return None

@@ -84,7 +84,7 @@ def sizes_text(device: DeviceFindings) -> str:
         return text
     return (
         f"{text}; {format_bytes(sizes.requested)} requested in all, {format_bytes(sizes.smallest)}"
-        f" to {format_bytes(sizes.largest)} each, in the middle {format_bytes(sizes.median)}"
+        f" to {format_bytes(sizes.largest)} each, median {format_bytes(sizes.median)}"
     )
 
 

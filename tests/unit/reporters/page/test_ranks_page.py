@@ -66,8 +66,7 @@ def test_the_one_that_is_off_is_named_and_marked() -> None:
     odd = device(121 * MIB)
     run = run_of(*(rank(f"r{k}", device()) for k in range(7)), rank("odd", odd))
     assert conclusion(run)[0] == (
-        "Allocated memory peaks between 100.0 MiB (r0) and 121.0 MiB (odd), in the middle at"
-        " 100.0 MiB."
+        "Allocated memory peaks between 100.0 MiB (r0) and 121.0 MiB (odd), median 100.0 MiB."
     )
     assert deviation_text(deviation(run, odd)) == "+21%"
     assert page(run).count("largest peak") == 1
