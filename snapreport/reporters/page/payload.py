@@ -211,7 +211,7 @@ def _pack_device(
     addresses, address = _places((allocations.addr, segments.address, other.addr))
     streams, stream = _places(tuple(table.stream for table in tables))
     packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
-    packed |= _segment_columns(segments, columns, address[1], stream[1])
+    packed |= _segment_columns(segments, later, address[1], stream[1])
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
         "free_stack": columns.add(subset.renumber(allocations.free_stack)),
@@ -222,7 +222,7 @@ def _pack_device(
         "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),
         "event_index": columns.add(other.event, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
-        "event_addr": columns.add(address[2]),
+        "event_addr": later.add(address[2]),
         "event_size": columns.add(other.size),
         "event_stream": columns.add(stream[2]),
         "event_stack": columns.add(subset.renumber(other.stack)),
@@ -259,7 +259,7 @@ def _allocation_columns(
     return {
         "addr_back": later.add(back),
         "addr_first": later.add(first),
-        "addr_values": columns.add(addresses[0], delta=True),
+        "addr_values": later.add(addresses[0], delta=True),
         "size_class": columns.add(size_class),
         "class_requested": columns.add(classes[0], delta=True),
         "class_block": columns.add(classes[1]),

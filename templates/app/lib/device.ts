@@ -130,8 +130,7 @@ export function readDevice(payload: Payload, index: number): Device {
     freeRequestedEvent[i] += allocEvent[i]
     freeEvent[i] += freeRequestedEvent[i]
   }
-  const segmentStart = payload.ints(columns.segment_start)
-  const addrValues = payload.floats(columns.addr_values)
+  const later = { ints: new Int32Array(0), floats: new Float64Array(0) }
   const device: Device = {
     id: header.id,
     events: header.events,
@@ -143,8 +142,8 @@ export function readDevice(payload: Payload, index: number): Device {
     allocEvent,
     freeRequestedEvent,
     freeEvent,
-    addr: new Int32Array(0),
-    addrValues,
+    addr: later.ints,
+    addrValues: later.floats,
     stack: payload.ids(columns.stack),
     freeStack: payload.ids(columns.free_stack),
     missing: payload.ids(columns.missing),
@@ -158,27 +157,20 @@ export function readDevice(payload: Payload, index: number): Device {
     compileContext: payload.ids(columns.compile_context),
     metadata: payload.ids(columns.metadata),
     timed: columns.event_time.length > 0,
-    eventTime: new Uint32Array(0),
+    eventTime: later.floats,
     timeOriginUs: header.time_origin_us,
     reservedEvent: payload.ints(columns.reserved_event),
     reservedBytes: payload.floats(columns.reserved_bytes),
     eventIndex: payload.ints(columns.event_index),
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
-    eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
+    eventAddr: later.floats,
     eventSize: payload.floats(columns.event_size),
     eventStream: payload.ints(columns.event_stream),
     eventStack: payload.ints(columns.event_stack),
     segments: {
-      count: columns.segment_start.length,
-      address: picked(addrValues, payload.ints(columns.segment_addr)),
-      size: picked(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
-      start: segmentStart,
-      end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
-      stream: payload.ints(columns.segment_stream),
-      pool: payload.ints(columns.segment_pool),
-      kind: payload.ints(columns.segment_kind),
-      expandable: payload.ints(columns.segment_expandable),
+      count: 0, address: later.floats, size: later.floats, start: later.ints, end: later.ints,
+      stream: later.ints, pool: later.ints, kind: later.ints, expandable: later.ints,
     },
     rest: null,
   }
@@ -192,12 +184,30 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
   return out
 }
 
-/** Unpacks what the first picture does without: addresses and times. */
+/** Unpacks what the first picture does without: addresses, times and segments. */
 export function readLater(payload: Payload, index: number, device: Device): void {
   const { columns } = payload.header.devices[index]
   const addr = fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))
-  device.addr = device.rest ? withRow(addr) : addr
-  device.eventTime = sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent)
+  const addrValues = payload.floats(columns.addr_values)
+  const segmentStart = payload.ints(columns.segment_start)
+  const later: Partial<Device> = {
+    addr: device.rest ? withRow(addr) : addr,
+    addrValues,
+    eventTime: sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent),
+    eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
+    segments: {
+      count: columns.segment_start.length,
+      address: picked(addrValues, payload.ints(columns.segment_addr)),
+      size: picked(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
+      start: segmentStart,
+      end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
+      stream: payload.ints(columns.segment_stream),
+      pool: payload.ints(columns.segment_pool),
+      kind: payload.ints(columns.segment_kind),
+      expandable: payload.ints(columns.segment_expandable),
+    },
+  }
+  Object.assign(device, later)
   payload.taken(index)
 }
 
