@@ -1,8 +1,9 @@
 /** What is live after an event, and the words for that moment. */
 
 import type { Curve } from "./curves"
-import { formatCount } from "./format"
+import { formatCount, formatEvent } from "./format"
 import type { History } from "./history"
+import { restAt } from "./rest"
 
 /** The amounts after an event, in bytes; null where no allocator is known. */
 export interface Totals {
@@ -32,4 +33,11 @@ export function momentText(history: History, curve: Curve, event: number): strin
   if (event === history.peakEvent[curve]) return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
   if (event < 0) return "at the start"
   return event === history.device.events - 1 ? `at the end (event ${formatCount(event)})` : `at event ${formatCount(event)}`
+}
+
+/** What groups of a moment are: `Held the peak`, `Live at event 72`. */
+export function momentTitle(history: History, curve: Curve, event: number): string {
+  const drawn = restAt(history.device.rest, curve, event).bytes ? ", as far as drawn" : ""
+  if (event === history.peakEvent[curve]) return `Held the peak${drawn}`
+  return `Live at ${event < 0 ? "the start" : formatEvent(event)}${drawn}`
 }

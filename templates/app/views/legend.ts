@@ -1,11 +1,10 @@
 /** The groups that the strips are coloured by: those at the cursor, then what else is in view. They may be brought out or left out. */
 
 import { cssColour } from "../lib/colours"
-import { formatBytes, formatCount, formatExact, formatShare, formatEvent, plural } from "../lib/format"
+import { formatBytes, formatCount, formatExact, formatShare, plural } from "../lib/format"
 import { amountsAt, type Group, type Grouping, rowsAt } from "../lib/grouping"
-import type { History } from "../lib/history"
-import { restAt } from "../lib/rest"
-import type { State, Store } from "../store"
+import { momentTitle } from "../lib/moment"
+import type { Store } from "../store"
 import { h, meter, nameText, swatch } from "./dom"
 
 const ROWS = 12
@@ -53,7 +52,7 @@ export class Legend {
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)
     const parts: (Node | string)[] = [
-      h("h3", {}, momentTitle(history, state)),
+      h("h3", {}, momentTitle(history, state.curve, state.cursor)),
     ]
     if (state.filtered.size) {
       parts.push(h("p", { class: "without" }, `${plural(state.filtered.size, "group")} left out. `,
@@ -122,13 +121,6 @@ export class Legend {
           title: hidden ? "Show in the timeline again" : "Leave out of the timeline", "aria-label": `${group.label} in the timeline`, click: toggle,
         }, h("i", { "aria-hidden": "true" }))))
   }
-}
-
-/** What the groups at the cursor are: `Held the peak`, `Live at event 72`. */
-export function momentTitle(history: History, { cursor, curve }: State): string {
-  const drawn = restAt(history.device.rest, curve, cursor).bytes ? ", as far as drawn" : ""
-  if (cursor === history.peakEvent[curve]) return `Held the peak${drawn}`
-  return `Live at ${cursor < 0 ? "the start" : formatEvent(cursor)}${drawn}`
 }
 
 /** File and line, of which a lack of room cuts the file. */

@@ -4,9 +4,9 @@ import { cssColour } from "../lib/colours"
 import { formatBytes, plural } from "../lib/format"
 import { amountsAt, type Grouping, rowsAt } from "../lib/grouping"
 import type { Theme } from "../lib/theme"
+import { momentTitle } from "../lib/moment"
 import type { Store } from "../store"
 import type { Geometry } from "./geometry"
-import { momentTitle } from "./legend"
 import { fit, type Pen } from "./pen"
 
 const MOST_ROWS = 10
@@ -27,7 +27,7 @@ export function pictureLegend({ history, state }: Store, grouping: Grouping, col
   const rest = all.filter((row) => !shown.has(row))
   const more = rest.length ? `; not listed: ${plural(rest.length, "smaller group")} with ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}` : ""
   return {
-    title: `${momentTitle(history, state)}${more}`,
+    title: `${momentTitle(history, state.curve, state.cursor)}${more}`,
     rows: all.filter((row) => shown.has(row)).map((row) => {
       const { label, detail } = grouping.groups[row]
       return { colour: cssColour(colours, row), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
