@@ -1,14 +1,14 @@
 /** Starts the page; in a worker made of this same script, starts the painting instead. */
 
-import { readStacks } from "./lib/device"
-import type { Link } from "./lib/link"
-import { Payload, type Summary, unpack } from "./lib/payload"
-import type { Window } from "./lib/window"
+import { readStacks } from "./lib/data/device"
+import type { Link } from "./lib/text/link"
+import { Payload, type Summary, unpack } from "./lib/data/payload"
+import type { Window } from "./lib/picture/window"
 import { Surface } from "./gl/surface"
-import { Address } from "./views/address"
-import { DevicePage } from "./views/device_page"
-import { showUncaught } from "./views/failure"
-import { themeSwitch } from "./views/theme_switch"
+import { Address } from "./views/page/address"
+import { DevicePage } from "./views/page/device_page"
+import { showUncaught } from "./views/shared/failure"
+import { themeSwitch } from "./views/page/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 

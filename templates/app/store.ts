@@ -1,10 +1,10 @@
 /** The state of the page's one open device, and who wants to know when it changes. */
 
-import type { Curve } from "./lib/curves"
-import type { History } from "./lib/history"
-import type { Axis, Scale } from "./lib/scale"
-import { type StacksView, WHOLE_TREE } from "./lib/tree_model"
-import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/window"
+import type { Curve } from "./lib/data/curves"
+import type { History } from "./lib/data/history"
+import type { Axis, Scale } from "./lib/data/scale"
+import { type StacksView, WHOLE_TREE } from "./lib/tables/tree_model"
+import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/picture/window"
 
 /** Allocations that a panel picked out; the timeline brings them out, too. */
 export interface Selection {

@@ -1,6 +1,6 @@
 """Orders in which long columns of the page's data deflate best; the page puts them right again.
 
-``templates/app/lib/orders.ts`` does the reverse.
+``templates/app/lib/data/orders.ts`` does the reverse.
 """
 
 from __future__ import annotations

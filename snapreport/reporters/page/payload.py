@@ -5,7 +5,7 @@ then the columns, each at a multiple of 8. All of it little-endian, gzip-compres
 the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
 the higher bytes are alike, so that gzip makes little of them. The longest columns that the first
 picture does without are a block of their own, which the page unpacks after it.
-``templates/app/lib/payload.ts`` reads it.
+``templates/app/lib/data/payload.ts`` reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 /** Draws the same rasters with Canvas 2D, where WebGL2 is missing. */
 
-import type { Rgb } from "../lib/colours"
-import { ID, type Raster } from "../lib/raster"
-import type { Window } from "../lib/window"
+import type { Rgb } from "../lib/picture/colours"
+import { ID, type Raster } from "../lib/picture/raster"
+import type { Window } from "../lib/picture/window"
 import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 interface Picture {

@@ -1,8 +1,8 @@
 /** What draws a raster and what lies over it on the timeline's canvas, whichever way. */
 
-import type { Rgb } from "../lib/colours"
-import type { Raster } from "../lib/raster"
-import type { Window } from "../lib/window"
+import type { Rgb } from "../lib/picture/colours"
+import type { Raster } from "../lib/picture/raster"
+import type { Window } from "../lib/picture/window"
 
 export interface Highlight {
   /** Allocation ids, or -1. */

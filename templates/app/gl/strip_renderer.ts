@@ -1,8 +1,8 @@
 /** Draws the timeline with WebGL2: one quad, and a fragment shader that looks every pixel up. */
 
-import type { Rgb } from "../lib/colours"
-import type { Raster } from "../lib/raster"
-import { around, common, type Window, within } from "../lib/window"
+import type { Rgb } from "../lib/picture/colours"
+import type { Raster } from "../lib/picture/raster"
+import { around, common, type Window, within } from "../lib/picture/window"
 import { makeProgram, makeTexture } from "./program"
 import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 

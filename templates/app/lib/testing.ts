@@ -1,8 +1,8 @@
 /** Makers of small random data for tests. */
 
-import type { Ints, Strips } from "./curves"
-import type { Device, Segments, Stacks } from "./device"
-import { NOT_DRAWN } from "./rest"
+import type { Ints, Strips } from "./data/curves"
+import type { Device, Segments, Stacks } from "./data/device"
+import { NOT_DRAWN } from "./data/rest"
 
 /** A repeatable source of numbers in [0, 1). */
 export function random(seed: number): () => number {

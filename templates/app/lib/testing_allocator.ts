@@ -1,6 +1,6 @@
 /** A maker of random allocator histories for tests: segments come and go, runs of memory grow and fall apart. */
 
-import type { Device } from "./device"
+import type { Device } from "./data/device"
 import { deviceOf, random } from "./testing"
 
 const PAGE = 4096

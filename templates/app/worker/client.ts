@@ -2,9 +2,9 @@
  *
  * The page itself works out the first one: until a worker has started and has its copy of the strips, that is long done. */
 
-import type { Bytes } from "../lib/curves"
-import type { Raster } from "../lib/raster"
-import { sameWindow, type Window } from "../lib/window"
+import type { Bytes } from "../lib/data/curves"
+import type { Raster } from "../lib/picture/raster"
+import { sameWindow, type Window } from "../lib/picture/window"
 import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
 import { RasterServer } from "./server"
 

@@ -1,8 +1,8 @@
 /** What the page and its worker say to each other. */
 
-import type { Numbers, Strips } from "../lib/curves"
-import type { Raster } from "../lib/raster"
-import type { Window } from "../lib/window"
+import type { Numbers, Strips } from "../lib/data/curves"
+import type { Raster } from "../lib/picture/raster"
+import type { Window } from "../lib/picture/window"
 
 /** What is painted, and along which axis. */
 export interface Scene {

@@ -1,8 +1,8 @@
 /** Paints rasters on request: in a worker, or in the page where no worker can start. */
 
-import { type Bytes, curveOf, without } from "../lib/curves"
-import { Rasteriser } from "../lib/raster"
-import { EventScale, TimeScale } from "../lib/scale"
+import { type Bytes, curveOf, without } from "../lib/data/curves"
+import { Rasteriser } from "../lib/picture/raster"
+import { EventScale, TimeScale } from "../lib/data/scale"
 import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
 
 export class RasterServer {

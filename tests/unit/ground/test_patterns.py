@@ -1,4 +1,4 @@
-"""Patterns as users type them: the rules of templates/app/lib/search.ts, case for case."""
+"""Patterns as users type them: the rules of templates/app/lib/tables/search.ts, case for case."""
 
 from __future__ import annotations
 

@@ -1,0 +1,36 @@
+import { test } from "node:test"
+import assert from "node:assert/strict"
+import { readdirSync, readFileSync } from "node:fs"
+import { basename, dirname, join, normalize, relative } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const APP = fileURLToPath(new URL("../../app/", import.meta.url))
+/** From the lowest to the highest: a folder imports from those before it, and from no other. */
+const FOLDERS = [
+  "lib/text", "lib/data", "lib/tables", "lib/picture", "gl", "worker", ".",
+  "views/shared", "views/drawing", "views/panels", "views/timeline", "views/page",
+]
+const MOST_MODULES = 20
+
+const modules = readdirSync(APP, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts") && !/\.test\.ts$|^lib\/testing/.test(file))
+
+test("every folder has its place, and few modules", () => {
+  const folders = modules.map((file) => dirname(file))
+  assert.deepEqual([...new Set(folders)].sort(), [...FOLDERS].sort())
+  for (const folder of FOLDERS) assert.ok(folders.filter((each) => each === folder).length <= MOST_MODULES, folder)
+})
+
+test("no two modules have one name", () => {
+  const names = modules.map((file) => basename(file))
+  assert.deepEqual(names.filter((name, k) => names.indexOf(name) !== k), [])
+})
+
+test("imports go downwards", () => {
+  for (const file of modules.filter((file) => file !== "main.ts")) {
+    const folder = dirname(file)
+    for (const [, from] of readFileSync(join(APP, file), "utf8").matchAll(/ from "(\.[^"]+)"/g)) {
+      const other = dirname(relative(APP, normalize(join(APP, folder, from))))
+      assert.ok(FOLDERS.indexOf(other) <= FOLDERS.indexOf(folder), `${file} imports from ${other}`)
+    }
+  }
+})

@@ -1,0 +1,71 @@
+/** Events that are no allocations, gathered by pixel for the rug under the timeline. */
+
+import type { Device } from "../data/device"
+import { formatBytes, formatCount, formatEvent, plural } from "../text/format"
+import type { Scale } from "../data/scale"
+import type { Window } from "./window"
+
+/** What a mark stands for, the most important of its events first. */
+export type MarkKind = "oom" | "snapshot" | "grow" | "shrink" | "other"
+const ORDER: readonly MarkKind[] = ["oom", "snapshot", "grow", "shrink", "other"]
+
+const KINDS: Record<string, MarkKind> = {
+  oom: "oom", snapshot: "snapshot",
+  segment_alloc: "grow", segment_map: "grow", segment_free: "shrink", segment_unmap: "shrink",
+}
+
+/** All events that fall on one pixel. */
+export interface Mark {
+  /** Pixels from the plot's left edge. */
+  pixel: number
+  kind: MarkKind
+  /** Rows of the device's events, as [first, end). */
+  first: number
+  end: number
+}
+
+/** The marks of a window, at most one per pixel, from left to right. */
+export function marksIn(device: Device, scale: Scale, w: Window, width: number): Mark[] {
+  const { eventIndex, eventAction, actions } = device
+  const kinds = actions.map((action) => ORDER.indexOf(KINDS[action] ?? "other"))
+  const perUnit = width / (w.x1 - w.x0)
+  const [firstEvent, endEvent] = scale.eventsIn(w.x0, w.x1)
+  const end = firstFrom(eventIndex, endEvent)
+  const marks: Mark[] = []
+  for (let k = firstFrom(eventIndex, firstEvent); k < end;) {
+    const pixel = Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit)
+    const first = k
+    let kind = kinds[eventAction[k++]]
+    while (k < end && Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit) === pixel) kind = Math.min(kind, kinds[eventAction[k++]])
+    if (pixel >= 0 && pixel < width) marks.push({ pixel, kind: ORDER[kind], first, end: k })
+  }
+  return marks
+}
+
+/** One line for each action of a mark: `3 segment_alloc, 60.00 MiB`; the first says when. */
+export function markLines(device: Device, mark: Mark): string[] {
+  const { eventIndex, eventAction, eventSize, actions } = device
+  const [from, to] = [eventIndex[mark.first], eventIndex[mark.end - 1]]
+  const lines = [from === to ? formatEvent(from) : `${plural(mark.end - mark.first, "event")} from ${formatCount(from)} to ${formatCount(to)}`]
+  const sums = new Map<number, { count: number; bytes: number }>()
+  for (let k = mark.first; k < mark.end; k++) {
+    const sum = sums.get(eventAction[k]) ?? { count: 0, bytes: 0 }
+    sums.set(eventAction[k], { count: sum.count + 1, bytes: sum.bytes + eventSize[k] })
+  }
+  for (const [action, { count, bytes }] of sums) {
+    lines.push(`${count > 1 ? `${formatCount(count)} ` : ""}${actions[action]}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}`)
+  }
+  return lines
+}
+
+/** Place of the first event at or after an event. */
+function firstFrom(events: Int32Array, event: number): number {
+  let low = 0
+  let high = events.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (events[middle] < event) low = middle + 1
+    else high = middle
+  }
+  return low
+}

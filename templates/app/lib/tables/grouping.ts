@@ -1,0 +1,262 @@
+/** Allocations grouped by what the timeline colours them by. */
+
+import { type Curve, type Ints, stripsOf } from "../data/curves"
+import type { Device } from "../data/device"
+import { formatAddress, formatCount } from "../text/format"
+import type { History } from "../data/history"
+import { liveAt } from "../data/lives"
+import { NOT_DRAWN, restAt } from "../data/rest"
+import { poolText } from "../data/segments"
+import { commonName, stageAtEvents } from "./stage_groups"
+
+export type Colouring = "site" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
+
+/** The key of a second group of what belongs nowhere. */
+export const APART = "apart"
+
+/** One colour of the timeline. */
+export interface Group {
+  /** Stays the same from report to report: what colours are chosen by. */
+  key: string
+  label: string
+  /** A place or a remark; may be empty. */
+  detail: string
+  /** In full, where the label is short. */
+  full: string
+  /** Whether it gathers what is not known or belongs nowhere. */
+  rest: boolean
+  /** Block bytes and allocations live at the allocated peak. */
+  bytes: number
+  count: number
+}
+
+/** Every group, and the row of each allocation. */
+export interface Grouping {
+  readonly colouring: Colouring
+  readonly groups: readonly Group[]
+  readonly ofAllocation: Int32Array
+  /** Whether groups stand in an order of their own, as sizes do; else the most bytes at the peak come first. */
+  readonly ordered: boolean
+}
+
+export const COLOURINGS: readonly [Colouring, string][] = [
+  ["site", "Call site"], ["stage", "Stage"], ["size", "Size"], ["age", "Lifetime"],
+  ["category", "Category"], ["stream", "Stream"], ["pool", "Memory pool"], ["context", "Compiled graph"],
+]
+
+/** Groups without their amounts, and a function from allocation to row. */
+interface Sorted {
+  groups: Omit<Group, "bytes" | "count">[]
+  ofAllocation: Int32Array
+  ordered?: boolean
+}
+
+const known = new WeakMap<History, Map<string, Grouping>>()
+
+/** Groups all allocations of a device, once for each colouring; one that does not exist counts as `site`. */
+export function groupBy(history: History, colouring: string): Grouping {
+  const made = known.get(history) ?? new Map<string, Grouping>()
+  known.set(history, made)
+  const [name] = COLOURINGS.find(([each]) => each === colouring) ?? COLOURINGS[0]
+  let grouping = made.get(name)
+  if (!grouping) made.set(name, (grouping = group(history, name)))
+  return grouping
+}
+
+function group(history: History, colouring: Colouring): Grouping {
+  if (colouring === "site") return bySite(history)
+  const { device } = history
+  const { groups, ofAllocation, ordered = false } = apart(device, SORTERS[colouring](history))
+  const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakEvent.allocated)
+  const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
+  if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
+  const order = rows.map((_, row) => row).sort((a, b) =>
+    rows[b].bytes - rows[a].bytes || rows[b].count - rows[a].count || Number(rows[a].rest) - Number(rows[b].rest) || a - b)
+  const rank = new Int32Array(rows.length)
+  order.forEach((row, place) => (rank[row] = place))
+  for (let i = 0; i < ofAllocation.length; i++) ofAllocation[i] = rank[ofAllocation[i]]
+  return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
+}
+
+/** Gives what is not drawn one by one a group of its own, whichever it was sorted into: the first. */
+function apart({ rest: left }: Device, sorted: Sorted): Sorted {
+  if (!left) return sorted
+  const { groups, ofAllocation } = sorted
+  const used = new Uint8Array(groups.length)
+  for (let i = 0; i < left.row; i++) used[ofAllocation[i]] = 1
+  const kept = groups.flatMap((_, row) => (used[row] ? [row] : []))
+  const place = new Int32Array(groups.length)
+  kept.forEach((row, k) => (place[row] = k + 1))
+  return {
+    ...sorted, groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
+    ofAllocation: ofAllocation.map((row, i) => (i === left.row ? 0 : place[row])),
+  }
+}
+
+/** Bytes and allocations of each row that are live after an event, in one curve. */
+export function amountsAt(grouping: Grouping, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
+  return tally(grouping.ofAllocation, grouping.groups.length, device, curve, event)
+}
+
+/** The rows that hold something: the largest and the longest lived first, else those with the most bytes. */
+export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): number[] {
+  const rows = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
+  return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
+}
+
+function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
+  const bytes = new Float64Array(rows)
+  const count = new Int32Array(rows)
+  const { height } = stripsOf(device, curve)
+  for (const i of liveAt(device, curve, event)) {
+    bytes[ofAllocation[i]] += height[i]
+    count[ofAllocation[i]]++
+  }
+  if (device.rest) {
+    const rest = restAt(device.rest, curve, event)
+    bytes[ofAllocation[device.rest.row]] += rest.bytes
+    count[ofAllocation[device.rest.row]] += rest.count
+  }
+  return { bytes, count }
+}
+
+/** Why a colouring would show one colour only; "" where it shows more. */
+export function whyPlain({ device }: History, colouring: Colouring): string {
+  const same = (column: Ints) => {
+    for (let i = 1; i < column.length; i++) if (column[i] !== column[0]) return false
+    return true
+  }
+  switch (colouring) {
+    case "stage": return device.summary.stages.length ? "" : "No stages were recorded"
+    case "category": return same(device.category) ? "All allocations are of one category" : ""
+    case "stream": return same(device.stream) ? "One stream made all allocations" : ""
+    case "pool": return same(device.pool) ? "All allocations came from one pool" : ""
+    case "context": return same(device.compileContext) ? "No compiled graphs were recorded" : ""
+    default: return ""
+  }
+}
+
+function bySite({ sites }: History): Grouping {
+  const groups = sites.rows.map((site) => ({
+    key: site.name === NOT_DRAWN && site.frame < 0 ? NOT_DRAWN : `${site.name} ${site.place}`, label: site.name, detail: site.place,
+    full: `${site.fullName}${site.file ? `\n${site.file}${site.line === null ? "" : `:${site.line}`}` : ""}`,
+    rest: site.frame < 0, bytes: site.bytes, count: site.count,
+  }))
+  return { colouring: "site", groups, ofAllocation: sites.ofAllocation, ordered: false }
+}
+
+const plain = (key: string, label: string, detail = "", full = label) => ({ key, label, detail, full, rest: false })
+const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
+
+const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
+  category: ({ device, stacks }) => byId(device.category, (id) => {
+    const name = stacks.strings[id]
+    const rule = device.categoryRules[name] ?? ""
+    return { ...plain(`category ${name}`, name, "", rule ? `${name}\n${rule}` : name), rest: /^unknown\b/.test(name) }
+  }, rest("", "no category")),
+  context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
+  pool: ({ device }) => byId(device.pool, (id) => plain(`pool ${device.pools[id]}`, poolText(device, id)), rest("", "pool not known")),
+  stream: ({ device }) => byId(device.stream, (id) => {
+    const stream = device.streamValues[id]
+    return stream === 0 ? plain("stream 0", "stream 0", "default") : plain(`stream ${stream}`, formatAddress(stream))
+  }, rest("", "stream not known")),
+  stage: byStage,
+  size: bySize,
+  age: byAge,
+}
+
+/** One group for each id, in the order of ids; -1 is the rest. */
+function byId(ids: Ints, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
+  const { values, ofAllocation } = distinct(ids)
+  return { groups: values.map((id) => (id < 0 ? none : group(id))), ofAllocation }
+}
+
+/** The innermost stage that an allocation was born in; repeated stages are one group. */
+function byStage({ device }: History): Sorted {
+  const { stages } = device.summary
+  const at = stageAtEvents(stages, device.events)
+  const rowOf = new Map<string, number>()
+  const groups: Sorted["groups"] = []
+  const rowNamed = (name: string, make: () => Sorted["groups"][0]) => {
+    let row = rowOf.get(name)
+    if (row === undefined) {
+      rowOf.set(name, (row = groups.length))
+      groups.push(make())
+    }
+    return row
+  }
+  const ofStage = new Int32Array(stages.length).fill(-1)
+  const ofAllocation = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) {
+    const event = device.allocEvent[i]
+    const stage = event < 0 ? -1 : at[event]
+    if (stage < 0) {
+      ofAllocation[i] = event < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
+      continue
+    }
+    if (ofStage[stage] < 0) {
+      const name = commonName(stages[stage].name)
+      ofStage[stage] = rowNamed(`stage ${name}`, () => plain(`stage ${name}`, name))
+    }
+    ofAllocation[i] = ofStage[stage]
+  }
+  return { groups, ofAllocation }
+}
+
+/** Powers of two of block bytes: a group holds [2^k, 2^(k+1)). */
+function bySize({ device }: History): Sorted {
+  const ranks = new Int32Array(device.count)
+  for (let i = 0; i < ranks.length; i++) ranks[i] = twoPower(device.block[i])
+  return byRank(ranks, (rank) =>
+    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${powerText(rank - 1)} to ${powerText(rank)}`))
+}
+
+/** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */
+function twoPower(bytes: number): number {
+  // Of the bits of the 32 below 2^53 the highest tells, of larger ones that of what is above those.
+  return bytes < 1 ? 0 : bytes < 2 ** 32 ? 32 - Math.clz32(bytes) : 64 - Math.clz32(bytes / 2 ** 32)
+}
+
+/** A power of two in bytes: `512 B`, `1 KiB`. */
+function powerText(power: number): string {
+  return `${2 ** (power % 10)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][Math.floor(power / 10)]}`
+}
+
+/** How many events an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */
+function byAge({ device }: History): Sorted {
+  const { allocEvent, freeEvent, events } = device
+  const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
+  const ranks = new Int32Array(allocEvent.length)
+  for (let i = 0; i < ranks.length; i++) {
+    const lasts = freeEvent[i] >= events
+    if (allocEvent[i] < 0) ranks[i] = lasts ? ALWAYS : BEFORE
+    else if (lasts) ranks[i] = LAST
+    else for (let more = freeEvent[i] - allocEvent[i]; more >= 10; more /= 10) ranks[i]++
+  }
+  return byRank(ranks, (rank) => {
+    if (rank === BEFORE) return plain("age before", "from before", "freed in the recording", "live before the recording, freed in it")
+    if (rank === LAST) return plain("age last", "live at the end", "made in the recording", "made in the recording, live at its end")
+    if (rank === ALWAYS) return rest("age always", "live throughout", "the whole recording")
+    const [least, most] = [10 ** rank, 10 ** (rank + 1) - 1]
+    return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} events`)
+  })
+}
+
+/** One group for each rank that occurs, in the order of ranks. */
+function byRank(ranks: Int32Array, group: (rank: number) => Sorted["groups"][0]): Sorted {
+  const { values, ofAllocation } = distinct(ranks)
+  return { groups: values.map(group), ofAllocation, ordered: true }
+}
+
+/** The values that occur among some from -1 on, ascending, and the place of each row's own. */
+function distinct(rows: Ints): { values: number[]; ofAllocation: Int32Array } {
+  let most = -1
+  for (let i = 0; i < rows.length; i++) if (rows[i] > most) most = rows[i]
+  const place = new Int32Array(most + 2)
+  for (let i = 0; i < rows.length; i++) place[rows[i] + 1] = 1
+  const values: number[] = []
+  for (let k = 0; k < place.length; k++) if (place[k]) place[k] = values.push(k - 1) - 1
+  const ofAllocation = new Int32Array(rows.length)
+  for (let i = 0; i < rows.length; i++) ofAllocation[i] = place[rows[i] + 1]
+  return { values, ofAllocation }
+}

@@ -1,0 +1,151 @@
+/** What is live after an event by source line, as a line-by-line memory tracer prints it. */
+
+import { type Curve, stripsOf } from "../data/curves"
+import type { Device, Stacks } from "../data/device"
+import { frameText, type FrameText } from "../data/frames"
+import type { Origins } from "./live"
+import { liveAt } from "../data/lives"
+import { restAt } from "../data/rest"
+import type { Test } from "./search"
+
+export const NO_MATCH = "no matching frame"
+
+/** A source line, or a reason why some allocations have none. */
+export interface Line extends FrameText {
+  /** Frame id, or -1. */
+  frame: number
+}
+
+/** Which line each allocation belongs to; the same at every event. */
+export interface LineMap {
+  lines: Line[]
+  ofOrigin: Int32Array
+  /** What each line allocated in the whole recording, in the curves asked for so far. */
+  ever: Partial<Record<Curve, Ever>>
+}
+
+interface Ever {
+  bytes: Float64Array
+  count: Int32Array
+}
+
+/** Chooses a line for every origin.
+ *
+ * Without a filter it is the call site. With one it is the innermost frame whose file passes; a frame
+ * without a known file never does.
+ */
+export function mapLines(device: Device, stacks: Stacks, origins: Origins, passes: Test | null): LineMap {
+  const lines: Line[] = []
+  const ofKey = new Map<string | number, number>()
+  const lineOf = (key: string | number) => {
+    let line = ofKey.get(key)
+    if (line === undefined) {
+      line = lines.push(typeof key === "number" ? { frame: key, ...frameText(stacks, key) } : withoutFrame(key)) - 1
+      ofKey.set(key, line)
+    }
+    return line
+  }
+  const ofFile = new Int8Array(stacks.strings.length).fill(-1)
+  const passesFrame = (frame: number) => {
+    const file = stacks.frameFile[frame]
+    if (ofFile[file] < 0) {
+      const known = frameText(stacks, frame).file
+      ofFile[file] = Number(known !== "" && passes!(known))
+    }
+    return ofFile[file] === 1
+  }
+  const ofOrigin = new Int32Array(origins.length).fill(-1)
+  for (const origin of origins.used) {
+    if (origin >= origins.stacks) ofOrigin[origin] = lineOf(device.missingReasons[origin - origins.stacks])
+    else if (passes === null) ofOrigin[origin] = lineOf(stacks.stackSite[origin])
+    else {
+      let node = stacks.stackNode[origin]
+      while (node >= 0 && !passesFrame(stacks.nodeFrame[node])) node = stacks.nodeParent[node]
+      ofOrigin[origin] = lineOf(node < 0 ? NO_MATCH : stacks.nodeFrame[node])
+    }
+  }
+  return { lines, ofOrigin, ever: {} }
+}
+
+function withoutFrame(reason: string): Line {
+  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null }
+}
+
+/** One row of the table. */
+export interface LineRow {
+  /** Place in `LineMap.lines`. */
+  line: number
+  bytes: number
+  count: number
+  /** Of the sizes that are live; the lower of two middle ones, so that it is one that occurs. NaN where not drawn one by one. */
+  median: number
+  /** All that the line allocated in the recording, what is freed again included. */
+  ever: number
+  everCount: number
+}
+
+/** The lines that hold something after an event, most bytes first; they add up to the curve. */
+export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, event: number): LineRow[] {
+  const { height } = stripsOf(device, curve)
+  const ever = (map.ever[curve] ??= everOf(origins, map, height))
+  const rows: LineRow[] = map.lines.map((_, line) => ({ line, bytes: 0, count: 0, median: 0, ever: ever.bytes[line], everCount: ever.count[line] }))
+  const sizes: number[][] = rows.map(() => [])
+  for (const i of liveAt(device, curve, event)) {
+    const line = map.ofOrigin[origins.ofAllocation[i]]
+    const row = rows[line]
+    row.bytes += height[i]
+    row.count++
+    sizes[line].push(height[i])
+  }
+  rows.forEach((row, line) => {
+    row.median = Float64Array.from(sizes[line]).sort()[(row.count - 1) >> 1] ?? 0
+  })
+  if (device.rest) {
+    const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]
+    const rest = restAt(device.rest, curve, event)
+    row.bytes += rest.bytes
+    row.count += rest.count
+    row.ever += device.rest.ever[curve]
+    row.everCount += device.rest.ever.count - 1 // the row that stands for them was counted
+    row.median = NaN // nobody knows the size of each
+  }
+  return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
+}
+
+function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Ever {
+  const ever = { bytes: new Float64Array(lines.length), count: new Int32Array(lines.length) }
+  for (let i = 0; i < height.length; i++) {
+    const line = ofOrigin[ofAllocation[i]]
+    ever.bytes[line] += height[i]
+    ever.count[line]++
+  }
+  return ever
+}
+
+export type LineColumn = "bytes" | "median" | "count" | "ever" | "location"
+
+/** Orders rows by a column: numbers largest first, locations from A to Z, or the other way round. */
+export function sortLines(rows: LineRow[], map: LineMap, by: LineColumn, reversed: boolean): LineRow[] {
+  const text = (row: LineRow) => {
+    const { file, name } = map.lines[row.line]
+    return file || name
+  }
+  const compare = (a: LineRow, b: LineRow) =>
+    by === "location"
+      ? text(a).localeCompare(text(b)) || (map.lines[a.line].line ?? 0) - (map.lines[b.line].line ?? 0)
+      : b[by] - a[by]
+  return [...rows].sort((a, b) => (reversed ? -1 : 1) * compare(a, b) || b.bytes - a.bytes || a.line - b.line)
+}
+
+/** The running sum down the list. */
+export function cumulative(rows: LineRow[]): Float64Array {
+  let sum = 0
+  return Float64Array.from(rows, (row) => (sum += row.bytes))
+}
+
+/** 1 for each allocation of the whole recording that belongs to a line. */
+export function rowsOfLine(origins: Origins, map: LineMap, line: number): Uint8Array {
+  const rows = new Uint8Array(origins.ofAllocation.length)
+  for (let i = 0; i < rows.length; i++) rows[i] = Number(map.ofOrigin[origins.ofAllocation[i]] === line)
+  return rows
+}

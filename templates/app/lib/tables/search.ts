@@ -1,0 +1,78 @@
+/** Finding: text and file patterns that a reader types. */
+
+import type { Stacks } from "../data/device"
+import { frameText } from "../data/frames"
+import { Budget, PatternError, patternTest } from "../text/pattern"
+import { ROOT, type TreeSums } from "./tree"
+
+/** More patterns than this nobody types, but a link may hold them. */
+const MOST_TERMS = 50
+
+export type Test = (text: string) => boolean
+
+/** Makes a test of what somebody typed: a part of the text, a glob (`*.py`) or a `/regular expression/`.
+ *
+ * Case counts nowhere. A glob has to match from a separator, or the start, to the end. Throws a
+ * PatternError for an expression that is none, and so does the test where it would take too long.
+ */
+export function textTest(wanted: string, budget = new Budget()): Test {
+  const expression = /^\/(.+)\/$/s.exec(wanted)
+  if (expression) return patternTest(expression[1], budget)
+  if (/[*?]/.test(wanted)) {
+    const escaped = wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")
+    return patternTest(`(^|[/\\\\])${escaped}$`, budget, true)
+  }
+  const part = wanted.toLowerCase()
+  return (text) => text.toLowerCase().includes(part)
+}
+
+/** Makes a test of patterns with commas between them: any of those wanted, and none of those after a `-`.
+ *
+ * Returns null where nothing was typed. */
+export function filterTest(typed: string): Test | null {
+  const terms = typed.split(",").map((term) => term.trim()).filter((term) => term && term !== "-")
+  if (!terms.length) return null
+  if (terms.length > MOST_TERMS) throw new PatternError("Too many patterns")
+  const budget = new Budget()
+  const wanted = terms.filter((term) => !term.startsWith("-")).map((term) => textTest(term, budget))
+  const unwanted = terms.filter((term) => term.startsWith("-")).map((term) => textTest(term.slice(1).trim(), budget))
+  return (text) => (!wanted.length || wanted.some((test) => test(text))) && !unwanted.some((test) => test(text))
+}
+
+/** What a search in the tree found. */
+export interface Found {
+  /** The nodes, in the order of the rows when all are open. */
+  nodes: number[]
+  isMatch: Uint8Array
+  /** Bytes in or below a match, each once. */
+  bytes: number
+}
+
+/** Finds the nodes under `from` whose function, file or `file:line` matches. */
+export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: Test): Found {
+  const { tree } = sums
+  const ofFrame = new Int8Array(stacks.frameName.length).fill(-1)
+  const matches = (node: number) => {
+    const frame = tree.frame[node]
+    if (frame < 0) return node !== ROOT && test(tree.label(node))
+    if (ofFrame[frame] < 0) {
+      const { fullName, file, line } = frameText(stacks, frame)
+      ofFrame[frame] = Number(test(fullName) || test(file) || (line !== null && test(`${file}:${line}`)))
+    }
+    return ofFrame[frame] === 1
+  }
+  const found: Found = { nodes: [], isMatch: new Uint8Array(tree.size), bytes: 0 }
+  const covered = new Uint8Array(tree.size)
+  sums.walk(from, (node) => {
+    const inside = node !== from && covered[tree.parent[node]] === 1
+    const hit = matches(node)
+    if (hit) {
+      found.nodes.push(node)
+      found.isMatch[node] = 1
+      if (!inside) found.bytes += sums.bytes[node]
+    }
+    covered[node] = Number(hit || inside)
+    return true
+  })
+  return found
+}

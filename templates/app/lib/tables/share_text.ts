@@ -1,0 +1,100 @@
+/** The present view as Markdown, for an issue or a chat. */
+
+import type { Curve } from "../data/curves"
+import { formatBytes, formatCount, formatShare, plural } from "../text/format"
+import type { History } from "../data/history"
+import { framesOf } from "../data/device"
+import { frameText, placeOf } from "../data/frames"
+import { liveAt } from "../data/lives"
+import { momentText, totalsAt } from "../data/moment"
+import { restAt } from "../data/rest"
+
+const MOST_SITES = 10
+
+/** Letters of a text in Markdown, and of code: an issue comment ends. */
+const LONGEST = 2000, LONGEST_CODE = 400
+
+/** What GitHub makes links and pictures of in the rendered text, up to where it can be parted: as in plain_text.py. */
+const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
+
+/** What a view shows, for `viewAsMarkdown`. */
+export interface View {
+  title: string
+  curve: Curve
+  event: number
+  /** The fragment that opens the same view, or "". */
+  fragment: string
+  /** What is picked out: its name and its allocations. */
+  selection: { label: string; rows: Uint8Array } | null
+}
+
+/** A heading, the totals and the largest call sites at a moment, as GitHub shows it. */
+export function viewAsMarkdown(history: History, view: View): string {
+  const { device, sites } = history
+  const now = totalsAt(history, view.event)
+  const size = view.curve === "allocated" ? device.block : device.requested
+  const bytes = new Float64Array(sites.rows.length)
+  const count = new Int32Array(sites.rows.length)
+  let picked = 0
+  const live = liveAt(device, view.curve, view.event)
+  for (const i of live) {
+    bytes[sites.ofAllocation[i]] += size[i]
+    count[sites.ofAllocation[i]]++
+    if (view.selection?.rows[i]) picked += size[i]
+  }
+  const rest = restAt(device.rest, view.curve, view.event)
+  if (device.rest) {
+    bytes[sites.ofAllocation[device.rest.row]] += rest.bytes
+    count[sites.ofAllocation[device.rest.row]] += rest.count
+    if (view.selection?.rows[device.rest.row]) picked += rest.bytes
+  }
+  const total = now[view.curve]
+  const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
+  const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
+  const lines = [
+    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.event)}`,
+    "",
+    `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
+    "",
+    `| ${view.curve} | share | count | call site |`, "|---:|---:|---:|---|",
+    ...rows.slice(0, MOST_SITES).map((row) => {
+      const { fullName, name, file, line } = sites.rows[row]
+      const place = placeOf(file, line)
+      return `| ${formatBytes(bytes[row])} | ${formatShare(bytes[row], total)} | ${formatCount(count[row])} | ${code(name || fullName)}${place ? ` ${code(place)}` : ""} |`
+    }),
+  ]
+  if (rows.length > MOST_SITES) {
+    const more = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
+    lines.push(`| ${formatBytes(more)} | ${formatShare(more, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
+  }
+  if (view.selection) lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
+  if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)
+  return `${lines.join("\n")}\n`
+}
+
+/** A call stack as text, innermost first, one frame a line. */
+export function stackAsText(history: History, stack: number): string {
+  return framesOf(history.stacks, stack).map((frame) => {
+    const { fullName, file, line } = frameText(history.stacks, frame)
+    return oneLine(file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName)
+  }).join("\n")
+}
+
+/** Inline code whatever the text holds: longer fences than its own, no line breaks, no table borders. */
+export function code(text: string): string {
+  const line = oneLine(text, LONGEST_CODE).replace(/\|/g, "\\|")
+  const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length))
+  const fence = "`".repeat(longest + 1)
+  const pad = longest > 0 || line.startsWith(" ") || line.endsWith(" ") ? " " : ""
+  return line ? `${fence}${pad}${line}${pad}${fence}` : ""
+}
+
+function escaped(text: string): string {
+  return oneLine(text, LONGEST).trim().replace(LINKS, "$&\u200b").replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
+}
+
+/** Text for one line: what could end it, drive a terminal it is pasted into, or turn its order round is gone. */
+export function oneLine(text: string, limit = Infinity): string {
+  const line = text.replace(/[\r\n\t]+/g, " ").replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, "\ufffd")
+  return line.length > limit ? `${line.slice(0, limit - 1)}\u2026` : line
+}

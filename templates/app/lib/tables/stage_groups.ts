@@ -1,0 +1,82 @@
+/** Stages of one name in one place, taken together: how often, and the spread of their figures. */
+
+import type { StageSummary } from "../data/payload"
+
+/** The least, the middle and the most of a figure over the stages that know it. */
+export interface Spread {
+  min: number
+  median: number
+  max: number
+}
+
+export interface StageGroup {
+  /** The stages' common name, numbers after `#` left out: `ProfilerStep#*`. */
+  name: string
+  parent: StageGroup | null
+  depth: number
+  /** Positions among the device's stages, in order. */
+  stages: number[]
+  children: StageGroup[]
+  start: Spread | null
+  peak: Spread | null
+  end: Spread | null
+  change: Spread | null
+  allocations: Spread | null
+  allocatedBytes: Spread | null
+}
+
+/** What a repeated stage is called: numbers after `#` are left out. */
+export function commonName(name: string): string {
+  return name.replace(/#\d+/g, "#*")
+}
+
+/** The innermost stage of each event, or -1. */
+export function stageAtEvents(stages: StageSummary[], events: number): Int32Array {
+  const at = new Int32Array(events).fill(-1)
+  const order = stages.map((_, k) => k).sort((a, b) => stages[a].depth - stages[b].depth || a - b)
+  for (const k of order) at.fill(k, Math.max(stages[k].start_event, 0), Math.max(stages[k].end_event, 0))
+  return at
+}
+
+/** Groups stages by their name and that of every stage around them; groups in order of their first stage. */
+export function groupStages(stages: StageSummary[]): StageGroup[] {
+  const tops: StageGroup[] = []
+  const groupOf: StageGroup[] = []
+  const known = new Map<StageGroup | null, Map<string, StageGroup>>()
+  stages.forEach((stage, index) => {
+    const parent = stage.parent === null ? null : groupOf[stage.parent]
+    const name = commonName(stage.name)
+    const siblings = known.get(parent) ?? new Map<string, StageGroup>()
+    known.set(parent, siblings)
+    let group = siblings.get(name)
+    if (!group) {
+      group = {
+        name, parent, depth: parent ? parent.depth + 1 : 0, stages: [], children: [],
+        start: null, peak: null, end: null, change: null, allocations: null, allocatedBytes: null,
+      }
+      siblings.set(name, group)
+      ;(parent ? parent.children : tops).push(group)
+    }
+    group.stages.push(index)
+    groupOf[index] = group
+  })
+  const finish = (group: StageGroup) => {
+    if (group.stages.length === 1) group.name = stages[group.stages[0]].name
+    const over = (field: "start_bytes" | "peak_bytes" | "end_bytes" | "change" | "allocations" | "allocated_bytes") =>
+      spread(group.stages.map((index) => stages[index][field]))
+    Object.assign(group, {
+      start: over("start_bytes"), peak: over("peak_bytes"), end: over("end_bytes"), change: over("change"),
+      allocations: over("allocations"), allocatedBytes: over("allocated_bytes"),
+    })
+    group.children.forEach(finish)
+  }
+  tops.forEach(finish)
+  return tops
+}
+
+/** Null when no value is known; of two middle values the lower, so that it is one that occurred. */
+function spread(values: (number | null)[]): Spread | null {
+  const known = values.filter((value) => value !== null).sort((a, b) => a - b)
+  if (!known.length) return null
+  return { min: known[0], median: known[(known.length - 1) >> 1], max: known[known.length - 1] }
+}

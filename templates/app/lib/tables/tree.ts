@@ -1,0 +1,194 @@
+/** The call tree: allocations merged by call stack, from the outermost frame or from the allocation. */
+
+import type { Device, Stacks } from "../data/device"
+import { isKept } from "../data/frames"
+import type { LiveSums, Origins } from "./live"
+
+/** Top-down starts at the outermost frame, bottom-up at the one that allocated. */
+export type Direction = "down" | "up"
+
+export const ROOT = 0
+
+/** The nodes that any event can have; a node keeps its number while the event changes. */
+export class CallTree {
+  /** A node's parent has a smaller number; -1 for the root. */
+  readonly parent: Int32Array
+  /** Frame ids; -1 for the root and for allocations without frames. */
+  readonly frame: Int32Array
+  readonly depth: Int32Array
+  /** The node where each origin's path ends, -1 for those that do not occur. */
+  private readonly leaf: Int32Array
+  private readonly labels = new Map<number, string>([[ROOT, "All live allocations"]])
+  private readonly children: number[][] = []
+
+  /** Lays out every path of a device.
+   *
+   * With `folded`, frames of torch, the standard library and C++, autograd nodes aside, are left out
+   * and their bytes pass to the frame around them; a stack of nothing else is shown by the one frame
+   * that names it.
+   */
+  constructor(device: Device, stacks: Stacks, private readonly origins: Origins, readonly direction: Direction, readonly folded: boolean) {
+    const [parent, frame, depth] = [[-1], [-1], [0]]
+    this.children.push([])
+    const make = (under: number, of: number) => {
+      frame.push(of)
+      depth.push(depth[under] + 1)
+      this.children.push([])
+      const node = parent.push(under) - 1
+      this.children[under].push(node)
+      return node
+    }
+    this.leaf = new Int32Array(origins.length).fill(-1)
+    const frames = stacks.frameName.length
+    const known = new Map<number, number>()
+    const path: number[] = []
+    for (const origin of origins.used) {
+      if (origin >= origins.stacks) {
+        const node = (this.leaf[origin] = make(ROOT, -1))
+        this.labels.set(node, device.missingReasons[origin - origins.stacks])
+        continue
+      }
+      path.length = 0
+      for (let n = stacks.stackNode[origin]; n >= 0; n = stacks.nodeParent[n]) {
+        if (!folded || isKept(stacks, stacks.nodeFrame[n])) path.push(stacks.nodeFrame[n])
+      }
+      if (!path.length) path.push(stacks.stackSite[origin])
+      if (direction === "down") path.reverse()
+      let node = ROOT
+      for (const of of path) {
+        const key = node * frames + of
+        const next = known.get(key) ?? make(node, of)
+        known.set(key, next)
+        node = next
+      }
+      this.leaf[origin] = node
+    }
+    this.parent = Int32Array.from(parent)
+    this.frame = Int32Array.from(frame)
+    this.depth = Int32Array.from(depth)
+  }
+
+  get size(): number {
+    return this.parent.length
+  }
+
+  /** What to call a node without a frame. */
+  label(node: number): string {
+    return this.labels.get(node) ?? ""
+  }
+
+  /** Every child of a node that some event can have. */
+  childrenOf(node: number): readonly number[] {
+    return this.children[node]
+  }
+
+  /** The node where an allocation's path ends. */
+  leafOf(allocation: number): number {
+    return this.leaf[this.origins.ofAllocation[allocation]]
+  }
+
+  /** A node and those around it, the root first. */
+  pathTo(node: number): number[] {
+    const path: number[] = []
+    for (let at = node; at >= 0; at = this.parent[at]) path.push(at)
+    return path.reverse()
+  }
+
+  /** 1 for each allocation of the whole recording whose path goes through a node. */
+  rowsOf(node: number): Uint8Array {
+    const inside = new Uint8Array(this.size)
+    inside[node] = 1
+    for (let n = node + 1; n < inside.length; n++) if (inside[this.parent[n]]) inside[n] = 1
+    const { ofAllocation } = this.origins
+    const rows = new Uint8Array(ofAllocation.length)
+    for (let i = 0; i < rows.length; i++) rows[i] = inside[this.leaf[ofAllocation[i]]]
+    return rows
+  }
+
+  /** Adds up what is live. */
+  at(live: LiveSums): TreeSums {
+    return new TreeSums(this, live, this.leaf)
+  }
+}
+
+/** The bytes of a tree after one event. The root's are the curve's value there, to the byte. */
+export class TreeSums {
+  /** Those of a node and all below it. */
+  readonly bytes: Float64Array
+  readonly count: Int32Array
+  /** Those of paths that end at a node. */
+  readonly ownBytes: Float64Array
+  readonly ownCount: Int32Array
+  private readonly sorted = new Map<number, number[]>()
+
+  constructor(readonly tree: CallTree, readonly live: LiveSums, leaf: Int32Array) {
+    this.ownBytes = new Float64Array(tree.size)
+    this.ownCount = new Int32Array(tree.size)
+    for (let origin = 0; origin < leaf.length; origin++) {
+      if (!live.count[origin]) continue
+      this.ownBytes[leaf[origin]] += live.bytes[origin]
+      this.ownCount[leaf[origin]] += live.count[origin]
+    }
+    this.bytes = this.ownBytes.slice()
+    this.count = this.ownCount.slice()
+    for (let node = tree.size - 1; node > ROOT; node--) {
+      this.bytes[tree.parent[node]] += this.bytes[node]
+      this.count[tree.parent[node]] += this.count[node]
+    }
+  }
+
+  get total(): number {
+    return this.bytes[ROOT]
+  }
+
+  /** The children that hold something, largest first. */
+  children(node: number): readonly number[] {
+    let found = this.sorted.get(node)
+    if (!found) {
+      found = this.tree.childrenOf(node).filter((child) => this.count[child] > 0)
+      found.sort((a, b) => this.bytes[b] - this.bytes[a] || a - b)
+      this.sorted.set(node, found)
+    }
+    return found
+  }
+
+  /** Calls back for a node and all below it, parents first, larger siblings first; false skips what is below. */
+  walk(from: number, visit: (node: number) => boolean): void {
+    const stack = [from]
+    while (stack.length) {
+      const node = stack.pop()!
+      if (!visit(node)) continue
+      const children = this.children(node)
+      for (let k = children.length - 1; k >= 0; k--) stack.push(children[k])
+    }
+  }
+}
+
+/** The nodes to open so that about this many rows show the heaviest branches. */
+export function heaviest(sums: TreeSums, from: number, rows: number): Set<number> {
+  const open = new Set([from])
+  const queue = [...sums.children(from)]
+  let shown = 1 + queue.length
+  while (queue.length && shown < rows) {
+    let best = 0
+    for (let k = 1; k < queue.length; k++) if (sums.bytes[queue[k]] > sums.bytes[queue[best]]) best = k
+    const [node] = queue.splice(best, 1)
+    if (sums.bytes[node] < sums.bytes[from] * 0.02) break
+    const children = sums.children(node)
+    if (!children.length) continue
+    open.add(node)
+    shown += children.length
+    queue.push(...children)
+  }
+  return open
+}
+
+/** The rows in sight while these nodes are open. */
+export function rowsInSight(sums: TreeSums, from: number, open: ReadonlySet<number>): number[] {
+  const rows: number[] = []
+  sums.walk(from, (node) => {
+    rows.push(node)
+    return open.has(node)
+  })
+  return rows
+}

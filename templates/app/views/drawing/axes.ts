@@ -1,0 +1,106 @@
+/** The axes of the timeline, and the cursor on them. */
+
+import { formatCount, formatDuration, formatEvent } from "../../lib/text/format"
+import type { History } from "../../lib/data/history"
+import type { Rect } from "../../lib/picture/labels"
+import { byteTickLabels, byteTicks, eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
+import type { Pen } from "./pen"
+import { place, type Scene, tag } from "./scene"
+
+/** The cursor's label on the axis, and the x that it stands for. */
+export interface Handle extends Rect {
+  x: number
+  label: string
+}
+
+export function drawBytesAxis(pen: Pen, { g, state: { window: w }, theme }: Scene): void {
+  const bottom = g.top + g.plotHeight
+  const ticks = byteTicks(w.y0, w.y1, g.plotHeight / (g.font * 5))
+  const labels = byteTickLabels(ticks)
+  pen.textBaseline = "middle"
+  pen.textAlign = "right"
+  ticks.forEach((tick, k) => {
+    const y = Math.round(bottom - ((tick - w.y0) / (w.y1 - w.y0)) * g.plotHeight)
+    pen.fillStyle = theme.grid
+    if (y < bottom) pen.fillRect(g.left, y, g.plotWidth, 1)
+    pen.fillStyle = theme.muted
+    pen.fillText(labels[k], g.left - g.font * 0.6, Math.min(y + 0.5, bottom - 2))
+  })
+  pen.fillStyle = theme.grid
+  pen.fillRect(g.left, bottom, g.plotWidth, 1)
+}
+
+/** Events with their times under them, or the other way round. */
+export function drawEventsAxis(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History, handle: Handle | null): void {
+  const byTime = scale.axis === "time"
+  const top = g.top + g.plotHeight + g.rugHeight
+  const wanted = g.plotWidth / (g.font * 9)
+  const ticks = (byTime ? timeTicks(w.x0, w.x1, wanted) : eventTicks(w.x0, w.x1, wanted)).filter((tick) => byTime || tick < scale.events)
+  const labels = byTime ? timeTickLabels(ticks) : ticks.map(formatCount)
+  pen.textAlign = "center"
+  pen.textBaseline = "top"
+  let clear = -Infinity
+  ticks.forEach((tick, k) => {
+    const x = g.left + ((tick - w.x0) / (w.x1 - w.x0)) * g.plotWidth
+    const time = history.timeOf(tick)
+    const below = byTime ? formatEvent(scale.eventAt(tick)) : time === null ? "" : formatDuration(time)
+    const half = Math.max(pen.measureText(labels[k]).width, pen.measureText(below).width) / 2
+    if (x - half < clear || x + half > g.width) return // no room
+    if (handle && x + half + g.font * 0.3 > handle.left && x - half - g.font * 0.3 < handle.left + handle.width) return // it says more
+    clear = x + half + g.font
+    pen.fillStyle = theme.grid
+    pen.fillRect(Math.round(x), top - g.rugHeight, 1, g.rugHeight + g.font * 0.3)
+    pen.fillStyle = theme.muted
+    pen.fillText(labels[k], x, top + g.font * 0.5)
+    pen.globalAlpha = 0.8
+    pen.fillText(below, x, top + g.font * 1.75)
+    pen.globalAlpha = 1
+  })
+  pen.textAlign = "left"
+  pen.fillStyle = theme.muted
+  pen.fillText(byTime ? "time" : "event", g.edge, top + g.font * 0.5)
+  if (byTime || history.hasTimes) pen.fillText(byTime ? "event" : "time", g.edge, top + g.font * 1.75)
+}
+
+/** Where the cursor is; null out of sight. */
+function cursorX(scene: Scene): number | null {
+  const { g, state } = scene
+  const { x } = place(scene, state.cursor, 0)
+  return x < g.left - 1 || x > g.left + g.plotWidth + 1 ? null : x
+}
+
+/** A line through the event that every panel shows. */
+export function drawCursorLine(pen: Pen, scene: Scene): void {
+  const x = cursorX(scene)
+  if (x === null) return
+  const { g, theme } = scene
+  pen.fillStyle = theme.text
+  pen.globalAlpha = 0.75
+  pen.fillRect(Math.round(x) - 0.5, g.top, 1, g.plotHeight + g.rugHeight)
+  pen.globalAlpha = 1
+}
+
+/** Where the cursor's handle on the axis lies, beside the axis' name; null out of sight. */
+export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle | null {
+  const x = cursorX(scene)
+  if (x === null) return null
+  const { g, state: { cursor }, scale } = scene
+  const time = scale.axis === "time" && cursor >= 0 ? history.timeOf(cursor) : null
+  const label = time === null ? formatEvent(cursor) : `${formatEvent(cursor)}  \u00b7  ${formatDuration(time)}`
+  const width = pen.measureText(label).width + g.font
+  const least = g.edge + pen.measureText("event").width + g.font * 0.4
+  const left = Math.max(Math.min(x - width / 2, g.width - width), least)
+  return { x, label, left, top: g.top + g.plotHeight + g.rugHeight, width, height: g.font * 1.6 }
+}
+
+export function drawCursorHandle(pen: Pen, { g, theme }: Scene, handle: Handle): void {
+  const { x, top, label } = handle
+  pen.beginPath()
+  pen.moveTo(x - g.font * 0.35, top + 1)
+  pen.lineTo(x, top - g.font * 0.35)
+  pen.lineTo(x + g.font * 0.35, top + 1)
+  pen.closePath()
+  pen.fillStyle = theme.text
+  pen.fill()
+  tag(pen, handle, label, g.font * 0.5, theme.text, theme.surface, 1)
+}

@@ -1,0 +1,129 @@
+/** Draws what lies over the strips: axes, curves, stages, events, the peak and the cursor. */
+
+import { type Band, bandsIn } from "../../lib/picture/bands"
+import { hash } from "../../lib/picture/colours"
+import type { History } from "../../lib/data/history"
+import { overlap, type Rect } from "../../lib/picture/labels"
+import { type Mark, type MarkKind, marksIn } from "../../lib/picture/marks"
+import { outline } from "../../lib/picture/outline"
+import { cursorHandle, drawBytesAxis, drawCursorHandle, drawCursorLine, drawEventsAxis } from "./axes"
+import { bandTop, type Geometry } from "./geometry"
+import { fit, type Pen } from "./pen"
+import { drawLimit, drawPoints, type OomHit } from "./points"
+import { drawBox, drawRuler } from "./ruler"
+import { type Scene, traceLine } from "./scene"
+
+/** Where a drawing put what can be pointed at. */
+export interface Drawn {
+  bands: Band[]
+  marks: Mark[]
+  ooms: OomHit[]
+  /** What the ruler says. */
+  ruler: Rect | null
+}
+
+/** Works in CSS pixels. */
+export class Overlay {
+  drawn: Drawn = { bands: [], marks: [], ooms: [], ruler: null }
+
+  constructor(readonly history: History) {}
+
+  /** Draws everything on an empty pen whose font is not yet set. */
+  draw(pen: Pen, scene: Scene): void {
+    const { g, theme } = scene
+    pen.font = `${g.font}px ${theme.font}`
+    this.drawn = { bands: [], marks: [], ooms: [], ruler: null }
+    const { history } = this
+    drawBytesAxis(pen, scene)
+    const handle = cursorHandle(pen, scene, history)
+    drawEventsAxis(pen, scene, history, handle)
+    pen.save()
+    pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
+    this.curves(pen, scene)
+    pen.restore()
+    const limit = drawLimit(pen, scene, history)
+    drawCursorLine(pen, scene)
+    this.bands(pen, scene)
+    this.rug(pen, scene)
+    this.drawn.ooms = drawPoints(pen, scene, history, limit)
+    if (handle) drawCursorHandle(pen, scene, handle)
+    if (scene.state.ruler) this.drawn.ruler = drawRuler(pen, scene, history, scene.state.ruler)
+    if (scene.box) drawBox(pen, scene.box, theme)
+  }
+
+  /** The failed request whose mark is under a point, or -1. */
+  oomAt(x: number, y: number): number {
+    return this.drawn.ooms.find((hit) => overlap(hit, { left: x, top: y, width: 0.5, height: 0.5 }))?.oom ?? -1
+  }
+
+  /** The innermost stage whose band is under a point, or -1. */
+  stageAt(g: Geometry, x: number, y: number): number {
+    const hits = this.drawn.bands.filter((band) => {
+      const top = bandTop(g, band.row)
+      return y >= top && y < top + g.bandHeight + 2 && x >= g.left + band.left && x < g.left + band.right
+    })
+    return hits.length ? hits[hits.length - 1].stage : -1
+  }
+
+  /** The mark of the rug nearest to a place, or null. */
+  markAt(g: Geometry, x: number): Mark | null {
+    let best: Mark | null = null
+    for (const mark of this.drawn.marks) {
+      if (Math.abs(g.left + mark.pixel - x) <= 3 && (!best || Math.abs(g.left + mark.pixel - x) < Math.abs(g.left + best.pixel - x))) best = mark
+    }
+    return best
+  }
+
+  /** The curves that the strips do not show. */
+  private curves(pen: Pen, { g, state, scale, theme }: Scene): void {
+    const { history } = this
+    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
+      const line = outline(history.curves[name], scale, state.window, g.plotWidth)
+      pen.setLineDash(dash)
+      traceLine(pen, g, state.window, line, colour, width)
+      pen.setLineDash([])
+    }
+    if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
+    draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
+    // With some strips left out, only a line shows how high all of them stand.
+    if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
+  }
+
+  private bands(pen: Pen, { g, state, scale, theme }: Scene): void {
+    const { stages } = this.history.device.summary
+    if (!stages.length) return
+    this.drawn.bands = bandsIn(stages, scale, state.window, g.plotWidth)
+    pen.textAlign = "left"
+    pen.textBaseline = "middle"
+    for (const band of this.drawn.bands) {
+      const { name } = stages[band.stage]
+      const x = g.left + band.left
+      const y = bandTop(g, band.row)
+      const width = band.right - band.left
+      pen.fillStyle = theme.band[hash(name) % theme.band.length]
+      pen.fillRect(x, y, Math.max(width - 1, 0.75), g.bandHeight)
+      if (width < g.font * 2.5) continue
+      pen.fillStyle = theme.text
+      pen.fillText(fit(pen, name, width - g.font), x + g.font * 0.5, y + g.bandHeight / 2 + 0.5)
+    }
+  }
+
+  /** Ticks for all other events, under the strips. */
+  private rug(pen: Pen, { g, state, scale, theme }: Scene): void {
+    const { device } = this.history
+    this.drawn.marks = marksIn(device, scale, state.window, g.plotWidth)
+    const colours: Record<MarkKind, string> = {
+      oom: theme.danger, snapshot: theme.accent, grow: theme.reserved, shrink: theme.reserved, other: theme.muted,
+    }
+    const top = g.top + g.plotHeight + 1
+    for (const { pixel, kind } of this.drawn.marks) {
+      pen.fillStyle = colours[kind]
+      pen.globalAlpha = kind === "shrink" ? 0.55 : 1
+      const strong = kind === "oom" || kind === "snapshot"
+      // Memory that came fills the rug; memory that went, its lower half.
+      const from = kind === "shrink" ? Math.ceil(g.rugHeight / 2) : 0
+      pen.fillRect(g.left + pixel - (strong ? 0.5 : 0), top + from, strong ? 2 : 1, g.rugHeight - from - 1)
+    }
+    pen.globalAlpha = 1
+  }
+}

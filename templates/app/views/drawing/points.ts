@@ -1,0 +1,140 @@
+/** The peak and the failed requests: where they are, how much was wanted, and the most there was. */
+
+import { formatBytes } from "../../lib/text/format"
+import type { History } from "../../lib/data/history"
+import { placeLabels, placeOnLine, type Rect } from "../../lib/picture/labels"
+import type { Theme } from "../../lib/picture/theme"
+import type { Geometry } from "./geometry"
+import type { Pen } from "./pen"
+import { dot, place, type Scene, tag } from "./scene"
+
+/** A labelled point of a curve. */
+interface Point {
+  x: number
+  y: number
+  label: string
+  colour: string
+  /** Position among the failed requests, or -1. */
+  oom: number
+}
+
+/** Where a failed request can be pointed at, and its position among them. */
+export type OomHit = Rect & { oom: number }
+
+/** More labels of failed requests than these help nobody. */
+const MOST_LABELS = 8
+const HIT_PX = 8
+
+/** The most that could have been reserved, and its y. */
+export interface Limit {
+  y: number
+  colour: string
+  /** What to say of it, the longest first. */
+  texts: string[]
+}
+
+/** Draws a line, a dot, and a label where there is room for one; tells where failed requests can be pointed at.
+ *
+ * The limit's label takes what room the others leave. */
+export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
+  const { g, state: { curve, pinnedOom }, theme } = scene
+  const at = (event: number, bytes: number) => place(scene, event, bytes)
+  const points: Point[] = history.ooms.map((oom, k) => {
+    const label = `out of memory: ${formatBytes(oom.size)} wanted`
+    return { ...at(oom.event, history.at(curve, oom.event)), oom: k, label, colour: theme.danger }
+  })
+  const peak = history.peakEvent[curve]
+  const bytes = history.at(curve, peak)
+  if (bytes > 0) points.push({ ...at(peak, bytes), oom: -1, label: `peak ${formatBytes(bytes)}`, colour: theme.accent })
+  const right = g.left + g.plotWidth
+  const bottom = g.top + g.plotHeight
+  const inX = points.filter((point) => point.x >= g.left - 1 && point.x <= right + 1)
+  for (const point of inX) pointLine(pen, g, point, point.oom < 0 ? null : wantedTop(scene, history, point.oom))
+  const seen = inX.filter((point) => point.y >= g.top - 1 && point.y <= bottom)
+  // The peak's smaller dot is drawn last: where the two meet, both are seen.
+  for (const point of seen) dot(pen, point, theme, point.oom < 0 ? 3.5 : point.oom === pinnedOom ? 8 : 6)
+  // The peak chooses its label's place first, then the failed requests in order.
+  const labelled = labels(pen, g, [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)], limit, theme)
+  return [...labelled, ...seen.filter((point) => point.oom >= 0).map(({ x, y, oom }) =>
+    ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom }))]
+}
+
+/** How high a failed request would have gone, as a y. */
+function wantedTop(scene: Scene, history: History, oom: number): number {
+  const { size, event } = history.ooms[oom]
+  return place(scene, event, history.at(scene.state.curve, event) + size).y
+}
+
+function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): void {
+  const line = (from: number, to: number, dash: number[]) => {
+    const [high, low] = [Math.max(Math.min(from, to), g.top), Math.min(Math.max(from, to), g.top + g.plotHeight)]
+    if (high >= low) return
+    pen.setLineDash(dash)
+    pen.beginPath()
+    pen.moveTo(point.x, high)
+    pen.lineTo(point.x, low)
+    pen.stroke()
+    pen.setLineDash([])
+  }
+  pen.strokeStyle = point.colour
+  pen.lineWidth = 1.5
+  pen.globalAlpha = 0.55
+  line(point.y, g.top + g.plotHeight, point.oom >= 0 ? [4, 3] : [])
+  pen.globalAlpha = 1
+  if (wanted === null) return
+  line(point.y, wanted, [2, 2])
+  if (wanted < g.top || wanted > g.top + g.plotHeight) return
+  pen.beginPath()
+  pen.moveTo(point.x - 6, wanted)
+  pen.lineTo(point.x + 6, wanted)
+  pen.stroke()
+}
+
+/** Draws the most that could have been reserved when the last failed request in sight was made; without one, all memory of
+ * the device. Null out of sight. */
+export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): Limit | null {
+  const [first, end] = scale.eventsIn(w.x0, w.x1)
+  const oom = history.ooms.filter(({ event }) => event >= first && event < end).at(-1)
+  const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
+  const bytes = free ?? history.device.summary.capacity
+  if (bytes === null) return null
+  const y = g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0))
+  if (y < g.top || y > g.top + g.plotHeight) return null
+  const colour = free === null ? theme.reserved : theme.danger
+  pen.strokeStyle = colour
+  pen.lineWidth = 1
+  pen.globalAlpha = 0.7
+  pen.setLineDash([7, 4])
+  pen.beginPath()
+  pen.moveTo(g.left, Math.round(y) + 0.5)
+  pen.lineTo(g.left + g.plotWidth, Math.round(y) + 0.5)
+  pen.stroke()
+  pen.setLineDash([])
+  pen.globalAlpha = 1
+  const size = formatBytes(bytes)
+  const texts = free === null
+    ? [`${size}: all memory of the device`, size]
+    : [`${size}: all that PyTorch could have had when a request failed`, `${size}: all that PyTorch could have had`, `at most ${size}`]
+  return { y, colour, texts }
+}
+
+function labels(pen: Pen, g: Geometry, points: Point[], limit: Limit | null, theme: Theme): OomHit[] {
+  const pad = g.font * 0.45
+  const height = g.font * 1.5
+  const area = { left: g.left, top: g.top + 2, width: g.plotWidth, height: g.plotHeight - 4 }
+  const wanted = points.map((point) => ({ x: point.x, y: point.y, width: pen.measureText(point.label).width + 2 * pad, height }))
+  const hits: OomHit[] = []
+  // The points themselves are kept free, too.
+  const taken: Rect[] = points.map(({ x, y }) => ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX }))
+  placeLabels(wanted, area, g.font * 0.8).forEach((rect, k) => {
+    if (!rect) return
+    taken.push(rect)
+    tag(pen, rect, points[k].label, pad, theme.surface, points[k].colour, 0.92)
+    if (points[k].oom >= 0) hits.push({ ...rect, oom: points[k].oom })
+  })
+  if (limit) {
+    const found = placeOnLine(limit.texts.map((text) => pen.measureText(text).width + 2 * pad), limit.y, height, area, taken)
+    if (found) tag(pen, found.rect, limit.texts[found.text], pad, theme.surface, limit.colour, 0.8)
+  }
+  return hits
+}

@@ -1,0 +1,78 @@
+/** The box beside the pointer. */
+
+import { stagePath } from "../../lib/picture/bands"
+import type { Curve } from "../../lib/data/curves"
+import type { Device } from "../../lib/data/device"
+import { formatBytes, formatSignedBytes, formatEvents, plural } from "../../lib/text/format"
+import type { History } from "../../lib/data/history"
+import { overlap, type Rect } from "../../lib/picture/labels"
+import { type Mark, markLines } from "../../lib/picture/marks"
+import type { StageSummary } from "../../lib/data/payload"
+import { NOT_DRAWN, restAt } from "../../lib/data/rest"
+import { lifeText, siteOf, sizeText, whenText } from "../shared/describe"
+import { h, swatch } from "../shared/dom"
+import type { Geometry } from "./geometry"
+
+export class Tooltip {
+  readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
+
+  /** Shows a text near a point of the plot, on the side where there is room, and not over what is written at `clear`. */
+  show(content: HTMLElement, x: number, y: number, g: Geometry, clear: Rect | null): void {
+    this.element.replaceChildren(content)
+    this.element.hidden = false
+    const { offsetWidth: width, offsetHeight: height } = this.element
+    const beside = [x + 16, Math.max(x - width - 12, 0)]
+    if (x + 16 + width > g.width) beside.reverse()
+    const places = [y - height - 10, y + 18].flatMap((top) => beside.map((left) =>
+      ({ left, width, height, top: Math.min(Math.max(top, 0), Math.max(g.height - height, 0)) })))
+    const { left, top } = places.find((place) => !clear || !overlap(place, clear)) ?? places[0]
+    this.element.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`
+  }
+
+  hide(): void {
+    this.element.hidden = true
+  }
+}
+
+/** `group`: of the colouring, where that is not the call site. */
+export function allocationTip(history: History, allocation: number, colour: string, group = ""): HTMLElement {
+  const site = siteOf(history, allocation)
+  const life = lifeText(history, allocation)
+  return h("div", {},
+    h("b", {}, sizeText(history, allocation)), " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)), " ",
+    group && h("div", { class: "tip-life" }, group),
+    h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
+}
+
+/** What is not drawn one by one, after an event. */
+export function restTip(history: History, curve: Curve, event: number, colour: string): HTMLElement {
+  const { bytes, count } = restAt(history.device.rest, curve, event)
+  return h("div", {},
+    h("b", {}, formatBytes(bytes)), " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)), " ",
+    h("div", { class: "tip-life" }, whenText(history, event)))
+}
+
+/** The events of a mark in the rug. */
+export function markTip(device: Device, mark: Mark): HTMLElement {
+  const [when, ...lines] = markLines(device, mark)
+  return h("div", {}, ...lines.map((line) => h("div", {}, line)), h("div", { class: "tip-life" }, when))
+}
+
+export function oomTip(history: History, oom: number): HTMLElement {
+  const { size, device_free, event } = history.ooms[oom]
+  return h("div", {},
+    h("b", {}, `Out of memory: ${formatBytes(size)} wanted`), " ",
+    h("div", {}, `${formatBytes(device_free)} were free on the device`), " ",
+    h("div", { class: "tip-life" }, `${whenText(history, event)}; click for the call stack`))
+}
+
+export function stageTip(stages: StageSummary[], index: number): HTMLElement {
+  const stage = stages[index]
+  return h("div", {},
+    h("b", {}, stagePath(stages, index).join(" \u203a ")),
+    stage.peak_bytes !== null && h("div", {}, `peak ${formatBytes(stage.peak_bytes)}`
+      + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
+    h("div", { class: "tip-life" }, `events ${formatEvents(stage.start_event, stage.end_event)}; click to zoom`))
+}

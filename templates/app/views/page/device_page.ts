@@ -1,0 +1,197 @@
+/** One device's part of the page: puts the living timeline and panels where the still parts were. */
+
+import { type Device, readDevice, readLater, type Stacks } from "../../lib/data/device"
+import { History } from "../../lib/data/history"
+import { encodeLink, type Link } from "../../lib/text/link"
+import type { Payload } from "../../lib/data/payload"
+import { viewAsMarkdown } from "../../lib/tables/share_text"
+import type { Window } from "../../lib/picture/window"
+import type { Surface } from "../../gl/surface"
+import { Store } from "../../store"
+import type { RasterClient } from "../../worker/client"
+import { follow, linkOf } from "./address"
+import { AllocatorPanel } from "../panels/allocator_panel"
+import { copyButton } from "../shared/clipboard"
+import { oomDetails } from "../shared/details"
+import { h } from "../shared/dom"
+import { EventsPanel } from "../panels/events_panel"
+import { LinesPanel } from "../panels/lines_panel"
+import { LivePanel } from "../panels/live_panel"
+import { momentBar } from "./moment_bar"
+import { zoomToStage } from "../timeline/moves"
+import { Panels, type Tab, tabsOf } from "../panels/panels"
+import { RecordingPanel } from "../panels/recording_panel"
+import { StagesPanel } from "../panels/stages_panel"
+import { StacksPanel } from "../panels/stacks_panel"
+import { Timeline } from "../timeline/timeline"
+
+export class DevicePage {
+  private timeline: Timeline | null = null
+  private store: Store | null = null
+  private panels: Panels | null = null
+  /** When all columns are read. */
+  private later: Promise<void> | null = null
+
+  /** `whole`: has the payload made so; `onView`: the view changed, so that its link did. */
+  constructor(
+    private readonly article: HTMLElement, private readonly payload: Payload, private readonly stacks: Stacks,
+    private readonly index: number, private readonly whole: () => Promise<void>, private readonly onView: () => void,
+  ) {}
+
+  /** Shows the device, as a link says if there is one; what it needs is made the first time. */
+  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
+    this.article.hidden = false
+    const fresh = this.store === null
+    this.store ??= new Store(new History(this.read(), this.stacks), this.payload.header.colour)
+    const { store } = this
+    if (fresh) store.on(() => this.onView())
+    performance.mark("history")
+    if (link) this.follow(link)
+    const slot = this.article.querySelector(".stage-slot")
+    if (!slot || store.history.device.count === 0) {
+      // Without a history there is one state, and no time to draw it over.
+      if (fresh) this.complete(store, link)
+      return onFirstPicture()
+    }
+    this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
+      onFirstPicture()
+      // After the first picture: nobody reads a tree, or moves, before there is something to see.
+      requestAnimationFrame(async () => {
+        await this.later
+        if (fresh) this.complete(store, link)
+        setTimeout(() => {
+          client.hire()
+          this.timeline?.accelerate()
+        })
+      })
+    })
+    slot.querySelector(".static")?.classList.add("covered")
+    slot.append(this.timeline.element)
+    this.timeline.start()
+    performance.mark("timeline")
+  }
+
+  private read(): Device {
+    const { payload, index } = this
+    const device = readDevice(payload, index)
+    if (payload.whole) readLater(payload, index, device)
+    else this.later = this.whole().then(() => readLater(payload, index, device))
+    return device
+  }
+
+  /** Shows what another link says of this device. */
+  follow(link: Link): void {
+    if (!this.store) return
+    follow(this.store, link)
+    this.restoreSelection(link)
+  }
+
+  /** The events and bytes shown, or null where there is no timeline. */
+  get window(): Window | null {
+    return this.timeline && this.store ? this.store.state.window : null
+  }
+
+  get settled(): boolean {
+    return this.timeline?.settled ?? true
+  }
+
+  pixels(): ImageData | null {
+    return this.timeline?.pixels() ?? null
+  }
+
+  /** Whether panels tell everything, so that the parts for paper are hidden. */
+  get covered(): boolean {
+    return this.panels !== null
+  }
+
+  /** The view as a link; `device` is left out for the one that the page opens with. */
+  link(device: number | undefined): Link {
+    return this.store ? linkOf(this.store, device) : { device }
+  }
+
+  /** Hides the device; its window and selection are kept for the next time. */
+  hide(): void {
+    this.article.hidden = true
+    this.timeline?.free()
+    this.timeline = null
+  }
+
+  /** Makes everything but the timeline. */
+  private complete(store: Store, link: Link | null): void {
+    document.documentElement.classList.remove("starting")
+    this.linkOoms(store)
+    const still = this.article.querySelector(".still")
+    if (still) {
+      this.panels = new Panels(store, this.tabs(store, still))
+      const share = copyButton("Copy as Markdown", "This moment's figures and call sites, for an issue", () => this.asMarkdown(store))
+      const address = copyButton("Copy link", "The address of this view: it works for everyone who has this file under the same name", () => location.href)
+      const bar = momentBar(store)
+      bar.querySelector(".moment-head")!.append(h("div", { class: "share" }, share, address))
+      still.classList.add("covered") // it stays for paper
+      still.after(bar, this.panels.element)
+      if (link) this.restoreSelection(link)
+    }
+    document.documentElement.dataset.complete = String(this.index)
+  }
+
+  private tabs(store: Store, still: Element): Tab[] {
+    const zoomTo = this.timeline && ((stage: number) => {
+      zoomToStage(store, stage)
+      this.showTimeline()
+    })
+    const sections = [...still.querySelectorAll("section.trust, section.cut, section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
+    const makers: Record<string, Tab["make"]> = {
+      stacks: () => new StacksPanel(store), lines: () => new LinesPanel(store), live: () => new LivePanel(store),
+      stages: () => new StagesPanel(store, zoomTo), allocator: () => new AllocatorPanel(store), events: () => new EventsPanel(store),
+      recording: () => new RecordingPanel(sections),
+    }
+    return tabsOf(store.history).map((tab) => ({ ...tab, make: makers[tab.id] }))
+  }
+
+  private asMarkdown(store: Store): string {
+    const { state, history } = store
+    return viewAsMarkdown(history, {
+      title: this.payload.header.summary.title, curve: state.curve, event: state.cursor, selection: state.selection,
+      fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
+    })
+  }
+
+  private restoreSelection(link: Link): void {
+    const [panel, key] = [/^\w+/.exec(link.selection ?? "")?.[0], link.selection?.replace(/^\w+:/, "")]
+    if (panel && key) this.panels?.restore(panel, key)
+  }
+
+  /** Leads from the finding about each failed request to its call stack. */
+  private linkOoms(store: Store): void {
+    for (const finding of this.article.querySelectorAll<HTMLElement>(".finding[data-oom]")) {
+      const oom = Number(finding.dataset.oom)
+      if (oom >= store.history.ooms.length) continue
+      const foot = finding.querySelector(".foot")!
+      foot.prepend(h("button", { type: "button", class: "link", click: () => this.showOom(store, foot, oom) }, "Show its call stack"), " ")
+    }
+  }
+
+  /** Shows a failed request beside the timeline, or under its finding where there is none. */
+  private showOom(store: Store, foot: Element, oom: number): void {
+    if (this.timeline) {
+      store.pinOom(oom)
+      return this.showTimeline()
+    }
+    const close = () => foot.parentElement!.querySelector(".details")?.remove()
+    close()
+    foot.after(oomDetails(store.history, oom, (other) => this.showOom(store, foot, other), close))
+  }
+
+  private showTimeline(): void {
+    this.article.querySelector("section.timeline")?.scrollIntoView({ block: "nearest" })
+  }
+}
+
+/** A part of the page again: what is printed stays where it is. */
+function copyOf(section: Element): Element {
+  const copy = section.cloneNode(true) as Element
+  copy.removeAttribute("aria-labelledby")
+  copy.classList.remove("still") // which hides what the page draws itself
+  copy.querySelectorAll("[id]").forEach((element) => element.removeAttribute("id"))
+  return copy
+}

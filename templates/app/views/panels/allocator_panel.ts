@@ -1,0 +1,334 @@
+/** The allocator's memory at the cursor: totals, pools and streams, a map of segments and blocks, fragmentation over time. */
+
+import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { fragmentationInParts } from "../../lib/data/fragmentation"
+import { momentText } from "../../lib/data/moment"
+import { NOT_DRAWN } from "../../lib/data/rest"
+import {
+  blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
+} from "../../lib/data/segments"
+import type { State, Store } from "../../store"
+import { BlockColours } from "./block_colours"
+import { siteOf } from "../shared/describe"
+import { details } from "../shared/details"
+import { h } from "../shared/dom"
+import GLOSSARY from "../../lib/glossary.json"
+import { later } from "../shared/failure"
+import { FragmentationChart } from "./fragmentation_chart"
+import type { Panel } from "./panels"
+import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_map"
+import { VirtualList } from "../shared/virtual_list"
+
+const STATES = ["allocated", "awaiting free", "free"]
+
+const COLUMNS: [title: string, of: keyof Use, note: string][] = [
+  ["Segments", "segments", GLOSSARY.segment],
+  ["Reserved", "reserved", GLOSSARY.reserved],
+  ["Allocated", "allocated", GLOSSARY.allocated],
+  ["Awaiting free", "pending", GLOSSARY["awaiting free"]],
+  ["Slack", "slack", GLOSSARY.slack],
+  ["Inactive", "inactive", GLOSSARY.inactive],
+  ["Fragmentation", "fragmentation", GLOSSARY.fragmentation],
+  ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
+]
+
+/** The chart is worked out in parts, between which the page answers. */
+const EVENTS_AT_ONCE = 4096
+const AT_ONCE_MS = 12
+
+export class AllocatorPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly notes = h("div")
+  /** All that needs to know of every block. */
+  private readonly body = h("div", { class: "allocator-body" })
+  private readonly parts = h("div", { class: "parts" })
+  private readonly groups = h("div", { class: "scroll" })
+  private readonly chart = h("div", { class: "fragmentation-slot" })
+  private readonly map: SegmentMap
+  private readonly colours: BlockColours
+  private readonly heading = h("h3")
+  private readonly said = h("p", { class: "block-said", role: "status" })
+  private readonly blocks: VirtualList
+  private readonly pinned = h("div", { class: "pinned-block" })
+  private fragmentation: FragmentationChart | null = null
+  /** Whether that chart is there or being worked out. */
+  private charted = false
+  private layout: Layout | null = null
+  private block = -1
+  /** Where the chosen block begins: at another moment the block there is chosen. */
+  private address: number | null = null
+  /** What the list of blocks was last laid out for. */
+  private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
+  private frame = 0
+
+  constructor(private readonly store: Store) {
+    this.colours = new BlockColours(store)
+    this.map = new SegmentMap(store, this.colours, (block) => this.choose(block), (block) => this.pin(block))
+    this.blocks = new VirtualList({
+      label: "Blocks of the chosen segment", class: "blocks-list", empty: "No segment is chosen.",
+      columns: [
+        { title: "Offset", class: "num" }, { title: "Address", class: "num" }, { title: "State" }, { title: "Block", class: "num" },
+        { title: "Requested", class: "num" }, { title: "Slack", class: "num" }, { title: "Call site" },
+      ],
+      count: () => this.range()[1] - this.range()[0],
+      row: (k) => this.row(this.range()[0] + k),
+      rowClass: (k) => (this.isPinned(this.range()[0] + k) ? "now" : null),
+      onSelect: (k) => this.choose(this.range()[0] + k),
+      onOpen: (k) => this.pin(this.range()[0] + k),
+    })
+    const beside = (by: number) => () => this.goToSegment(by)
+    this.body.append(this.parts,
+      h("section", { "aria-label": "Fragmentation over time" }, this.chart),
+      h("section", { "aria-label": "Map of segments" },
+        h("div", { class: "map-head" }, h("h3", {}, "Segments and blocks"), this.legend(),
+          choice<BlockColour>("Colour", "block-colour", [["state", "By state"], ["site", "By call site"]], (colour) => {
+            this.map.colour = colour
+            this.element.dataset.colour = colour
+            this.map.draw()
+          }),
+          choice<Order>("Order", "segment-order", [["address", "By address"], ["size", "By size"]], (order) => {
+            this.map.order = order
+            this.map.draw()
+            this.choose(this.block)
+          })),
+        this.map.element, this.said),
+      h("section", { class: "segment-blocks", "aria-label": "Blocks of one segment" },
+        h("div", { class: "map-head" }, this.heading, h("div", { class: "buttons" },
+          h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
+          h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"))),
+        h("div", { class: "block-panes" }, this.blocks.element, this.pinned)),
+      h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups))
+    this.element = h("div", { class: "allocator" }, this.notes, this.body)
+    this.element.dataset.colour = "state"
+  }
+
+  update(state: State, before: State | null): void {
+    if (!before) {
+      this.show()
+      // The map first: this takes a moment on a long recording.
+      if (!this.charted) setTimeout(later(this.element, () => this.makeChart()))
+      this.charted = true
+      return
+    }
+    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(later(this.element, () => this.show()))
+    else if (state.pinned !== before.pinned && !this.body.hidden) {
+      this.follow(state.pinned)
+      this.tell(state.pinned)
+      this.map.mark()
+      this.blocks.refresh()
+    }
+    if (state.axis !== before.axis) this.fragmentation?.draw()
+  }
+
+  private show(): void {
+    const { history, state } = this.store
+    cancelAnimationFrame(this.frame)
+    this.frame = 0
+    this.element.dataset.event = String(state.cursor)
+    const unknown = history.device.rest?.active[state.cursor + 1] ?? 0
+    this.body.hidden = unknown > 0
+    if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, this.unknownBlocks(unknown)))
+    this.layout = layOut(history.device, state.cursor)
+    const { total } = this.layout
+    this.notes.replaceChildren(...this.missing(this.layout).map((text) => h("p", { class: "note" }, text)))
+    this.showParts(this.layout)
+    this.groups.replaceChildren(this.table(this.layout.groups, total))
+    this.block = -1 // blocks are counted anew
+    this.map.show(this.layout)
+    this.fragmentation?.draw()
+    this.follow(state.pinned)
+    if (this.block < 0) this.chooseAddress()
+    this.tell(state.pinned)
+  }
+
+  /** Where a page leaves blocks out, it does not know what is free. */
+  private unknownBlocks(bytes: number): string {
+    const { history, state } = this.store
+    const reserved = history.at("reserved", state.cursor)
+    return `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks `
+      + `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. `
+      + "A page rendered without cuts can."
+  }
+
+  /** What is not known at this moment. */
+  private missing({ outside, total }: Layout): string[] {
+    const { history, state } = this.store
+    const known = history.at("reserved", state.cursor)
+    const notes = []
+    if (outside) {
+      notes.push(`${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: `
+        + "segment events are missing, so reserved, inactive and fragmented bytes are too low here.")
+    } else if (known !== total.reserved) {
+      notes.push(`Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`)
+    }
+    if (!this.layout!.rows.length && !outside) notes.push(`No segment was there ${momentText(history, state.curve, state.cursor)}.`)
+    return notes
+  }
+
+  private showParts({ total }: Layout): void {
+    const requested = total.allocated + total.pending - total.slack - total.pendingRequested
+    const parts: [string, string, number, string][] = [
+      ["requested", "Requested, live", requested, GLOSSARY.requested],
+      ["pending", "Requested, awaiting free", total.pendingRequested, GLOSSARY["awaiting free"]],
+      ["slack", "Slack", total.slack, GLOSSARY.slack],
+      ["fragmentation", "Fragmentation", total.fragmentation, GLOSSARY.fragmentation],
+      ["returnable", "Returnable", total.inactive - total.fragmentation, GLOSSARY.returnable],
+    ]
+    const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
+    for (const [name, , bytes] of parts) {
+      const part = h("i", { class: `part-${name}` })
+      part.style.flexGrow = String(Math.max(bytes, 0))
+      bar.append(part)
+    }
+    const fact = (name: string, label: string, bytes: number, note: string) => h("div", { "data-part": name, title: note },
+      h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
+      h("dd", { title: formatExact(bytes) }, formatBytes(bytes), name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`)))
+    this.parts.replaceChildren(bar, h("dl", {}, fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
+      ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part))))
+  }
+
+  private table(groups: Group[], total: Use): HTMLElement {
+    const { device } = this.store.history
+    const cells = (use: Use) => COLUMNS.map(([, of]) => of === "segments"
+      ? h("td", { class: "num" }, formatCount(use[of]))
+      : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])))
+    return h("table", { class: "pools" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Pool"), h("th", { scope: "col" }, "Stream"), h("th", { scope: "col" }, "Kind"),
+        ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)))),
+      h("tbody", {}, ...groups.map((group) => h("tr", {},
+        h("th", { scope: "row" }, poolText(device, group.pool)), h("td", {}, streamText(device, group.stream)), h("td", {}, kindText(group.kind)),
+        ...cells(group.use)))),
+      groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))))
+  }
+
+  private makeChart(): void {
+    const { history } = this.store
+    if (history.device.events < 2 || history.device.rest) return // which takes every block
+    const parts = fragmentationInParts(history.device, history.curves.reserved, EVENTS_AT_ONCE)
+    const goOn = () => {
+      const end = performance.now() + AT_ONCE_MS
+      while (performance.now() < end) {
+        const { done, value } = parts.next()
+        if (!done) continue
+        this.fragmentation = new FragmentationChart(this.store, value)
+        this.chart.replaceChildren(this.fragmentation.element)
+        return this.fragmentation.draw()
+      }
+      setTimeout(later(this.element, goOn))
+    }
+    goOn()
+  }
+
+  private legend(): HTMLElement {
+    const keys = [["requested", "allocated"], ["slack", "slack"], ["pending", "awaiting free"], ["fragmentation", "free, fragmented"], ["returnable", "free, returnable"], ["returnable only", "free"]]
+    return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
+  }
+
+  /** Chooses the block of an allocation, where it is live. */
+  private follow(allocation: number): void {
+    const block = allocation < 0 || !this.layout ? -1 : blockOf(this.store.history.device, this.layout, allocation)
+    if (block >= 0 && block !== this.block) this.choose(block)
+    else if (block < 0 && this.address === null) this.chooseAddress()
+  }
+
+  /** Chooses the block that is now where the chosen one was, else the first of the first segment. */
+  private chooseAddress(): void {
+    const { layout, store } = this
+    if (!layout?.rows.length) return this.choose(-1)
+    const { segments } = store.history.device
+    const held = this.address === null ? -1 : segmentAround(store.history.device, layout, this.address)
+    const segment = held < 0 ? this.map.places[0] : held
+    let block = layout.first[segment]
+    if (held >= 0) while (block + 1 < layout.first[segment + 1] && segments.address[layout.rows[segment]] + layout.offset[block + 1] <= this.address!) block++
+    this.choose(block)
+  }
+
+  private choose(block: number): void {
+    const { layout, store } = this
+    this.block = block
+    const { segments } = store.history.device
+    const segment = block < 0 || !layout ? -1 : segmentOfBlock(layout, block)
+    this.address = segment < 0 ? null : segments.address[layout!.rows[segment]] + layout!.offset[block]
+    this.map.choose(block)
+    this.heading.textContent = segment < 0 ? "No segment" : this.segmentText(segment)
+    const [first] = this.range()
+    if (layout !== this.listed.layout || first !== this.listed.first) this.blocks.refresh()
+    this.listed = { layout, first }
+    this.blocks.selected = block - first
+    this.blocks.reveal(block - first)
+    this.said.textContent = block < 0 ? "" : this.words(block)
+  }
+
+  /** Shows the details of the pinned allocation here, too, if it is live: the timeline may be far above. */
+  private tell(allocation: number): void {
+    const { history } = this.store
+    const live = allocation >= 0 && blockOf(history.device, this.layout!, allocation) >= 0
+    this.pinned.replaceChildren(...live ? [details(history, allocation, this.colours.css(allocation), () => this.store.pin(-1))] : [])
+  }
+
+  private segmentText(segment: number): string {
+    const { device } = this.store.history
+    const { address, pool, stream, kind, expandable } = device.segments
+    const row = this.layout!.rows[segment]
+    const place = this.map.places.indexOf(segment) + 1
+    return [
+      `Segment ${formatCount(place)} of ${formatCount(this.layout!.rows.length)}`, formatAddress(address[row]), formatBytes(this.layout!.uses[segment].reserved),
+      poolText(device, pool[row]), streamText(device, stream[row]), `${kindText(kind[row])}${expandable[row] ? ", expandable" : ""}`,
+    ].join(" \u00b7 ")
+  }
+
+  private words(block: number): string {
+    const layout = this.layout!
+    const id = layout.allocation[block]
+    const site = id < 0 ? "" : `, ${siteOf(this.store.history, id).name} ${siteOf(this.store.history, id).place}`.trimEnd()
+    return `${formatBytes(layout.size[block])} ${STATES[layout.state[block]]}${site}; ${placeText(this.store, layout, block)}`
+  }
+
+  private goToSegment(by: number): void {
+    const { places } = this.map
+    if (!this.layout || !places.length) return
+    const at = this.block < 0 ? 0 : places.indexOf(segmentOfBlock(this.layout, this.block)) + by
+    this.choose(this.layout.first[places[Math.min(Math.max(at, 0), places.length - 1)]])
+  }
+
+  /** Blocks of the chosen segment: from the first up to the end. */
+  private range(): [number, number] {
+    const { layout, block } = this
+    if (!layout || block < 0 || block >= layout.state.length) return [0, 0]
+    const segment = segmentOfBlock(layout, block)
+    return [layout.first[segment], layout.first[segment + 1]]
+  }
+
+  private row(block: number): (Node | string)[] {
+    const layout = this.layout!
+    const { history } = this.store
+    const { device } = history
+    const id = layout.allocation[block]
+    const start = device.segments.address[layout.rows[segmentOfBlock(layout, block)]] + layout.offset[block]
+    const bytes = (value: number) => h("span", { title: formatExact(value) }, formatBytes(value))
+    const state = layout.state[block]
+    const name = h("span", { class: `key part-${["requested", "pending", "fragmentation"][state]}` }, STATES[state])
+    const common = [formatBytes(layout.offset[block]), formatAddress(start), name, bytes(layout.size[block])]
+    if (state === INACTIVE) return [...common, "", "", ""]
+    const site = siteOf(history, id)
+    return [...common, bytes(device.requested[id]), bytes(device.block[id] - device.requested[id]),
+      h("span", { title: site.fullName }, h("code", {}, site.name), " ", h("small", {}, site.place))]
+  }
+
+  private isPinned(block: number): boolean {
+    const id = this.layout!.allocation[block]
+    return id >= 0 && id === this.store.state.pinned
+  }
+
+  private pin(block: number): void {
+    const id = this.layout?.allocation[block] ?? -1
+    if (id >= 0) this.store.pin(id)
+  }
+}
+
+/** Two or more ways to see something, of which one is chosen. */
+function choice<T extends string>(label: string, name: string, options: [T, string][], set: (value: T) => void): HTMLElement {
+  const inputs = options.map(([value, text], k) => h("label", {},
+    h("input", { type: "radio", name, value, checked: k === 0, change: () => set(value) }), h("span", {}, text)))
+  return h("fieldset", { class: "segmented", "aria-label": label }, ...inputs)
+}

@@ -1,0 +1,147 @@
+/** Every trace event, in a list that stays exact at any length; a search leaves some of them. */
+
+import type { EventTable as Table } from "../../lib/tables/events"
+import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf, UNKNOWN } from "../../lib/tables/events"
+import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
+import { missingReason } from "../../lib/data/device"
+import { siteText } from "../../lib/data/frames"
+import type { State, Store } from "../../store"
+import { h } from "../shared/dom"
+import type { Panel } from "./panels"
+import { stackView } from "../shared/details"
+import { VirtualList } from "../shared/virtual_list"
+
+const AROUND = 6
+const HINT = "function or file, 0x address, 1MiB, >=512k, 1M..4M"
+
+export class EventsPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly table: Table
+  private readonly list: VirtualList
+  private readonly search: HTMLInputElement
+  private readonly chips: HTMLButtonElement[]
+  private readonly count = h("span", { class: "range", role: "status" })
+  private readonly detail = h("div", { class: "event-detail" })
+  private readonly actions: string[]
+  private events: Int32Array = new Int32Array(0)
+  private typed = ""
+  private timer = 0
+  /** The event that this list itself moved the cursor to. */
+  private own = -2
+
+  constructor(private readonly store: Store) {
+    const { device, stacks } = store.history
+    this.table = new EventTable(device, stacks)
+    const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
+    this.actions = present.map(({ kind }) => this.table.nameOf(kind))
+    this.search = h("input", {
+      type: "search", class: "event-search", placeholder: HINT, "aria-label": `Search: ${HINT}`, spellcheck: "false",
+      input: () => {
+        clearTimeout(this.timer)
+        this.timer = setTimeout(() => store.set({ search: this.search.value }), 120) as unknown as number
+      },
+      keydown: (event: KeyboardEvent) => event.key === "Enter" && this.list.element.focus(),
+    })
+    this.chips = present.map(({ kind, count }) => h("button", {
+      type: "button", class: "chip", "aria-pressed": "false", "data-action": this.table.nameOf(kind), click: () => this.toggle(this.table.nameOf(kind)),
+    }, this.table.nameOf(kind), h("small", {}, ` ${formatCount(count)}`)))
+    this.list = new VirtualList({
+      label: "Events", class: "events-list", empty: "No event is like that.",
+      columns: [
+        { title: "Event", class: "num" }, { title: "Time", class: "num" }, { title: "Action", class: "action" }, { title: "Size", class: "num" },
+        { title: "Address", class: "num" }, { title: "Stream", class: "num" }, { title: "Call site" },
+      ],
+      count: () => this.events.length,
+      row: (k) => this.row(this.events[k]),
+      rowClass: (k) => (this.events[k] === store.state.cursor ? "now" : null),
+      rowAttributes: (k) => ({ "data-event": String(this.events[k]) }),
+      onSelect: (k) => this.go(this.events[k]),
+    })
+    this.element = h("div", {},
+      h("div", { class: "toolbar event-filter" }, this.search, h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips), this.count),
+      this.list.element, this.detail)
+  }
+
+  update(state: State, before: State | null): void {
+    if (state.search !== this.typed || !before) this.filter(state.search)
+    if (!before || state.cursor !== before.cursor) {
+      this.list.refresh()
+      if (state.cursor !== this.own) this.reveal(state.cursor)
+      this.own = -2
+      this.tell(state.cursor)
+    }
+  }
+
+  /** Leaves the events that a search asks for. */
+  private filter(search: string): void {
+    this.typed = search
+    if (this.search.value !== search) this.search.value = search
+    const filter = parseFilter(search, this.actions)
+    this.events = this.table.select(filter)
+    for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
+    const all = this.table.kind.length
+    this.count.textContent = this.events.length === all ? plural(all, "event") : `${formatCount(this.events.length)} of ${plural(all, "event")}`
+    this.list.refresh()
+    this.reveal(this.store.state.cursor)
+  }
+
+  /** Puts the word of an action into the search, or takes it out. */
+  private toggle(action: string): void {
+    const words = this.search.value.split(/\s+/).filter(Boolean)
+    const without = words.filter((word) => word !== action)
+    this.store.set({ search: (without.length < words.length ? without : [...words, action]).join(" ") })
+  }
+
+  /** Brings the event at an event into sight, or the one before it. */
+  private reveal(event: number): void {
+    const at = placeOf(this.events, event)
+    const row = this.events[at] === event ? at : at - 1
+    this.list.selected = this.events[at] === event ? at : -1
+    // With its neighbours: what led to an event is as telling as the event.
+    for (const near of [row + AROUND, row - AROUND, row]) this.list.reveal(Math.min(Math.max(near, 0), this.events.length - 1))
+  }
+
+  private go(event: number): void {
+    const allocation = this.table.allocationOf(event)
+    const oom = this.store.history.ooms.findIndex((each) => each.event === event)
+    this.own = event
+    this.store.goTo(event, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
+  }
+
+  /** The call stack of the event at an event. */
+  private tell(event: number): void {
+    const { table, store: { history } } = this
+    const title = `Call stack of ${event < 0 ? "" : table.actionOf(event)} at event ${formatCount(event)}`
+    const born = event >= 0 && table.kind[event] === ALLOC
+    const reason = born ? missingReason(history.device, table.allocationOf(event))
+      : history.device.rest && event >= 0 && table.kind[event] === UNKNOWN ? "What happened here is not drawn; this page was rendered without it."
+      : "No call stack was recorded for this event."
+    this.detail.replaceChildren(...event < 0 ? [] : [stackView(history, title, table.stackOf(event), reason)])
+  }
+
+  private row(event: number): (Node | string)[] {
+    const { table, store } = this
+    const time = store.history.timeOf(event)
+    const size = table.sizeOf(event)
+    const address = table.addressOf(event)
+    const stream = table.streamOf(event)
+    const kind = table.kind[event]
+    const action = table.actionOf(event)
+    const tone = action === "oom" ? "danger" : kind === ALLOC ? "grows" : kind <= FREE_COMPLETED ? "shrinks" : "other"
+    return [
+      formatCount(event), time === null ? "" : formatDuration(time), h("span", { class: `action-${tone}` }, action),
+      h("span", { title: formatExact(size) }, formatBytes(size)), address === null ? "" : formatAddress(address),
+      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream), this.site(event),
+    ]
+  }
+
+  private site(event: number): HTMLElement | string {
+    const { stacks } = this.store.history
+    const own = this.table.stackOf(event)
+    const stack = this.table.tellingStack(event)
+    const frame = stack < 0 ? -1 : stacks.stackSite[stack]
+    if (frame < 0) return ""
+    const { name, fullName, place } = siteText(stacks, frame)
+    return h("span", { title: fullName, class: stack === own ? null : "muted" }, stack !== own && "allocated by ", h("code", {}, name), " ", h("small", {}, place))
+  }
+}

@@ -1,0 +1,177 @@
+/** The moment by source line, as a line-by-line memory tracer prints it. */
+
+import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { frameKind } from "../../lib/data/frames"
+import { cumulative, type LineColumn, type LineMap, type LineRow, linesAt, mapLines, rowsOfLine, sortLines } from "../../lib/tables/lines"
+import { type Origins, originsOf } from "../../lib/tables/live"
+import { refusal } from "../../lib/text/pattern"
+import { filterTest } from "../../lib/tables/search"
+import type { State, Store } from "../../store"
+import { h } from "../shared/dom"
+import { later } from "../shared/failure"
+import { bytesCell, frameLabel, frameTitle, heatMeter } from "../shared/frame_cells"
+import type { Panel } from "./panels"
+import { VirtualList } from "../shared/virtual_list"
+
+const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
+  ["bytes", "Bytes", "num"], [null, "Share", "num"], [null, "Bar", "bar"], [null, "Cumulative", "num cumulative"], ["median", "Median", "num median"],
+  ["count", "Count", "num count"], ["ever", "Ever allocated", "num ever"], ["location", "Location", "location"],
+]
+
+export class LinesPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly list: VirtualList
+  private readonly input: HTMLInputElement
+  private readonly totals = h("p", { class: "totals-line", role: "status" })
+  private readonly origins: Origins
+  private map: LineMap
+  private rows: LineRow[] = []
+  private sums: Float64Array = new Float64Array(0)
+  private by: LineColumn = "bytes"
+  private reversed = false
+  private chosen = -1
+  private refused = ""
+  private frame = 0
+  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
+
+  constructor(private readonly store: Store) {
+    const { device, stacks } = store.history
+    this.origins = originsOf(device, stacks)
+    this.map = mapLines(device, stacks, this.origins, null)
+    this.input = h("input", {
+      type: "search", placeholder: "Files: model.py, *.cu, -torch", "aria-label": "Files that lines are taken from", spellcheck: "false",
+      title: "Each stack counts for its innermost frame whose file fits. Commas between parts of a path, globs (*.py) or /regular expressions/; a minus before those to leave out.",
+      input: () => store.set({ search: this.input.value }),
+    })
+    this.list = new VirtualList({
+      label: "Source lines", class: "lines-list", empty: "Nothing is live at this event.",
+      columns: COLUMNS.map(([column, title, class_]) => ({
+        title, quiet: class_ === "bar", class: class_, ...column && {
+          sort: () => this.sort(column),
+          sorted: () => (column !== this.by ? null : (column === "location") === this.reversed ? "descending" as const : "ascending" as const),
+        },
+      })),
+      count: () => this.rows.length,
+      row: (k) => this.cells(k),
+      rowAttributes: (k) => ({ "data-line": this.keyOf(this.rows[k].line) }),
+      rowClass: (k) => (this.rows[k].line === this.pinnedLine() ? "now" : null),
+      onSelect: (k) => this.choose(this.rows[k].line),
+      onKey: (event) => this.key(event),
+    })
+    this.element = h("div", { class: "lines" },
+      h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
+      stacks.linesNote && h("p", { class: "note" }, stacks.linesNote),
+      this.list.element)
+  }
+
+  update(state: State, before: State | null): void {
+    if (!before) return this.refresh()
+    const same = this.shown && (["cursor", "curve", "search", "pinned"] as const).every((name) => state[name] === this.shown![name])
+    if (!same || (before.selection && !state.selection)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+  }
+
+  /** `key` is that of a selection made here. */
+  select(key: string): void {
+    this.filter(this.store.state.search)
+    const line = this.map.lines.findIndex((_, k) => this.keyOf(k) === key)
+    if (line < 0) return
+    this.choose(line)
+    this.shown = null
+    this.refresh()
+  }
+
+  private refresh(): void {
+    cancelAnimationFrame(this.frame)
+    this.frame = 0
+    const { cursor, curve, search, pinned, selection } = this.store.state
+    const { device } = this.store.history
+    const { shown } = this
+    if (!shown || shown.search !== search) this.filter(search)
+    if (!shown || shown.search !== search || shown.cursor !== cursor || shown.curve !== curve) {
+      this.rows = sortLines(linesAt(device, this.origins, this.map, curve, cursor), this.map, this.by, this.reversed)
+      this.sums = cumulative(this.rows)
+    }
+    if (!selection) this.chosen = -1
+    this.list.refresh()
+    this.list.selected = this.rows.findIndex((row) => row.line === this.chosen)
+    if (pinned >= 0 && shown?.pinned !== pinned) this.list.reveal(this.rows.findIndex((row) => row.line === this.pinnedLine()))
+    this.shown = { cursor, curve, search, pinned }
+    this.say()
+  }
+
+  private filter(typed: string): void {
+    const { device, stacks } = this.store.history
+    if (this.input.value !== typed) this.input.value = typed
+    const key = this.chosen < 0 ? "" : this.keyOf(this.chosen)
+    this.refused = ""
+    try {
+      this.map = mapLines(device, stacks, this.origins, filterTest(typed))
+    } catch (error) {
+      this.refused = refusal(error)
+      this.map = mapLines(device, stacks, this.origins, null)
+    }
+    this.input.setAttribute("aria-invalid", String(this.refused !== ""))
+    this.chosen = this.map.lines.findIndex((_, line) => this.keyOf(line) === key)
+  }
+
+  private say(): void {
+    const total = this.sums.at(-1) ?? 0
+    const { curve, search } = this.store.state
+    this.totals.replaceChildren(h("b", {}, plural(this.rows.length, "line")), h("span", { title: formatExact(total) }, `${formatBytes(total)} ${curve}`),
+      h("span", { class: "of" }, this.refused ? `${this.refused}; nothing is filtered.` : search.trim() ? "The innermost frame in these files." : "The call site of each stack."))
+  }
+
+  private cells(k: number): (Node | string)[] {
+    const { history } = this.store
+    const row = this.rows[k]
+    const total = history.at(this.store.state.curve, this.store.state.cursor)
+    return [
+      bytesCell(row.bytes), formatShare(row.bytes, total), heatMeter(row.bytes, total), bytesCell(this.sums[k]), Number.isNaN(row.median) ? "-" : bytesCell(row.median),
+      formatCount(row.count), h("span", { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the whole recording` }, formatBytes(row.ever)),
+      this.location(row.line),
+    ]
+  }
+
+  /** `model.py:10 layer`; frames without a file have their name alone, reasons their words. */
+  private location(line: number): HTMLElement {
+    const { history } = this.store
+    const { frame, name, place } = this.map.lines[line]
+    if (frame < 0) return h("span", { class: "muted" }, name)
+    return h("span", { class: "frame", title: frameTitle(history, frame) },
+      place && h("b", {}, place), place && " ", h("code", { class: place ? "muted" : frameKind(history.stacks, frame) }, name))
+  }
+
+  /** What names a line in a link: its frame, or its words. */
+  private keyOf(line: number): string {
+    const { frame, name } = this.map.lines[line]
+    return frame >= 0 ? String(frame) : name
+  }
+
+  private pinnedLine(): number {
+    const { pinned } = this.store.state
+    return pinned < 0 ? -1 : this.map.ofOrigin[this.origins.ofAllocation[pinned]]
+  }
+
+  private choose(line: number): void {
+    this.chosen = line
+    const { frame, name } = this.map.lines[line]
+    this.store.set({ selection: {
+      panel: "lines", key: this.keyOf(line), label: frameLabel(this.store.history, frame, name), rows: rowsOfLine(this.origins, this.map, line),
+    } })
+  }
+
+  private sort(column: LineColumn): void {
+    this.reversed = column === this.by && !this.reversed
+    this.by = column
+    this.shown = null
+    this.refresh()
+  }
+
+  private key(event: KeyboardEvent): boolean {
+    if (event.key === "/") this.input.focus()
+    else if (event.key === "Escape" && this.store.state.selection) this.store.set({ selection: null })
+    else return false
+    event.stopPropagation()
+    return true
+  }
+}

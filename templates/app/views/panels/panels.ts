@@ -1,0 +1,113 @@
+/** The tabs below the timeline: one panel in sight at a time, made when it is first opened. */
+
+import type { History } from "../../lib/data/history"
+import type { State, Store } from "../../store"
+import { h } from "../shared/dom"
+import { guarded, onFailure } from "../shared/failure"
+
+/** One view of the state after `state.cursor`. */
+export interface Panel {
+  readonly element: HTMLElement
+  /** Called when the panel comes into sight (`before` is null), and when the state changed while it is. */
+  update(state: State, before: State | null): void
+  /** Picks again what a link names; `key` is that of a `Selection` of this panel. */
+  select?(key: string): void
+}
+
+/** What a recording can be seen as, in order; what it does not hold has no tab. */
+export function tabsOf({ device, hasReserved }: History): { id: string; title: string }[] {
+  const all: [id: string, title: string, there: boolean][] = [
+    ["stacks", "Call stacks", true], ["lines", "Lines", true], ["live", "Allocations", true],
+    ["stages", "Stages", device.summary.stages.length > 0], ["allocator", "Allocator", hasReserved],
+    ["events", "Events", device.events > 0], ["recording", "Recording", true],
+  ]
+  return all.filter(([, , there]) => there).map(([id, title]) => ({ id, title }))
+}
+
+/** A tab, and how its panel is made. */
+export interface Tab {
+  readonly id: string
+  readonly title: string
+  make(): Panel
+}
+
+let made = 0
+
+export class Panels {
+  readonly element: HTMLElement
+  private readonly panels = new Map<string, Panel>()
+  private readonly buttons: HTMLButtonElement[]
+  private readonly body: HTMLElement
+  private readonly prefix = `panel-${made++}`
+  private shown = ""
+  /** The state in which the panel in sight could not be drawn. */
+  private failed: State | null = null
+
+  constructor(private readonly store: Store, private readonly tabs: Tab[]) {
+    this.body = h("div", { class: "panel", role: "tabpanel", id: this.prefix, tabindex: -1 })
+    this.buttons = tabs.map((tab) => h("button", {
+      type: "button", role: "tab", id: `${this.prefix}-${tab.id}`, "aria-controls": this.prefix, "data-tab": tab.id,
+      click: () => store.set({ tab: tab.id }),
+    }, tab.title))
+    const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment", keydown: (event: KeyboardEvent) => this.key(event) }, ...this.buttons)
+    this.element = h("section", { class: "panels", "aria-label": "Details" }, list, this.body)
+    onFailure(this.body, () => `\u201c${tabs.find(({ id }) => id === this.shown)?.title}\u201d`, (note) => {
+      this.failed = store.state
+      this.panels.delete(this.shown) // whatever state it is in, another step begins with a new one
+      const again = h("button", { type: "button", click: () => this.draw(store.state, null) }, "Try again")
+      this.body.replaceChildren(note, again)
+    })
+    store.on((state, before) => this.changed(state, before))
+    this.changed(store.state, null)
+  }
+
+  /** Picks again what a link names, in the panel that it names. */
+  restore(panel: string, key: string): void {
+    if (this.tabs.some((tab) => tab.id === panel)) guarded(this.body, () => this.panel(panel).select?.(key))
+  }
+
+  private changed(state: State, before: State | null): void {
+    const known = this.tabs.some((tab) => tab.id === state.tab) ? state.tab : this.tabs[0].id
+    if (known === this.shown) {
+      const { failed } = this
+      if (!failed || failed.cursor !== state.cursor || failed.curve !== state.curve) this.draw(state, failed ? null : before)
+      return
+    }
+    this.shown = known
+    this.tabs.forEach((tab, k) => {
+      this.buttons[k].setAttribute("aria-selected", String(tab.id === known))
+      this.buttons[k].tabIndex = tab.id === known ? 0 : -1
+    })
+    this.body.setAttribute("aria-labelledby", `${this.prefix}-${known}`)
+    this.draw(state, null)
+  }
+
+  /** Draws the panel in sight; it comes into sight where `before` is null. */
+  private draw(state: State, before: State | null): void {
+    guarded(this.body, () => {
+      const panel = this.panel(this.shown)
+      this.failed = null
+      if (!before) this.body.replaceChildren(panel.element)
+      panel.update(state, before)
+    })
+  }
+
+  private panel(id: string): Panel {
+    let panel = this.panels.get(id)
+    if (!panel) {
+      panel = this.tabs.find((tab) => tab.id === id)!.make()
+      this.panels.set(id, panel)
+    }
+    return panel
+  }
+
+  private key(event: KeyboardEvent): void {
+    const at = this.tabs.findIndex((tab) => tab.id === this.shown)
+    const last = this.tabs.length - 1
+    const to = { ArrowRight: at === last ? 0 : at + 1, ArrowLeft: at === 0 ? last : at - 1, Home: 0, End: last }[event.key]
+    if (to === undefined) return
+    event.preventDefault()
+    this.store.set({ tab: this.tabs[to].id })
+    this.buttons[to].focus()
+  }
+}

@@ -1,0 +1,338 @@
+/** The call stacks of the moment: top-down, bottom-up and as a flame graph, with focus and search. */
+
+import { formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { frameText } from "../../lib/data/frames"
+import { type CallTree, ROOT } from "../../lib/tables/tree"
+import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } from "../../lib/tables/tree_model"
+import type { Selection, State, Store } from "../../store"
+import { h, nameText, pathText } from "../shared/dom"
+import { later } from "../shared/failure"
+import { FlameView } from "./flame_graph"
+import { amountText, frameLabel } from "../shared/frame_cells"
+import type { Panel } from "./panels"
+import { TreeList } from "./call_tree"
+
+const MODES: [mode: StackMode, label: string, title: string][] = [
+  ["down", "Top-down", "From the outermost function inwards"],
+  ["up", "Bottom-up", "From the line that allocated, with its callers below it"],
+  ["flame", "Flame", "Top-down as a picture: as wide as the bytes"],
+]
+
+let made = 0
+
+export class StacksPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly model: TreeModel
+  private readonly tree: TreeList
+  private readonly flame: FlameView
+  private readonly modes: HTMLInputElement[]
+  private readonly fold: HTMLInputElement
+  private readonly input: HTMLInputElement
+  private readonly found = h("output", { class: "found", "aria-live": "polite" })
+  private readonly steps: HTMLElement
+  private readonly trail = h("nav", { class: "trail", "aria-label": "Focused subtree" })
+  private readonly note = h("p", { class: "pin-note" })
+  private readonly about = h("div", { class: "about-node" })
+  private readonly body = h("div", { class: "stacks-body" })
+  private readonly hint = h("p", { class: "hint keys-hint" })
+  private readonly narrow = h("button", {
+    type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen),
+  }, "Focus")
+  private mode: StackMode
+  private frame = 0
+  /** What is on the screen. */
+  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
+
+  constructor(private readonly store: Store) {
+    const { history, state } = store
+    this.model = new TreeModel(history.device, history.stacks)
+    this.mode = state.stacks.mode
+    this.model.show(state.curve, state.cursor)
+    this.model.adopt(state.stacks)
+    const actions = {
+      select: (node: number) => this.pick(node),
+      key: (event: KeyboardEvent, node: number) => this.key(event, node),
+      changed: () => this.tell(),
+      zoom: (node: number) => this.focus(node),
+    }
+    this.tree = new TreeList(history, this.model, actions)
+    this.flame = new FlameView(history, this.model, actions)
+    const group = `stacks-mode-${made++}`
+    this.modes = MODES.map(([mode]) => h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }))
+    this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.hide(this.fold.checked) })
+    this.input = h("input", {
+      type: "search", placeholder: "Search functions and files", "aria-label": "Search functions and files", spellcheck: "false",
+      title: "Part of a name or path, a glob (*.py) or a /regular expression/",
+      input: () => store.set({ search: this.input.value }), keydown: (event: KeyboardEvent) => this.searchKey(event),
+    })
+    const step = (by: 1 | -1, label: string, name: string) =>
+      h("button", { type: "button", title: name, "aria-label": name, click: () => this.next(by) }, label)
+    this.steps = h("span", { class: "found-steps", hidden: true }, step(-1, "\u2039", "Previous match (N)"), step(1, "\u203a", "Next match (n)"))
+    this.element = h("div", { class: "stacks" },
+      h("div", { class: "toolbar" },
+        h("fieldset", { class: "segmented", "aria-label": "Order of the call stacks" },
+          ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label)))),
+        h("span", { class: "searching" }, this.input, this.steps, this.found),
+        h("label", { class: "check", title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
+        h("div", { class: "buttons" },
+          h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
+          h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
+          this.narrow)),
+      this.trail, this.note, this.body, this.hint,
+      this.about)
+    this.place()
+  }
+
+  update(state: State, before: State | null): void {
+    if (!before) return this.refresh()
+    const { shown } = this
+    if (shown && state.cursor === shown.cursor && state.curve === shown.curve && state.search === shown.search && state.pinned === shown.pinned
+      && state.selection === before.selection && sameView(state.stacks, this.view)) return
+    this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+  }
+
+  /** `key` is that of a selection made here. */
+  select(key: string): void {
+    const { model } = this
+    const named = parseKey(key)
+    if (!named || named.node === ROOT) return
+    const { direction, folded, node } = named
+    const tree = model.treeOf(direction, folded)
+    if (node >= tree.size) return
+    this.adopt()
+    this.store.set({ selection: this.selectionOf(tree, node, key) })
+    if (direction !== model.direction || folded !== model.folded || !model.isUnder(node, model.top)) return
+    model.choose(node)
+    model.reveal(node)
+    this.draw(node)
+  }
+
+  /** What of the panel a link holds, as it is on the screen. */
+  private get view(): StacksView {
+    return { mode: this.mode, folded: this.model.folded, top: this.model.top }
+  }
+
+  /** Turns to what a link says; whether that is something else. */
+  private adopt(): boolean {
+    const { stacks } = this.store.state
+    if (sameView(stacks, this.view)) return false
+    this.mode = stacks.mode
+    this.model.adopt(stacks)
+    this.place()
+    return true
+  }
+
+  private get graph(): TreeList | FlameView {
+    return this.mode === "flame" ? this.flame : this.tree
+  }
+
+  /** Brings the screen up to date with the state. */
+  private refresh(): void {
+    cancelAnimationFrame(this.frame)
+    this.frame = 0
+    const { store, model, shown } = this
+    const { cursor, curve, search, pinned, selection } = store.state
+    const asked = this.adopt() || !shown
+    let reveal = -1
+    if (!shown || shown.cursor !== cursor || shown.curve !== curve) model.show(curve, cursor)
+    if (!shown || shown.search !== search) {
+      if (this.input.value !== search) this.input.value = search
+      model.search(search)
+      this.input.setAttribute("aria-invalid", String(model.refused !== ""))
+      if (model.match >= 0) reveal = model.chosen
+    }
+    this.note.textContent = ""
+    if (pinned >= 0) {
+      const leaf = model.tree.leafOf(pinned)
+      // A focus that was asked for stays; else the pinned allocation leads out of it.
+      if (shown?.pinned !== pinned && (!asked || model.isUnder(leaf, model.top)) && model.reveal(leaf)) {
+        reveal = leaf
+        model.choose(leaf)
+      }
+      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
+    }
+    if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
+    this.shown = { cursor, curve, search, pinned }
+    this.draw(reveal)
+  }
+
+  private goTo(allocation: number): HTMLElement {
+    const birth = this.store.history.device.allocEvent[allocation]
+    return h("button", { type: "button", class: "link", click: () => this.store.goTo(birth) }, "Go to where it was made")
+  }
+
+  private draw(reveal = -1): void {
+    const { model, store } = this
+    const { pinned } = store.state
+    this.graph.mark(pinned < 0 ? -1 : model.tree.leafOf(pinned))
+    this.graph.refresh()
+    if (reveal >= 0) this.graph.reveal(reveal)
+    this.say()
+    this.tell()
+    this.lead()
+    if (!sameView(store.state.stacks, this.view)) store.set({ stacks: this.view })
+  }
+
+  private say(): void {
+    const { found, match, sums } = this.model
+    const { search } = this.store.state
+    this.steps.hidden = !found?.nodes.length
+    if (!search.trim()) this.found.textContent = ""
+    else if (!found) this.found.textContent = this.model.refused
+    else if (!found.nodes.length) this.found.textContent = "nothing found"
+    else {
+      const place = match < 0 ? plural(found.nodes.length, "match").replace(/matchs$/, "matches") : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
+      this.found.textContent = `${place} \u00b7 ${amountText(found.bytes, sums.total)}`
+    }
+  }
+
+  /** The whole of what a row has to shorten. */
+  private tell(): void {
+    const { model, store } = this
+    const { tree, sums, chosen } = model
+    this.narrow.disabled = chosen < 0 || chosen === model.top
+    if (chosen < 0 || !sums.count[chosen]) return this.about.replaceChildren()
+    const frame = tree.frame[chosen]
+    const { stacks } = store.history
+    const { fullName, file, line } = frame < 0 ? { fullName: tree.label(chosen), file: "", line: null } : frameText(stacks, frame)
+    const own = sums.ownBytes[chosen]
+    this.about.replaceChildren(
+      h("p", {}, h("code", {}, nameText(fullName)), file && " ", file && h("span", { class: "place" }, pathText(line === null ? file : `${file}:${line}`))),
+      h("p", { class: "figures-line" }, `${formatExact(sums.bytes[chosen])} (${formatShare(sums.bytes[chosen], sums.total)}) in ${plural(sums.count[chosen], "allocation")}`,
+        own > 0 && own < sums.bytes[chosen] ? `, ${formatExact(own)} of it in paths that end here` : ""))
+  }
+
+  /** Leads out of a focused subtree. */
+  private lead(): void {
+    const { model, store } = this
+    const { tree, top } = model
+    this.trail.hidden = top === ROOT && !model.canGoBack
+    const path = tree.pathTo(top)
+    this.trail.replaceChildren(
+      h("button", { type: "button", title: "Back to what was shown before (b)", click: () => this.back(), disabled: !model.canGoBack }, "\u2190 Back"),
+      h("ol", {}, ...path.map((node) => {
+        const label = frameLabel(store.history, tree.frame[node], tree.label(node))
+        return h("li", {}, node === top
+          ? h("b", { "aria-current": "true" }, label)
+          : h("button", { type: "button", class: "link", click: () => this.focus(node) }, label))
+      })))
+  }
+
+  private pick(node: number): void {
+    const { model } = this
+    this.store.set({ selection: node === ROOT ? null : this.selectionOf(model.tree, node, model.keyOf(node)) })
+    this.tell()
+  }
+
+  private selectionOf(tree: CallTree, node: number, key: string): Selection {
+    return { panel: "stacks", key, label: frameLabel(this.store.history, tree.frame[node], tree.label(node)), rows: tree.rowsOf(node) }
+  }
+
+  private turn(mode: StackMode): void {
+    this.mode = mode
+    this.model.turn(directionOf(mode), this.model.folded)
+    this.place()
+    this.draw(this.model.chosen)
+  }
+
+  private hide(folded: boolean): void {
+    this.model.turn(this.model.direction, folded)
+    this.place()
+    this.draw(this.model.chosen)
+  }
+
+  /** Puts the view of the present mode into the page. */
+  private place(): void {
+    this.modes.forEach((input) => (input.checked = input.value === this.mode))
+    this.fold.checked = this.model.folded
+    this.element.dataset.mode = this.mode
+    this.hint.replaceChildren(...hints(this.mode))
+    const element = this.mode === "flame" ? this.flame.element : this.tree.list.element
+    if (this.body.firstElementChild !== element) this.body.replaceChildren(element)
+  }
+
+  private expandAll(): void {
+    this.model.expandAll()
+    this.draw()
+  }
+
+  private collapse(): void {
+    this.model.collapse()
+    this.model.choose(this.model.top)
+    this.draw()
+  }
+
+  private focus(node: number): void {
+    if (node < 0 || node === this.model.top) return
+    this.model.focus(node)
+    this.draw(node)
+  }
+
+  private back(): boolean {
+    const done = this.model.back()
+    if (done) this.draw(this.model.chosen)
+    return done
+  }
+
+  private next(by: 1 | -1): void {
+    if (this.frame) this.refresh() // what was typed last
+    this.model.next(by)
+    if (this.model.match < 0) return
+    this.pick(this.model.chosen)
+    this.draw(this.model.chosen)
+  }
+
+  private focusView(): void {
+    if (this.mode === "flame") this.flame.element.querySelector<HTMLElement>("[tabindex='0']")?.focus()
+    else this.tree.list.element.focus()
+  }
+
+  private searchKey(event: KeyboardEvent): void {
+    if (event.key === "Enter") {
+      this.next(event.shiftKey ? -1 : 1)
+      this.focusView() // where n and N go on
+    }
+    else if (event.key === "ArrowDown") this.focusView()
+    else if (event.key === "Escape") {
+      this.store.set({ search: "" })
+      this.focusView()
+    } else return
+    event.preventDefault()
+    event.stopPropagation()
+  }
+
+  private key(event: KeyboardEvent, node: number): boolean {
+    const keys: Record<string, () => void> = {
+      f: () => this.focus(node), b: () => this.back(), Backspace: () => this.back(),
+      h: () => this.hide(!this.model.folded),
+      e: () => this.expandAll(), c: () => this.collapse(),
+      n: () => this.next(1), N: () => this.next(-1), "/": () => this.input.focus(),
+    }
+    if (this.store.state.selection) keys.Escape = () => this.store.set({ selection: null })
+    const act = keys[event.key]
+    if (!act) return false
+    act()
+    event.stopPropagation()
+    return true
+  }
+}
+
+function sameView(a: StacksView, b: StacksView): boolean {
+  return a.mode === b.mode && a.folded === b.folded && a.top === b.top
+}
+
+function isLive(store: Store, allocation: number): boolean {
+  const { device } = store.history
+  const { cursor, curve } = store.state
+  const end = curve === "allocated" ? device.freeRequestedEvent : device.freeEvent
+  return device.allocEvent[allocation] <= cursor && end[allocation] > cursor
+}
+
+const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all"], ["c", "collapses"], ["f", "focuses"], ["b", "goes back"]]
+const FLAME_KEYS = [["\u2190 \u2191 \u2193 \u2192", "move"], ["Enter", "or a double click zooms in"], ["b", "goes back"]]
+const SEARCH_KEYS = [["h", "hides, shows library frames"], ["/", "searches"], ["n N", "next, previous match"]]
+
+function hints(mode: StackMode): Node[] {
+  return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>
+    h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`))
+}

@@ -1,0 +1,146 @@
+/** The stages: their memory at start, peak, end; repeated ones together, with the least, middle and most. */
+
+import { formatBytes, formatCount, formatExact, formatSignedBytes, formatEvents } from "../../lib/text/format"
+import type { StageSummary } from "../../lib/data/payload"
+import { groupStages, type Spread, type StageGroup } from "../../lib/tables/stage_groups"
+import type { State, Store } from "../../store"
+import { h } from "../shared/dom"
+import type { Panel } from "./panels"
+import { VirtualList } from "../shared/virtual_list"
+
+/** As in reporters/figures.py. */
+const CUT_WORDS: Record<string, string> = {
+  start: "began before the first event",
+  end: "still open at the end",
+  both: "longer than the recording",
+}
+
+/** Groups of so many stages or fewer stand open from the start. */
+const OPEN_UP_TO = 1
+
+type Row = { group: StageGroup; stage: number }
+
+export class StagesPanel implements Panel {
+  readonly element: HTMLElement
+  private readonly list: VirtualList
+  private readonly stages: StageSummary[]
+  private readonly groups: StageGroup[]
+  private readonly open = new Set<StageGroup>()
+  private rows: Row[] = []
+
+  constructor(private readonly store: Store, private readonly zoomTo: ((stage: number) => void) | null) {
+    this.stages = store.history.device.summary.stages
+    this.groups = groupStages(this.stages)
+    const cell = (of: (stage: StageSummary) => number | null, over: (group: StageGroup) => Spread | null, format: (value: number) => string) =>
+      ({ group, stage }: Row) => (stage >= 0 ? figure(of(this.stages[stage]), format) : range(over(group), format))
+    const columns = [
+      { title: "Start", make: cell((s) => s.start_bytes, (g) => g.start, formatBytes) },
+      { title: "Peak inside", make: cell((s) => s.peak_bytes, (g) => g.peak, formatBytes) },
+      { title: "End", make: cell((s) => s.end_bytes, (g) => g.end, formatBytes) },
+      { title: "Change", make: cell((s) => s.change, (g) => g.change, formatSignedBytes) },
+      { title: "Allocations", make: cell((s) => s.allocations, (g) => g.allocations, formatCount) },
+      { title: "Allocated inside", make: cell((s) => s.allocated_bytes, (g) => g.allocatedBytes, formatBytes) },
+    ]
+    this.list = new VirtualList({
+      label: "Stages", class: "stages-list", role: "treegrid", empty: "No stage was annotated in this recording.",
+      columns: [
+        { title: "Stage", class: "stage" }, { title: "Events", class: "num events" },
+        ...columns.map(({ title }) => ({ title, class: "num" })),
+      ],
+      count: () => this.rows.length,
+      row: (k) => [this.name(this.rows[k]), this.events(this.rows[k]), ...columns.map(({ make }) => make(this.rows[k]))],
+      rowAttributes: (k) => this.attributes(this.rows[k]),
+      rowClass: (k) => (this.holds(this.rows[k], this.store.state.cursor) ? "now" : null),
+      onSelect: (k) => this.choose(this.rows[k]),
+      onOpen: (k) => this.toggle(this.rows[k]),
+      onKey: (event, k) => this.key(event, k),
+    })
+    const repeated = this.groups.some(function several(group: StageGroup): boolean {
+      return group.stages.length > 1 || group.children.some(several)
+    })
+    this.element = h("div", {},
+      h("p", { class: "hint" }, "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
+        repeated && " Repeated stages stand together, with their median, and the least to the most; a click opens them."),
+      this.list.element)
+    this.build()
+  }
+
+  update(state: State, before: State | null): void {
+    if (!before || state.cursor !== before.cursor) this.list.refresh()
+  }
+
+  private build(): void {
+    this.rows = []
+    const add = (group: StageGroup) => {
+      const single = group.stages.length <= OPEN_UP_TO
+      this.rows.push({ group, stage: single ? group.stages[0] : -1 })
+      if (!single && this.open.has(group)) for (const stage of group.stages) this.rows.push({ group, stage })
+      group.children.forEach(add)
+    }
+    this.groups.forEach(add)
+    this.list.refresh()
+  }
+
+  private name({ group, stage }: Row): HTMLElement {
+    const several = stage < 0
+    const inner = !several && group.stages.length > OPEN_UP_TO
+    const summary = several ? null : this.stages[stage]
+    const element = h("span", { class: "stage-name" },
+      h("span", { class: several ? "twist" : "leaf", "aria-hidden": "true" }),
+      h("span", { title: summary ? summary.name : group.name }, summary ? summary.name : group.name),
+      several && h("small", {}, ` \u00d7 ${formatCount(group.stages.length)}`),
+      summary !== null && summary.cut !== "" && h("small", {}, ` ${CUT_WORDS[summary.cut]}`))
+    element.style.setProperty("--depth", String(Math.min(group.depth + (inner ? 1 : 0), 20)))
+    return element
+  }
+
+  private events({ group, stage }: Row): string {
+    if (stage >= 0) return formatEvents(this.stages[stage].start_event, this.stages[stage].end_event)
+    const [first, last] = [this.stages[group.stages[0]], this.stages[group.stages[group.stages.length - 1]]]
+    return formatEvents(first.start_event, last.end_event)
+  }
+
+  private attributes({ group, stage }: Row): Record<string, string> {
+    const inner = stage >= 0 && group.stages.length > OPEN_UP_TO
+    const level = { "aria-level": String(group.depth + (inner ? 2 : 1)) }
+    return stage >= 0 ? { ...level, "data-stage": String(stage) } : { ...level, "aria-expanded": String(this.open.has(group)) }
+  }
+
+  private holds({ group, stage }: Row, cursor: number): boolean {
+    const inside = (k: number) => this.stages[k].start_event <= cursor && cursor < this.stages[k].end_event
+    return stage >= 0 ? inside(stage) : group.stages.some(inside)
+  }
+
+  private choose({ group, stage }: Row): void {
+    if (stage < 0) return this.toggle({ group, stage })
+    const { peak_event } = this.stages[stage]
+    this.zoomTo?.(stage)
+    if (peak_event !== null) this.store.set({ cursor: peak_event })
+  }
+
+  private toggle({ group, stage }: Row, open = !this.open.has(group)): void {
+    if (stage >= 0) return
+    if (open) this.open.add(group)
+    else this.open.delete(group)
+    this.build()
+  }
+
+  private key(event: KeyboardEvent, k: number): boolean {
+    if (k < 0 || (event.key !== "ArrowRight" && event.key !== "ArrowLeft")) return false
+    this.toggle(this.rows[k], event.key === "ArrowRight")
+    return true
+  }
+}
+
+function figure(value: number | null, format: (value: number) => string): HTMLElement | string {
+  return value === null ? "-" : h("span", { title: format === formatCount ? null : formatExact(value) }, format(value))
+}
+
+function range(spread: Spread | null, format: (value: number) => string): HTMLElement | string {
+  if (!spread) return "-"
+  const { min, median, max } = spread
+  if (min === max) return figure(median, format)
+  if (format(min) === format(max)) return format(median)
+  return h("span", { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
+    h("span", {}, h("small", {}, "median "), format(median)), h("small", {}, `${format(min)} to ${format(max)}`))
+}

@@ -1,0 +1,121 @@
+/** What is pinned, an allocation or a failed request: its facts and its call stacks. */
+
+import { framesOf, missingReason, version } from "../../lib/data/device"
+import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
+import { frameKind, frameText } from "../../lib/data/frames"
+import type { History } from "../../lib/data/history"
+import { poolText } from "../../lib/data/segments"
+import { lifeText, siteOf, whenText } from "./describe"
+import { stackAsText } from "../../lib/tables/share_text"
+import { copyButton } from "./clipboard"
+import { h, nameText, pathText, swatch } from "./dom"
+
+/** A label, its value, and the value's exact form. */
+type Fact = [label: string, text: string, exact?: string]
+
+/** The panel's content for one failed request; `go` shows another one. */
+export function oomDetails(history: History, at: number, go: (oom: number) => void, close: () => void): HTMLElement {
+  const oom = history.ooms[at]
+  const count = history.ooms.length
+  const amount = (label: string, bytes: number | null): Fact =>
+    bytes === null ? [label, "not known"] : [label, formatBytes(bytes), formatExact(bytes)]
+  const step = (label: string, to: number) => h("button", { type: "button", disabled: !(to in history.ooms), click: () => go(to) }, label)
+  return h(
+    "div", { class: "details", "data-oom": at },
+    h("header", {}, h("h3", { class: "danger" }, "Out of memory"), closeButton(close)),
+    count > 1 && h("p", { class: "several" },
+      `${formatCount(at + 1)} of ${formatCount(count)} failed requests `, step("Previous", at - 1), " ", step("Next", at + 1)),
+    factsList([
+      amount("Asked for", oom.size),
+      amount("Free on device", oom.device_free),
+      amount("Allocated then", oom.allocated),
+      amount("Reserved then", oom.reserved),
+      ["At", whenText(history, oom.event)],
+    ]),
+    stackView(history, "Call stack", oom.stack, "No call stack was recorded for this request."),
+  )
+}
+
+/** The panel's content for one allocation. */
+export function details(history: History, allocation: number, colour: string, close: () => void): HTMLElement {
+  const { device, stacks } = history
+  const life = lifeText(history, allocation)
+  const site = siteOf(history, allocation)
+  const { strings } = stacks
+  const [requested, block, most] = [device.requested[allocation], device.block[allocation], device.blockMax[allocation]]
+  const facts: Fact[] = [
+    ["Block", most > block ? `${formatBytes(block)} to ${formatBytes(most)}` : formatBytes(block), formatExact(block)],
+    ["Requested", formatBytes(requested), formatExact(requested)],
+    ["Slack", formatBytes(block - requested), formatExact(block - requested)],
+    ["Allocated", life.from],
+    ["Free requested", ended(history, device.freeRequestedEvent[allocation])],
+    ["Free completed", ended(history, device.freeEvent[allocation])],
+    ["Lifetime", life.length],
+    ["Address", `${formatAddress(device.addrValues[device.addr[allocation]])} v${version(device, allocation)}`],
+    ["Stream", streamText(device.streamValues[device.stream[allocation]])],
+  ]
+  if (device.pool[allocation] >= 0) facts.push(["Pool", poolText(device, device.pool[allocation])])
+  for (const [label, column] of [["Category", device.category], ["Compiled in", device.compileContext], ["Metadata", device.metadata]] as const) {
+    if (column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
+  }
+  return h(
+    "div", { class: "details", "data-allocation": allocation },
+    h("header", {},
+      h("h3", {}, swatch(colour), h("code", { title: site.fullName }, nameText(site.name))), closeButton(close)),
+    h("p", { class: "place" }, site.place),
+    factsList(facts),
+    stackView(history, "Call stack", device.stack[allocation], missingReason(device, allocation)),
+    device.freeStack[allocation] >= 0 && device.freeStack[allocation] !== device.stack[allocation] &&
+      stackView(history, "Freed at", device.freeStack[allocation], ""),
+  )
+}
+
+function factsList(facts: Fact[]): HTMLElement {
+  return h("dl", { class: "facts-list" },
+    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))))
+}
+
+function closeButton(close: () => void): HTMLElement {
+  return h("button", { type: "button", class: "close", "aria-label": "Close details (Escape)", click: close }, "\u00d7")
+}
+
+function ended(history: History, event: number): string {
+  if (event >= history.device.events) return "not in this recording"
+  return event < 0 ? "before the recording" : whenText(history, event)
+}
+
+function streamText(stream: number): string {
+  return stream === 0 ? "0 (default)" : formatAddress(stream)
+}
+
+/** One call stack, innermost first, with runs of runtime frames folded. */
+export function stackView(history: History, title: string, stack: number, reason: string): HTMLElement {
+  const { stacks } = history
+  const frames = framesOf(stacks, stack)
+  if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
+  const list = h("ol", { class: "frames" })
+  const allRuntime = frames.every((frame) => frameKind(stacks, frame) === "runtime")
+  for (let k = 0; k < frames.length; ) {
+    let end = k
+    while (end < frames.length && frameKind(stacks, frames[end]) === "runtime") end++
+    if (end - k > 1 && !allRuntime) {
+      const inner = frames.slice(k, end)
+      const item = h("li", { class: "folded" })
+      item.append(h("button", {
+        type: "button", "aria-expanded": "false",
+        click: () => item.replaceWith(...inner.map((frame) => frameItem(history, frame))),
+      }, `${formatCount(inner.length)} runtime frames`))
+      list.append(item)
+      k = end
+    } else list.append(frameItem(history, frames[k++]))
+  }
+  const copy = copyButton("Copy", `Copy this call stack as text: ${title}`, () => stackAsText(history, stack))
+  return h("section", { class: "stack" }, h("div", { class: "stack-head" }, h("h4", {}, title), copy), list)
+}
+
+function frameItem(history: History, frame: number): HTMLElement {
+  const text = frameText(history.stacks, frame)
+  return h("li", { class: frameKind(history.stacks, frame) },
+    h("code", { title: text.fullName }, nameText(text.name)),
+    text.file && h("span", {}, pathText(text.line === null ? text.file : `${text.file}:${text.line}`)))
+}

@@ -1,0 +1,50 @@
+/** Frames and shares in rows: the function, its place, and heat from blue to red. */
+
+import { formatBytes, formatExact, formatShare } from "../../lib/text/format"
+import { frameKind, frameText } from "../../lib/data/frames"
+import type { History } from "../../lib/data/history"
+import { h } from "./dom"
+
+/** `layer model.py:10`, with the whole name and path on hover; `label` for what has no frame. */
+export function frameCell(history: History, frame: number, label: string): HTMLElement {
+  if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
+  const { name, place } = frameText(history.stacks, frame)
+  return h("span", { class: "frame", title: frameTitle(history, frame) },
+    h("code", { class: frameKind(history.stacks, frame) }, name), place && h("span", { class: "place" }, ` ${place}`))
+}
+
+/** The whole name, and the whole path below it. */
+export function frameTitle(history: History, frame: number): string {
+  const { fullName, file, line } = frameText(history.stacks, frame)
+  return file ? `${fullName}\n${line === null ? file : `${file}:${line}`}` : fullName
+}
+
+/** What a selection of a frame is called. */
+export function frameLabel(history: History, frame: number, label: string): string {
+  if (frame < 0) return label
+  const { name, place } = frameText(history.stacks, frame)
+  return place ? `${name} ${place}` : name
+}
+
+/** Sets how hot an element is; the style sheet mixes the colour. By the root of the share: most shares are small. */
+export function heat<T extends HTMLElement>(element: T, part: number, whole: number): T {
+  element.style.setProperty("--heat", whole > 0 ? Math.sqrt(part / whole).toFixed(3) : "0")
+  return element
+}
+
+/** A bar as long as its share, and as hot. */
+export function heatMeter(part: number, whole: number): HTMLElement {
+  const fill = heat(h("i", { class: "hot" }), part, whole)
+  fill.style.width = `${whole > 0 ? ((100 * part) / whole).toFixed(2) : 0}%`
+  return h("span", { class: "meter", "aria-hidden": "true" }, fill)
+}
+
+/** Bytes, with the exact number on hover. */
+export function bytesCell(bytes: number): HTMLElement {
+  return h("span", { title: formatExact(bytes) }, formatBytes(bytes))
+}
+
+/** `1.20 GiB, 38.2%` */
+export function amountText(bytes: number, whole: number): string {
+  return `${formatBytes(bytes)}, ${formatShare(bytes, whole)}`
+}

@@ -1,0 +1,130 @@
+/** The groups that the strips are coloured by: those at the cursor, then what else is in view. They may be brought out or left out. */
+
+import { cssColour } from "../../lib/picture/colours"
+import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { amountsAt, type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { momentTitle } from "../../lib/data/moment"
+import type { Store } from "../../store"
+import { h, meter, nameText, swatch } from "../shared/dom"
+
+const ROWS = 12
+/** More rows than this help nobody. */
+const MOST_ROWS = 300
+/** Of the picture: what is smaller can hardly be pointed at. */
+const LEAST_AREA = 0.002
+
+const PLURALS: Record<Grouping["colouring"], string> = {
+  site: "call sites", stage: "stages", size: "sizes", age: "lifetimes", category: "categories", stream: "streams", pool: "pools", context: "graphs",
+}
+
+export class Legend {
+  readonly element = h("div", { class: "legend" })
+  private grouping!: Grouping
+  private colours: Uint8Array = new Uint8Array(0)
+  private areas: Float64Array | null = null
+  private all = false
+
+  constructor(private readonly store: Store) {
+    // Heard here, not by the rows: those are made anew at every change, and one that is gone is never told that the
+    // pointer left it.
+    this.element.addEventListener("pointerover", (event) => this.hover(event.target as Element))
+    this.element.addEventListener("pointerleave", () => this.hover(null))
+  }
+
+  /** Shows the groups of the present colouring, event and curve. `areas`: of each group in the picture, null while that is not known. */
+  update(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null): void {
+    if (grouping !== this.grouping) this.all = false
+    this.grouping = grouping
+    this.colours = colours
+    this.areas = areas
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.key
+    this.element.replaceChildren(...this.build())
+    if (focused) this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true })
+  }
+
+  private build(): (Node | string)[] {
+    const { history, state } = this.store
+    const { grouping } = this
+    const { groups, ordered, colouring } = grouping
+    const { bytes, count } = amountsAt(grouping, history.device, state.curve, state.cursor)
+    const total = bytes.reduce((sum, each) => sum + each, 0)
+    const shown = rowsAt(grouping, bytes)
+    const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
+    const rest = shown.slice(limit)
+    const parts: (Node | string)[] = [
+      h("h3", {}, momentTitle(history, state.curve, state.cursor)),
+    ]
+    if (state.filtered.size) {
+      parts.push(h("p", { class: "without" }, `${plural(state.filtered.size, "group")} left out. `,
+        h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all")))
+    }
+    parts.push(shown.length
+      ? h("ul", { "aria-label": `By ${colouring}` }, ...shown.slice(0, limit).map((row) =>
+        this.row(groups[row], row, formatBytes(bytes[row]), `${formatExact(bytes[row])} in ${plural(count[row], "allocation")}`, bytes[row], total)))
+      : h("p", { class: "empty" }, "Nothing was live."))
+    if (rest.length) {
+      const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+      parts.push(h("p", { class: "more" }, this.all ? more : h("button", { type: "button", class: "link", "data-key": "more", click: () => {
+        this.all = true
+        this.update(this.grouping, this.colours, this.areas)
+      } }, more)))
+    }
+    return [...parts, ...this.also(new Set(shown))]
+  }
+
+  /** Names for what is in view and not live at the cursor, the largest area first. */
+  private also(shown: ReadonlySet<number>): HTMLElement[] {
+    const { areas, grouping: { groups, colouring } } = this
+    if (!areas || areas.length !== groups.length) return []
+    const total = areas.reduce((sum, each) => sum + each, 0)
+    const rows = [...areas.keys()].filter((row) => !shown.has(row) && areas[row] > total * LEAST_AREA).sort((a, b) => areas[b] - areas[a] || a - b)
+    if (!rows.length) return []
+    const rest = rows.slice(ROWS)
+    return [
+      h("h3", {}, "Also in view"),
+      h("ul", { class: "also", "aria-label": `Also in view, by ${colouring}` }, ...rows.slice(0, ROWS).map((row) =>
+        this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total))),
+      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${PLURALS[colouring]} in view`)] : []),
+    ]
+  }
+
+  /** Brings out the group whose button the pointer is over, and no other. */
+  private hover(over: Element | null): void {
+    const row = over?.closest(".group")?.closest<HTMLElement>("[data-group]")?.dataset.group
+    const hoveredGroup = row === undefined ? -1 : Number(row)
+    if (hoveredGroup !== this.store.state.hoveredGroup) this.store.set({ hoveredGroup })
+  }
+
+  /** `size`: what to show of it, `about`: what to say of it, `part` of `whole`: its share. */
+  private row(group: Group, row: number, size: string, about: string, part: number, whole: number): HTMLElement {
+    const { store } = this
+    const { filtered, chosenGroup } = store.state
+    const hidden = filtered.has(row)
+    const filter = (rows: Iterable<number>) => store.set({ filtered: new Set(rows), chosenGroup: -1 })
+    const only = () => filter(this.grouping.groups.map((_, each) => each).filter((each) => each !== row))
+    const toggle = () => (hidden ? filter([...filtered].filter((each) => each !== row)) : filter([...filtered, row]))
+    const alone = !hidden && filtered.size === this.grouping.groups.length - 1
+    return h("li", { class: hidden ? "left-out" : null, "data-group": row },
+      h("button", {
+        type: "button", class: "group", "data-key": `group-${row}`, "aria-pressed": String(chosenGroup === row),
+        title: `${group.full}\n${about}`,
+        click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
+      },
+        swatch(cssColour(this.colours, row)),
+        h("code", { class: group.detail ? null : "alone" }, nameText(group.label)), group.detail && place(group.detail),
+        h("b", {}, size), h("span", { class: "share" }, formatShare(part, whole)),
+        meter(part, whole)),
+      h("span", { class: "filters" },
+        h("button", { type: "button", "data-key": `only-${row}`, title: "Show only this", "aria-label": `Show only ${group.label}`, disabled: alone, click: only }, "only"),
+        h("button", {
+          type: "button", class: "eye", "data-key": `eye-${row}`, "aria-pressed": String(!hidden),
+          title: hidden ? "Show in the timeline again" : "Leave out of the timeline", "aria-label": `${group.label} in the timeline`, click: toggle,
+        }, h("i", { "aria-hidden": "true" }))))
+  }
+}
+
+/** File and line, of which a lack of room cuts the file. */
+function place(text: string): HTMLElement {
+  const line = /:\d+$/.exec(text)?.[0] ?? ""
+  return h("span", { class: "place" }, h("span", {}, text.slice(0, text.length - line.length)), line)
+}

@@ -1,0 +1,24 @@
+/** Places of the timeline that one goes to by name. */
+
+import type { Store } from "../../store"
+
+/** Shows the events of a stage with a little on each side. */
+export function zoomToStage(store: Store, stage: number): void {
+  const { start_event, end_event } = store.history.device.summary.stages[stage]
+  const { scale, whole } = store
+  const [from, to] = [scale.xOf(start_event), scale.xOf(Math.max(end_event, start_event))]
+  const margin = Math.max((to - from) * 0.04, 2)
+  store.set({ window: { ...whole, x0: from - margin, x1: to + margin } })
+}
+
+/** Brings the cursor to the peak, and the peak to the middle, at a tenth of the recording or closer. */
+export function showPeak(store: Store): void {
+  const { whole, history, state, scale } = store
+  const cursor = history.peakEvent[state.curve]
+  const w = state.window
+  const half = Math.min(w.x1 - w.x0, (whole.x1 - whole.x0) / 10) / 2
+  const middle = (scale.xOf(cursor) + scale.endOf(cursor)) / 2
+  const peak = history.at(state.curve, cursor)
+  const { y0, y1 } = peak > w.y0 && peak < w.y1 ? w : whole
+  store.set({ cursor, window: { y0, y1, x0: middle - half, x1: middle + half } })
+}

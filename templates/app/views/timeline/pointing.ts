@@ -1,0 +1,122 @@
+/** What lies under the pointer in the timeline: tips while it rests, and what a click chooses. */
+
+import { cssColour } from "../../lib/picture/colours"
+import type { Grouping } from "../../lib/tables/grouping"
+import { ID, NO_EVENT, type Raster } from "../../lib/picture/raster"
+import type { Store } from "../../store"
+import { type Geometry, regionAt } from "../drawing/geometry"
+import type { Minimap } from "../drawing/minimap"
+import { zoomToStage } from "./moves"
+import type { Overlay } from "../drawing/overlay"
+import { allocationTip, markTip, oomTip, restTip, stageTip, Tooltip } from "../drawing/tooltip"
+
+/** What is on the screen now. */
+export interface Sight {
+  geometry: Geometry
+  /** The last one painted, whatever window that was for. */
+  raster: Raster | null
+  grouping: Grouping
+  colours: Uint8Array
+}
+
+/** Points are CSS pixels of the plot element. */
+export class Pointing {
+  private readonly tooltip = new Tooltip()
+
+  /** `plot`: gets the tips, and says in `data-over` what the pointer is over. */
+  constructor(
+    private readonly store: Store, private readonly plot: HTMLElement, private readonly overlay: Overlay, private readonly map: Minimap,
+    private readonly sight: () => Sight,
+  ) {
+    plot.append(this.tooltip.element)
+  }
+
+  hoverAt(x: number, y: number): void {
+    const { overlay } = this
+    const { geometry: g, grouping, colours } = this.sight()
+    const { history, state, scale } = this.store
+    const region = regionAt(g, x, y)
+    const oom = region === "plot" ? overlay.oomAt(x, y) : -1
+    const stage = region === "bands" ? overlay.stageAt(g, x, y) : -1
+    const mark = region === "rug" ? overlay.markAt(g, x) : null
+    const grip = region === "map" ? this.map.gripAt(g, scale, state.window, x) : ""
+    this.plot.dataset.over = oom >= 0 || stage >= 0 ? "target" : grip || region
+    this.hover(region === "plot" && oom < 0 ? this.pick(x, y) : -1)
+    const { hovered } = this.store.state
+    const show = (content: HTMLElement) => this.tooltip.show(content, x, y, g, overlay.drawn.ruler)
+    if (oom >= 0) show(oomTip(history, oom))
+    else if (stage >= 0) show(stageTip(history.device.summary.stages, stage))
+    else if (mark) show(markTip(history.device, mark))
+    else if (hovered >= 0) {
+      const row = grouping.ofAllocation[hovered]
+      if (hovered === history.device.rest?.row) return show(restTip(history, state.curve, this.eventAt(x), cssColour(colours, row)))
+      const group = grouping.colouring === "site" ? "" : grouping.groups[row].label
+      show(allocationTip(history, hovered, cssColour(colours, row), group))
+    }
+  }
+
+  leave(): void {
+    this.hover(-1)
+  }
+
+  hideTip(): void {
+    this.tooltip.hide()
+  }
+
+  clickAt(x: number, y: number): void {
+    const { store } = this
+    const { geometry: g } = this.sight()
+    const region = regionAt(g, x, y)
+    const stage = region === "bands" ? this.overlay.stageAt(g, x, y) : -1
+    const oom = region === "plot" ? this.overlay.oomAt(x, y) : -1
+    const mark = region === "rug" ? this.overlay.markAt(g, x) : null
+    if (oom >= 0) store.pinOom(oom)
+    else if (stage >= 0) zoomToStage(store, stage)
+    else if (mark) store.set({ cursor: store.history.device.eventIndex[mark.first] })
+    else if (region === "plot") {
+      const picked = this.pick(x, y)
+      // What is not drawn one by one is no allocation whose facts could be shown.
+      store.set({ cursor: this.eventAt(x), pinned: picked === store.history.device.rest?.row ? -1 : picked, pinnedOom: -1 })
+    }
+  }
+
+  /** The event that is drawn at a place: that of the most bytes in its pixel column. */
+  eventAt(x: number): number {
+    const { geometry: g, raster } = this.sight()
+    const column = this.columnAt(x)
+    const drawn = column < 0 ? NO_EVENT : raster!.events[column]
+    if (drawn !== NO_EVENT) return drawn
+    const w = this.store.state.window
+    const inX = Math.min(Math.max((x - g.left) / g.plotWidth, 0), 1)
+    return this.store.scale.eventAt(w.x0 + inX * (w.x1 - w.x0))
+  }
+
+  /** The allocation under a point, or -1. */
+  private pick(x: number, y: number): number {
+    const { geometry: g, raster } = this.sight()
+    const w = this.store.state.window
+    const inY = 1 - (y - g.top) / g.plotHeight
+    if (!raster || inY < 0 || inY >= 1) return -1
+    const of = raster.window
+    const column = this.columnAt(x)
+    const row = Math.floor(((w.y0 + inY * (w.y1 - w.y0) - of.y0) / (of.y1 - of.y0)) * raster.height)
+    if (column < 0 || row < 0 || row >= raster.height) return -1
+    return (raster.ids[column * raster.height + row] & ID) - 1
+  }
+
+  /** The last raster's column under a place, or -1. */
+  private columnAt(x: number): number {
+    const { geometry: g, raster } = this.sight()
+    const inX = (x - g.left) / g.plotWidth
+    if (!raster || inX < 0 || inX >= 1) return -1
+    const w = this.store.state.window
+    const of = raster.window
+    const column = Math.floor(((w.x0 + inX * (w.x1 - w.x0) - of.x0) / (of.x1 - of.x0)) * raster.width)
+    return column < raster.width ? column : -1
+  }
+
+  private hover(allocation: number): void {
+    this.tooltip.hide()
+    if (allocation !== this.store.state.hovered) this.store.set({ hovered: allocation })
+  }
+}

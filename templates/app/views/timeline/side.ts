@@ -1,0 +1,51 @@
+/** What stands beside the timeline: its legend, or the details of what is pinned. */
+
+import { cssColour } from "../../lib/picture/colours"
+import type { Grouping } from "../../lib/tables/grouping"
+import type { Store } from "../../store"
+import { details, oomDetails } from "../shared/details"
+import { h } from "../shared/dom"
+import { Legend } from "./legend"
+import { allocationTip, oomTip } from "../drawing/tooltip"
+
+export class Side {
+  readonly element = h("aside", { class: "side", "aria-label": "Selection" })
+  private readonly legend: Legend
+
+  /** `say` tells readers who listen what was pinned; `onClose`: the details were closed. */
+  constructor(private readonly store: Store, private readonly say: (text: string) => void, private readonly onClose: () => void) {
+    this.legend = new Legend(store)
+  }
+
+  /** Shows what went wrong instead, until something else is asked for. */
+  fail(note: HTMLElement): void {
+    delete this.element.dataset.shows
+    this.element.replaceChildren(note)
+  }
+
+  /** Shows what the state asks for; the details that stand there already stay as they are. */
+  show(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null, dark: boolean): void {
+    const { element, store } = this
+    const { history, state } = store
+    const unpin = () => {
+      store.pin(-1)
+      this.onClose()
+    }
+    const key = state.pinnedOom >= 0 ? `oom ${state.pinnedOom}` : state.pinned >= 0 ? `${grouping.colouring} ${state.pinned} ${dark}` : ""
+    if (key && key === element.dataset.shows) return
+    const fresh = key !== element.dataset.shows
+    element.dataset.shows = key
+    if (state.pinnedOom >= 0) {
+      element.replaceChildren(oomDetails(history, state.pinnedOom, (oom) => store.pinOom(oom), unpin))
+      this.say(oomTip(history, state.pinnedOom).textContent ?? "")
+    } else if (state.pinned < 0) {
+      this.legend.update(grouping, colours, areas)
+      if (element.firstChild !== this.legend.element) element.replaceChildren(this.legend.element)
+    } else {
+      const colour = cssColour(colours, grouping.ofAllocation[state.pinned])
+      element.replaceChildren(details(history, state.pinned, colour, unpin))
+      this.say(allocationTip(history, state.pinned, "", "").textContent ?? "")
+    }
+    if (fresh) element.scrollTop = 0
+  }
+}
