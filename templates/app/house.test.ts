@@ -7,12 +7,24 @@ import { fileURLToPath } from "node:url"
 const APP = fileURLToPath(new URL("../../app/", import.meta.url))
 /** From the lowest to the highest: a folder imports from those before it, and from no other. */
 const FOLDERS = [
-  "lib/text", "lib/data", "lib/tables", "lib/picture", "gl", "worker", ".",
-  "views/shared", "views/drawing", "views/panels", "views/timeline", "views/page",
+  "lib/text",
+  "lib/data",
+  "lib/tables",
+  "lib/picture",
+  "gl",
+  "worker",
+  ".",
+  "views/shared",
+  "views/drawing",
+  "views/panels",
+  "views/timeline",
+  "views/page",
 ]
 const MOST_MODULES = 20
 
-const modules = readdirSync(APP, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts") && !/\.test\.ts$|^lib\/testing/.test(file))
+const modules = readdirSync(APP, { recursive: true, encoding: "utf8" }).filter(
+  (file) => file.endsWith(".ts") && !/\.test\.ts$|^lib\/testing/.test(file),
+)
 
 test("every folder has its place, and few modules", () => {
   const folders = modules.map((file) => dirname(file))
@@ -22,7 +34,10 @@ test("every folder has its place, and few modules", () => {
 
 test("no two modules have one name", () => {
   const names = modules.map((file) => basename(file))
-  assert.deepEqual(names.filter((name, k) => names.indexOf(name) !== k), [])
+  assert.deepEqual(
+    names.filter((name, k) => names.indexOf(name) !== k),
+    [],
+  )
 })
 
 test("imports go downwards", () => {

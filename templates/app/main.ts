@@ -50,7 +50,10 @@ async function startPage(script: string): Promise<void> {
     }
   })
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
-  const opening = Math.max(articles.findIndex((article) => "default" in article.dataset), 0)
+  const opening = Math.max(
+    articles.findIndex((article) => "default" in article.dataset),
+    0,
+  )
   let shown = -1
   const address = new Address(
     () => pages[shown]?.link(shown === opening ? undefined : shown) ?? {},
@@ -68,13 +71,15 @@ async function startPage(script: string): Promise<void> {
       root.dataset.ready = String(index)
     })
   }
-  links.forEach((each, index) => each.addEventListener("click", (event) => {
-    event.preventDefault()
-    void whole().then(() => {
-      show(index, null)
-      address.touch()
-    })
-  }))
+  links.forEach((each, index) =>
+    each.addEventListener("click", (event) => {
+      event.preventDefault()
+      void whole().then(() => {
+        show(index, null)
+        address.touch()
+      })
+    }),
+  )
   // A finding's link changes the address; what it is about is in the panels under the timeline.
   document.querySelector("main")!.addEventListener("click", (event) => {
     if (!(event.target as Element).closest("a.show")) return

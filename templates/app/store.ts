@@ -59,13 +59,28 @@ export class Store {
   private readonly listeners: ((state: State, before: State) => void)[] = []
 
   /** `colouring`: what the page opens with. */
-  constructor(readonly history: History, readonly colouring = "site") {
+  constructor(
+    readonly history: History,
+    readonly colouring = "site",
+  ) {
     const curve = "allocated"
     this.current = {
-      window: this.opensAt("events"), axis: "events", curve,
-      cursor: this.opening(curve), colouring, filtered: new Set(),
-      hovered: -1, pinned: -1, pinnedOom: -1, hoveredGroup: -1, chosenGroup: -1,
-      selection: null, ruler: null, tab: "stacks", search: "", stacks: WHOLE_TREE,
+      window: this.opensAt("events"),
+      axis: "events",
+      curve,
+      cursor: this.opening(curve),
+      colouring,
+      filtered: new Set(),
+      hovered: -1,
+      pinned: -1,
+      pinnedOom: -1,
+      hoveredGroup: -1,
+      chosenGroup: -1,
+      selection: null,
+      ruler: null,
+      tab: "stacks",
+      search: "",
+      stacks: WHOLE_TREE,
     }
   }
 
@@ -108,7 +123,8 @@ export class Store {
     if (next.curve !== before.curve && change.cursor === undefined && before.cursor === this.opening(before.curve)) {
       next.cursor = this.opening(next.curve) // each curve has its own peak
     }
-    if (next.colouring !== before.colouring) Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
+    if (next.colouring !== before.colouring)
+      Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
     if (next.tab !== before.tab && change.search === undefined) {
       this.searches.set(before.tab, before.search) // each panel has a text of its own
       next.search = this.searches.get(next.tab) ?? ""

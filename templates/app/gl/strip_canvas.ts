@@ -74,8 +74,10 @@ export class StripCanvas implements StripPainter {
       const perByte = plot.height / (window.y1 - window.y0)
       c.drawImage(
         picture.canvas,
-        plot.left + (of.x0 - window.x0) * perX, plot.top + (window.y1 - of.y1) * perByte,
-        (of.x1 - of.x0) * perX, (of.y1 - of.y0) * perByte,
+        plot.left + (of.x0 - window.x0) * perX,
+        plot.top + (window.y1 - of.y1) * perByte,
+        (of.x1 - of.x0) * perX,
+        (of.y1 - of.y0) * perByte,
       )
     }
     c.restore()

@@ -162,7 +162,14 @@ export class StripRenderer implements StripPainter {
   }
 
   /** Draws what a raster shows of a part of the data. */
-  private strips(name: "base" | "detail", { window: of, width, height }: Raster, part: Window, place: (part: Window) => Window, highlight: Highlight, overlay: boolean): void {
+  private strips(
+    name: "base" | "detail",
+    { window: of, width, height }: Raster,
+    part: Window,
+    place: (part: Window) => Window,
+    highlight: Highlight,
+    overlay: boolean,
+  ): void {
     const { gl } = this
     const shown = common(of, part)
     if (!shown) return
@@ -191,7 +198,10 @@ export class StripRenderer implements StripPainter {
 
   /** Makes a variant of a program the present one; it is compiled when it is first needed. */
   private use(fragment: string, defines: (string | false)[]): Program {
-    const wanted = defines.filter(Boolean).map((name) => `#define ${name}\n`).join("")
+    const wanted = defines
+      .filter(Boolean)
+      .map((name) => `#define ${name}\n`)
+      .join("")
     const source = fragment.replace("precision", `${wanted}precision`)
     let program = this.programs.get(source)
     if (!program) this.programs.set(source, (program = { program: makeProgram(this.gl, VERTEX, source), at: new Map() }))

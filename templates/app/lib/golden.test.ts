@@ -25,9 +25,21 @@ type Label = [name: string, file: string, line: number]
 interface Expected {
   facts: { id: string; events: number; allocations: number; recorded: boolean; peaks: Record<string, [number, number]> }
   rows: {
-    row: number; addr: number; version: number; requested: number; block: number; block_max: number; events: [number, number, number]
-    stream: number; pool: string | null; stack: number[]; free_stack: number[]; missing: string
-    category: string | null; compile_context: string | null; metadata: string | null
+    row: number
+    addr: number
+    version: number
+    requested: number
+    block: number
+    block_max: number
+    events: [number, number, number]
+    stream: number
+    pool: string | null
+    stack: number[]
+    free_stack: number[]
+    missing: string
+    category: string | null
+    compile_context: string | null
+    metadata: string | null
   }[]
   column_sums: Record<string, number>
   /** Event, requested, allocated, active, reserved, number live in allocated, in requested. */
@@ -79,21 +91,32 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
 }
 
 test("numbers read as the Python side writes them, everywhere", () => {
-  const formats = read("formats.json") as Record<string, [number, string][]> &
-    Record<"shares" | "event_ranges", [number, number, string][]>
+  const formats = read("formats.json") as Record<string, [number, string][]> & Record<"shares" | "event_ranges", [number, number, string][]>
   const written = (name: string, format: (value: number) => string) =>
-    assert.deepEqual(formats[name].map(([value]) => [value, format(value)]), formats[name])
+    assert.deepEqual(
+      formats[name].map(([value]) => [value, format(value)]),
+      formats[name],
+    )
   written("bytes", formatBytes)
   written("signed_bytes", formatSignedBytes)
   written("counts", formatCount)
   written("durations", formatDuration)
-  assert.deepEqual(formats.shares.map(([part, whole]) => [part, whole, formatShare(part, whole)]), formats.shares)
-  assert.deepEqual(formats.event_ranges.map(([start, end]) => [start, end, formatEvents(start, end)]), formats.event_ranges)
+  assert.deepEqual(
+    formats.shares.map(([part, whole]) => [part, whole, formatShare(part, whole)]),
+    formats.shares,
+  )
+  assert.deepEqual(
+    formats.event_ranges.map(([start, end]) => [start, end, formatEvents(start, end)]),
+    formats.event_ranges,
+  )
 })
 
 function checkFacts(history: History, { facts }: Expected): void {
   const { device } = history
-  assert.deepEqual([device.id, device.events, device.count, device.summary.recorded], [facts.id, facts.events, facts.allocations, facts.recorded])
+  assert.deepEqual(
+    [device.id, device.events, device.count, device.summary.recorded],
+    [facts.id, facts.events, facts.allocations, facts.recorded],
+  )
   for (const curve of ["allocated", "requested"] as const) {
     assert.deepEqual([history.at(curve, history.peakEvent[curve]), history.peakEvent[curve]], facts.peaks[curve])
   }
@@ -107,17 +130,32 @@ function labelOf(stacks: Stacks, frame: number): Label {
 function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: Label[]): void {
   const text = (id: number) => (id < 0 ? null : stacks.strings[id])
   for (const { row, stack, free_stack, ...wanted } of rows) {
-    assert.deepEqual({
-      addr: device.addrValues[device.addr[row]], version: version(device, row),
-      requested: device.requested[row], block: device.block[row], block_max: device.blockMax[row],
-      events: [device.allocEvent[row], device.freeRequestedEvent[row], device.freeEvent[row]],
-      stream: device.streamValues[device.stream[row]], pool: device.pool[row] < 0 ? null : device.pools[device.pool[row]],
-      missing: missingReason(device, row),
-      category: text(device.category[row]), compile_context: text(device.compileContext[row]), metadata: text(device.metadata[row]),
-    }, wanted)
+    assert.deepEqual(
+      {
+        addr: device.addrValues[device.addr[row]],
+        version: version(device, row),
+        requested: device.requested[row],
+        block: device.block[row],
+        block_max: device.blockMax[row],
+        events: [device.allocEvent[row], device.freeRequestedEvent[row], device.freeEvent[row]],
+        stream: device.streamValues[device.stream[row]],
+        pool: device.pool[row] < 0 ? null : device.pools[device.pool[row]],
+        missing: missingReason(device, row),
+        category: text(device.category[row]),
+        compile_context: text(device.compileContext[row]),
+        metadata: text(device.metadata[row]),
+      },
+      wanted,
+    )
     const path = (id: number) => framesOf(stacks, id).map((frame) => labelOf(stacks, frame))
-    assert.deepEqual(path(device.stack[row]), stack.map((label) => labels[label]))
-    assert.deepEqual(path(device.freeStack[row]), free_stack.map((label) => labels[label]))
+    assert.deepEqual(
+      path(device.stack[row]),
+      stack.map((label) => labels[label]),
+    )
+    assert.deepEqual(
+      path(device.freeStack[row]),
+      free_stack.map((label) => labels[label]),
+    )
   }
 }
 
@@ -135,7 +173,7 @@ function valuesOf(history: History, name: string): number[] {
 function checkSums(history: History, { column_sums, curve_sums }: Expected): void {
   const { device } = history
   const columns: Record<string, ArrayLike<number>> = {
-    ...device as unknown as Record<string, ArrayLike<number>>,
+    ...(device as unknown as Record<string, ArrayLike<number>>),
     addr: Float64Array.from(device.addr, (id) => device.addrValues[id]),
     version: versionsOf(device),
   }
@@ -145,7 +183,10 @@ function checkSums(history: History, { column_sums, curve_sums }: Expected): voi
 
 function checkAmounts(history: History, { amounts }: Expected): void {
   for (const [event, requested, allocated, active, reserved, ...live] of amounts) {
-    assert.deepEqual([history.at("requested", event), history.at("allocated", event), history.at("active", event)], [requested, allocated, active])
+    assert.deepEqual(
+      [history.at("requested", event), history.at("allocated", event), history.at("active", event)],
+      [requested, allocated, active],
+    )
     assert.equal(history.hasReserved ? history.at("reserved", event) : null, reserved)
     assert.deepEqual([liveAt(history.device, "allocated", event).length, liveAt(history.device, "requested", event).length], live)
   }
@@ -173,7 +214,10 @@ function flatten(sums: TreeSums, name: (node: number) => Label): Map<string, num
     paths[node] = `${parent < 0 ? "" : paths[parent]}\n${name(node).join("|")}`
     found.set(paths[node], [sums.bytes[node], sums.ownBytes[node], sums.count[node], sums.ownCount[node]])
     const bytes = sums.children(node).map((child) => sums.bytes[child])
-    assert.deepEqual(bytes, [...bytes].sort((a, b) => b - a))
+    assert.deepEqual(
+      bytes,
+      [...bytes].sort((a, b) => b - a),
+    )
     return true
   })
   return found
@@ -200,7 +244,10 @@ function checkLines(history: History, { lines }: Expected, labels: Label[]): voi
     })
     const sorted = (all: (string | number)[][]) => all.map((row) => row.join(" ")).sort()
     assert.deepEqual(sorted(found), sorted(wanted.rows.map(([label, ...numbers]) => [labels[label].join("|"), ...numbers])))
-    assert.deepEqual(found.map((row) => row[1]), wanted.rows.map((row) => row[1]))
+    assert.deepEqual(
+      found.map((row) => row[1]),
+      wanted.rows.map((row) => row[1]),
+    )
     assert.equal(cumulative(rows).at(-1) ?? 0, history.at(wanted.curve, wanted.event))
   }
 }
@@ -210,7 +257,10 @@ function checkStages(history: History, { stages }: Expected): void {
   for (const stage of all.filter((one) => one.start_bytes !== null)) {
     const before = Math.max(stage.start_event - 1, -1)
     const curve = history.curves.allocated
-    assert.deepEqual([stage.start_bytes, stage.end_bytes], [history.at("allocated", before), history.at("allocated", Math.max(stage.end_event - 1, before))])
+    assert.deepEqual(
+      [stage.start_bytes, stage.end_bytes],
+      [history.at("allocated", before), history.at("allocated", Math.max(stage.end_event - 1, before))],
+    )
     assert.equal(stage.peak_bytes, curve.at(curve.firstMax(before + 1, Math.max(stage.end_event, before + 1) + 1)))
   }
   const spread = (of: Spread | null) => of && [of.min, of.median, of.max]
@@ -218,8 +268,14 @@ function checkStages(history: History, { stages }: Expected): void {
   const visit = (around: string[]) => (group: StageGroup) => {
     const path = [...around, group.name.replace(/#\d+/g, "#*")]
     found.push({
-      path, stages: group.stages.length, start_bytes: spread(group.start), peak_bytes: spread(group.peak), end_bytes: spread(group.end),
-      change: spread(group.change), allocations: spread(group.allocations), allocated_bytes: spread(group.allocatedBytes),
+      path,
+      stages: group.stages.length,
+      start_bytes: spread(group.start),
+      peak_bytes: spread(group.peak),
+      end_bytes: spread(group.end),
+      change: spread(group.change),
+      allocations: spread(group.allocations),
+      allocated_bytes: spread(group.allocatedBytes),
     })
     group.children.forEach(visit(path))
   }
@@ -231,7 +287,15 @@ function checkStages(history: History, { stages }: Expected): void {
 function checkSegments({ device, curves }: History, { segments, fragmentation }: Expected): void {
   assert.equal(weighted(fragmentationOf(device, curves.reserved)), fragmentation)
   const amounts = (use: Use) => [
-    use.segments, use.reserved, use.allocated, use.pending, use.slack, use.inactive, use.fragmentation, use.largestFree, use.count,
+    use.segments,
+    use.reserved,
+    use.allocated,
+    use.pending,
+    use.slack,
+    use.inactive,
+    use.fragmentation,
+    use.largestFree,
+    use.count,
   ]
   for (const { event, total, groups, first } of segments) {
     const layout = layOut(device, event)
@@ -239,19 +303,25 @@ function checkSegments({ device, curves }: History, { segments, fragmentation }:
     const found = layout.groups.map(({ pool, stream, kind, use }) => [pool, device.streamValues[stream], kind, ...amounts(use)])
     const sorted = (rows: unknown[][]) => rows.map((row) => row.join(" ")).sort()
     assert.deepEqual(sorted(found), sorted(groups))
-    assert.deepEqual([...layout.rows.slice(0, 8)].map((row) => [device.segments.address[row], device.segments.size[row]]), first)
+    assert.deepEqual(
+      [...layout.rows.slice(0, 8)].map((row) => [device.segments.address[row], device.segments.size[row]]),
+      first,
+    )
   }
 }
 
 function checkEvents({ device, stacks }: History, { events, searches }: Expected): void {
   const table = new EventTable(device, stacks)
   const all = [...table.kind.keys()]
-  assert.deepEqual({
-    action: weighted(all.map((event) => table.actionOf(event).length)),
-    size: weighted(all.map((event) => table.sizeOf(event))),
-    address: weighted(all.map((event) => table.addressOf(event) ?? -1)),
-    stream: weighted(all.map((event) => table.streamOf(event) ?? -1)),
-  }, events)
+  assert.deepEqual(
+    {
+      action: weighted(all.map((event) => table.actionOf(event).length)),
+      size: weighted(all.map((event) => table.sizeOf(event))),
+      address: weighted(all.map((event) => table.addressOf(event) ?? -1)),
+      stream: weighted(all.map((event) => table.streamOf(event) ?? -1)),
+    },
+    events,
+  )
   const actions = table.counts.map((_, kind) => table.nameOf(kind))
   for (const [text, count, sum] of searches) {
     const found = table.select(parseFilter(text, actions))

@@ -37,12 +37,7 @@ export function randomStrips(seed: number, events: number): Strips {
     if (roll < 0.45) bear(event)
     else if (roll < 0.85 && live.length) death[live.splice(Math.floor(next() * live.length), 1)[0]] = event
   }
-  return {
-    events,
-    birth: Int32Array.from(birth),
-    death: Int32Array.from(death),
-    height: Float64Array.from(height),
-  }
+  return { events, birth: Int32Array.from(birth), death: Int32Array.from(death), height: Float64Array.from(height) }
 }
 
 /** Times in microseconds: bursts of events at one instant, gaps, and now and then a clock that steps back. */
@@ -79,16 +74,27 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
       node = next
     }
     stackNode.push(node)
-    const place = Math.max(stack.findIndex(([, file]) => file.endsWith(".py")), 0)
+    const place = Math.max(
+      stack.findIndex(([, file]) => file.endsWith(".py")),
+      0,
+    )
     let of = node
     for (let k = 0; k < place; k++) of = nodeParent[of]
     stackSite.push(of < 0 ? -1 : nodeFrame[of])
   }
   const ints = (values: number[]) => Int32Array.from(values)
   return {
-    strings, packages: [], linesNote: "",
-    frameName: ints(frameName), frameFile: ints(frameFile), frameLine: new Int32Array(frameName.length).fill(7),
-    nodeParent: ints(nodeParent), nodeFrame: ints(nodeFrame), stackNode: ints(stackNode), stackSite: ints(stackSite), siteName: new Int32Array(frameName.length).fill(-1),
+    strings,
+    packages: [],
+    linesNote: "",
+    frameName: ints(frameName),
+    frameFile: ints(frameFile),
+    frameLine: new Int32Array(frameName.length).fill(7),
+    nodeParent: ints(nodeParent),
+    nodeFrame: ints(nodeFrame),
+    stackNode: ints(stackNode),
+    stackSite: ints(stackSite),
+    siteName: new Int32Array(frameName.length).fill(-1),
     frameKind: ints(frameFile.map((file) => (strings[file].endsWith(".py") && !strings[file].includes("/torch/") ? 0 : 3))),
   }
 }
@@ -98,7 +104,17 @@ export function segmentsOf(rows: [address: number, size: number, start: number, 
   const floats = (column: number) => Float64Array.from(rows, (row) => row[column])
   const ints = (column: number) => Int32Array.from(rows, (row) => row[column])
   const none = new Int32Array(rows.length)
-  return { count: rows.length, address: floats(0), size: floats(1), start: ints(2), end: ints(3), stream: none, pool: none.map(() => -1), kind: none, expandable: none }
+  return {
+    count: rows.length,
+    address: floats(0),
+    size: floats(1),
+    start: ints(2),
+    end: ints(3),
+    stream: none,
+    pool: none.map(() => -1),
+    kind: none,
+    expandable: none,
+  }
 }
 
 export const REASONS = ["", "before recording", "recorded without frames"]
@@ -110,17 +126,53 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
   const n = strips.birth.length
   const none = new Int32Array(n).fill(-1)
   return {
-    id: "cuda:0", events: strips.events, count: n,
-    summary: { device: "cuda:0", capacity: null, events: strips.events, allocations: n, recorded: true, peaks: { active: { bytes: 0, event: -1 } } as never, sites: [], stages: [], ooms: [] },
-    requested: strips.height, block: strips.height, blockMax: strips.height,
-    allocEvent: strips.birth, freeRequestedEvent: strips.death, freeEvent: strips.death,
-    addr: none.map((_, i) => i), addrValues: new Float64Array(n), stack: Int32Array.from(stack), freeStack: none,
-    missing: Int32Array.from(stack, (id) => (id < 0 ? 1 : empty.includes(id) ? 2 : 0)), missingReasons: REASONS,
-    stream: new Int32Array(n), streamValues: new Float64Array(1), pool: none, pools: [],
-    category: none, categoryRules: {}, compileContext: none, metadata: none, timed: false, eventTime: new Float64Array(0), timeOriginUs: null, rest: null,
-    reservedEvent: Int32Array.of(-1), reservedBytes: Float64Array.of(0),
-    eventIndex: new Int32Array(0), eventAction: new Int32Array(0), actions: [],
-    eventAddr: new Float64Array(0), eventSize: new Float64Array(0), eventStream: new Int32Array(0), eventStack: new Int32Array(0),
+    id: "cuda:0",
+    events: strips.events,
+    count: n,
+    summary: {
+      device: "cuda:0",
+      capacity: null,
+      events: strips.events,
+      allocations: n,
+      recorded: true,
+      peaks: { active: { bytes: 0, event: -1 } } as never,
+      sites: [],
+      stages: [],
+      ooms: [],
+    },
+    requested: strips.height,
+    block: strips.height,
+    blockMax: strips.height,
+    allocEvent: strips.birth,
+    freeRequestedEvent: strips.death,
+    freeEvent: strips.death,
+    addr: none.map((_, i) => i),
+    addrValues: new Float64Array(n),
+    stack: Int32Array.from(stack),
+    freeStack: none,
+    missing: Int32Array.from(stack, (id) => (id < 0 ? 1 : empty.includes(id) ? 2 : 0)),
+    missingReasons: REASONS,
+    stream: new Int32Array(n),
+    streamValues: new Float64Array(1),
+    pool: none,
+    pools: [],
+    category: none,
+    categoryRules: {},
+    compileContext: none,
+    metadata: none,
+    timed: false,
+    eventTime: new Float64Array(0),
+    timeOriginUs: null,
+    rest: null,
+    reservedEvent: Int32Array.of(-1),
+    reservedBytes: Float64Array.of(0),
+    eventIndex: new Int32Array(0),
+    eventAction: new Int32Array(0),
+    actions: [],
+    eventAddr: new Float64Array(0),
+    eventSize: new Float64Array(0),
+    eventStream: new Int32Array(0),
+    eventStack: new Int32Array(0),
     segments: segmentsOf([]),
   }
 }
@@ -136,22 +188,39 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
   }
   const pick = (column: Ints, last: number) => fill(new Int32Array(row + 1), column, last)
   const pickBytes = (column: Float64Array, last: number) => fill(new Float64Array(row + 1), column, last)
-  const sum = (height: Float64Array, end: Int32Array) => Float64Array.from({ length: whole.events + 1 }, (_, at) =>
-    out.reduce((bytes, gone, i) => bytes + (gone && whole.allocEvent[i] < at && end[i] >= at ? height[i] : 0), 0))
+  const sum = (height: Float64Array, end: Int32Array) =>
+    Float64Array.from({ length: whole.events + 1 }, (_, at) =>
+      out.reduce((bytes, gone, i) => bytes + (gone && whole.allocEvent[i] < at && end[i] >= at ? height[i] : 0), 0),
+    )
   const ever = (height: Float64Array) => out.reduce((bytes, gone, i) => bytes + (gone ? height[i] : 0), 0)
   const one = whole.block.map(() => 1)
   return {
-    ...whole, count: row + 1,
-    requested: pickBytes(whole.requested, 0), block: pickBytes(whole.block, 0), blockMax: pickBytes(whole.blockMax, 0),
-    allocEvent: pick(whole.allocEvent, whole.events), freeRequestedEvent: pick(whole.freeRequestedEvent, whole.events),
+    ...whole,
+    count: row + 1,
+    requested: pickBytes(whole.requested, 0),
+    block: pickBytes(whole.block, 0),
+    blockMax: pickBytes(whole.blockMax, 0),
+    allocEvent: pick(whole.allocEvent, whole.events),
+    freeRequestedEvent: pick(whole.freeRequestedEvent, whole.events),
     freeEvent: pick(whole.freeEvent, whole.events),
-    addr: pick(whole.addr, 0), stack: pick(whole.stack, -1), freeStack: pick(whole.freeStack, -1),
-    missing: pick(whole.missing, whole.missingReasons.length), missingReasons: [...whole.missingReasons, NOT_DRAWN],
-    stream: pick(whole.stream, 0), pool: pick(whole.pool, -1), category: pick(whole.category, -1),
-    compileContext: pick(whole.compileContext, -1), metadata: pick(whole.metadata, -1),
+    addr: pick(whole.addr, 0),
+    stack: pick(whole.stack, -1),
+    freeStack: pick(whole.freeStack, -1),
+    missing: pick(whole.missing, whole.missingReasons.length),
+    missingReasons: [...whole.missingReasons, NOT_DRAWN],
+    stream: pick(whole.stream, 0),
+    pool: pick(whole.pool, -1),
+    category: pick(whole.category, -1),
+    compileContext: pick(whole.compileContext, -1),
+    metadata: pick(whole.metadata, -1),
     rest: {
-      row, rows, versions: new Int32Array(row + 1), window: null,
-      requested: sum(whole.requested, whole.freeEvent), allocated: sum(whole.block, whole.freeRequestedEvent), active: sum(whole.block, whole.freeEvent),
+      row,
+      rows,
+      versions: new Int32Array(row + 1),
+      window: null,
+      requested: sum(whole.requested, whole.freeEvent),
+      allocated: sum(whole.block, whole.freeRequestedEvent),
+      active: sum(whole.block, whole.freeEvent),
       count: { allocated: sum(one, whole.freeRequestedEvent), requested: sum(one, whole.freeEvent) },
       ever: { count: ever(one), requested: ever(whole.requested), allocated: ever(whole.block) },
     },

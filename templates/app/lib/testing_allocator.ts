@@ -97,15 +97,25 @@ export function randomDevice(seed: number, events: number, missing = 0): Device 
   const strips = { events, birth: Int32Array.from(birth), death: Int32Array.from(asked), height: Float64Array.from(block) }
   const column = (k: number) => kept.map((row) => row[k])
   return {
-    ...deviceOf(strips, birth.map(() => -1)),
-    requested: Float64Array.from(size), freeEvent: Int32Array.from(freed),
-    addr: Int32Array.from(place, (at) => ids.indexOf(at)), addrValues: Float64Array.from(ids),
+    ...deviceOf(
+      strips,
+      birth.map(() => -1),
+    ),
+    requested: Float64Array.from(size),
+    freeEvent: Int32Array.from(freed),
+    addr: Int32Array.from(place, (at) => ids.indexOf(at)),
+    addrValues: Float64Array.from(ids),
     pools: ["0,0", "0,1"],
     segments: {
-      count: kept.length, address: Float64Array.from(column(0)), size: Float64Array.from(column(1)),
-      start: Int32Array.from(column(2)), end: Int32Array.from(column(3)),
-      stream: new Int32Array(kept.length), pool: Int32Array.from(column(0), (at) => (at >= 4 * 64 * PAGE ? 1 : 0)),
-      kind: Int32Array.from(column(1), (bytes) => (bytes > 3 * PAGE ? 1 : 0)), expandable: new Int32Array(kept.length),
+      count: kept.length,
+      address: Float64Array.from(column(0)),
+      size: Float64Array.from(column(1)),
+      start: Int32Array.from(column(2)),
+      end: Int32Array.from(column(3)),
+      stream: new Int32Array(kept.length),
+      pool: Int32Array.from(column(0), (at) => (at >= 4 * 64 * PAGE ? 1 : 0)),
+      kind: Int32Array.from(column(1), (bytes) => (bytes > 3 * PAGE ? 1 : 0)),
+      expandable: new Int32Array(kept.length),
     },
   }
 }

@@ -67,8 +67,9 @@ export class RasterClient {
     this.spare = undefined
     this.fullTook = 0
     const { strips, hidden, times } = scene
-    const same = loaded && strips.birth === loaded.strips.birth && strips.death === loaded.strips.death && strips.height === loaded.strips.height
-    this.send({ kind: "load", scene: { hidden, ...!same && { strips }, ...times !== loaded?.times && { times } } }, curve)
+    const same =
+      loaded && strips.birth === loaded.strips.birth && strips.death === loaded.strips.death && strips.height === loaded.strips.height
+    this.send({ kind: "load", scene: { hidden, ...(!same && { strips }), ...(times !== loaded?.times && { times }) } }, curve)
   }
 
   /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */
@@ -91,10 +92,7 @@ export class RasterClient {
     if (!coarse) this.wish = null
     const recycled = this.spare
     this.spare = undefined
-    this.send({
-      kind: "paint", job: ++this.job, window, recycled,
-      width: Math.ceil(width / scale), height: Math.ceil(height / scale),
-    })
+    this.send({ kind: "paint", job: ++this.job, window, recycled, width: Math.ceil(width / scale), height: Math.ceil(height / scale) })
   }
 
   private painted(answer: PaintedMessage): void {

@@ -31,9 +31,18 @@ test("firstMax finds the first of equal maxima in any range", () => {
 
 test("a curve kept in units is the same to the byte", () => {
   for (const height of [512, 2 ** 20 + 512, 3, 2 ** 33 + 1, 2 ** 40]) {
-    const strips = { events: 3, birth: Int32Array.of(-1, 0, 1), death: Int32Array.of(2, 3, 3), height: Float64Array.of(height, 2 * height, 5 * height) }
+    const strips = {
+      events: 3,
+      birth: Int32Array.of(-1, 0, 1),
+      death: Int32Array.of(2, 3, 3),
+      height: Float64Array.of(height, 2 * height, 5 * height),
+    }
     const curve = curveOf(strips)
-    assert.deepEqual([0, 1, 2, 3].map((place) => curve.at(place)), [1, 3, 8, 7].map((times) => times * height), String(height))
+    assert.deepEqual(
+      [0, 1, 2, 3].map((place) => curve.at(place)),
+      [1, 3, 8, 7].map((times) => times * height),
+      String(height),
+    )
     assert.equal(curve.firstMax(0, 4), 2)
   }
 })
@@ -50,7 +59,10 @@ test("changes hold until the next one, and their first maximum is that of the cu
       while (k + 1 < events.length && events[k + 1] + 1 <= place) k++
       spelled.push(bytes[k])
     }
-    assert.deepEqual(spelled.map((_, place) => curve.at(place)), spelled)
+    assert.deepEqual(
+      spelled.map((_, place) => curve.at(place)),
+      spelled,
+    )
     const extremes = new Extremes(Float64Array.from(spelled))
     for (let from = 0; from < length; from++) {
       for (let to = from + 1; to <= length; to++) assert.equal(curve.firstMax(from, to), extremes.firstMax(from, to))

@@ -144,7 +144,11 @@ export class Changes implements Bytes {
   private readonly extremes: Extremes
 
   /** `events`: ascending, the first is -1; without any the value is 0 throughout. `length`: of the curve, one more than its events. */
-  constructor(private readonly events: Int32Array, private readonly bytes: Float64Array, readonly length: number) {
+  constructor(
+    private readonly events: Int32Array,
+    private readonly bytes: Float64Array,
+    readonly length: number,
+  ) {
     this.extremes = new Extremes(bytes)
   }
 

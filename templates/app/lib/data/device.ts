@@ -103,7 +103,9 @@ export interface Device {
 export function readStacks(payload: Payload): Stacks {
   const { columns, strings, packages, lines_note: linesNote } = payload.header
   return {
-    strings, packages, linesNote,
+    strings,
+    packages,
+    linesNote,
     frameName: payload.ints(columns.frame_name),
     frameFile: payload.ints(columns.frame_file),
     frameLine: payload.ints(columns.frame_line),
@@ -169,8 +171,15 @@ export function readDevice(payload: Payload, index: number): Device {
     eventStream: payload.ints(columns.event_stream),
     eventStack: payload.ints(columns.event_stack),
     segments: {
-      count: 0, address: later.floats, size: later.floats, start: later.ints, end: later.ints,
-      stream: later.ints, pool: later.ints, kind: later.ints, expandable: later.ints,
+      count: 0,
+      address: later.floats,
+      size: later.floats,
+      start: later.ints,
+      end: later.ints,
+      stream: later.ints,
+      pool: later.ints,
+      kind: later.ints,
+      expandable: later.ints,
     },
     rest: null,
   }

@@ -4,18 +4,26 @@ import { frameKind, shortName } from "./frames"
 import { stacksOf } from "../testing"
 
 test("frames outside of PyTorch are the user's, or an installed package's", () => {
-  const stacks = stacksOf([[
-    ["at::mul", "??"], ["call", "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py"],
-    ["step", "/venv/lib/python3.12/site-packages/transformers/trainer.py"], ["main", "/home/me/train.py"],
-  ]])
+  const stacks = stacksOf([
+    [
+      ["at::mul", "??"],
+      ["call", "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py"],
+      ["step", "/venv/lib/python3.12/site-packages/transformers/trainer.py"],
+      ["main", "/home/me/train.py"],
+    ],
+  ])
   const kinds = ["at::mul", "call", "step", "main"].map((name) => frameKind(stacks, stacks.frameName.indexOf(stacks.strings.indexOf(name))))
   assert.deepEqual(kinds, ["runtime", "runtime", "library", "user"])
 })
 
 test("packages whose paths were shortened are told by the folders that the payload names", () => {
-  const stacks = stacksOf([[
-    ["call", "transformers/trainer.py"], ["main", "train/main.py"], ["launch", "site-packages/launcher.py"],
-  ]])
+  const stacks = stacksOf([
+    [
+      ["call", "transformers/trainer.py"],
+      ["main", "train/main.py"],
+      ["launch", "site-packages/launcher.py"],
+    ],
+  ])
   stacks.packages = ["transformers"]
   const kinds = ["call", "main", "launch"].map((name) => frameKind(stacks, stacks.frameName.indexOf(stacks.strings.indexOf(name))))
   assert.deepEqual(kinds, ["library", "user", "library"])

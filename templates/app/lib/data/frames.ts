@@ -42,13 +42,7 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   const file = stacks.strings[stacks.frameFile[frame]]
   const knownFile = !NO_FILE.test(file)
   const line = stacks.frameLine[frame] > 0 ? stacks.frameLine[frame] : null
-  return {
-    name: shortName(fullName),
-    fullName,
-    file: knownFile ? file : "",
-    place: knownFile ? placeOf(file, line) : "",
-    line,
-  }
+  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place: knownFile ? placeOf(file, line) : "", line }
 }
 
 /** The words of a frame that is a call site: compiled code is called after where it comes from. */

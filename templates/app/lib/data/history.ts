@@ -23,7 +23,10 @@ export class History {
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
 
-  constructor(readonly device: Device, readonly stacks: Stacks) {
+  constructor(
+    readonly device: Device,
+    readonly stacks: Stacks,
+  ) {
     this.curves = {
       allocated: curveOf(stripsOf(device, "allocated")),
       requested: curveOf(stripsOf(device, "requested")),
@@ -43,7 +46,9 @@ export class History {
     const known = Math.min(Math.max(event, -1), this.device.events - 1)
     if (curve !== "active") return this.curves[curve].at(known + 1)
     // Asked for one moment at a time, it needs no curve of its own.
-    return livesOf(this.device).at(known).reduce((sum, i) => sum + this.device.block[i], this.device.rest?.active[known + 1] ?? 0)
+    return livesOf(this.device)
+      .at(known)
+      .reduce((sum, i) => sum + this.device.block[i], this.device.rest?.active[known + 1] ?? 0)
   }
 
   /** The largest value of any curve. */
@@ -55,7 +60,10 @@ export class History {
   /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */
   get ceiling(): number {
     const { highest } = this
-    const wanted = this.ooms.flatMap(({ event, size, reserved, device_free }) => [this.at("allocated", event) + size, (reserved ?? 0) + device_free])
+    const wanted = this.ooms.flatMap(({ event, size, reserved, device_free }) => [
+      this.at("allocated", event) + size,
+      (reserved ?? 0) + device_free,
+    ])
     if (this.device.summary.capacity !== null) wanted.push(this.device.summary.capacity)
     return Math.max(highest, ...wanted.filter((bytes) => bytes <= highest * DWARFING))
   }

@@ -5,12 +5,20 @@ import { Lives } from "./lives"
 import { random, randomStrips } from "../testing"
 
 test("those live after an event are the ones a look at every allocation finds, in birth order", () => {
-  for (const [seed, events] of [[1, 0], [2, 40], [3, 700], [4, 20_000]]) {
+  for (const [seed, events] of [
+    [1, 0],
+    [2, 40],
+    [3, 700],
+    [4, 20_000],
+  ]) {
     const { birth, death } = randomStrips(seed, events)
     const lives = new Lives(birth, death)
     for (let event = -1; event < events; event += Math.max(Math.floor(events / 40), 1)) {
       const all = [...birth.keys()]
-      assert.deepEqual([...lives.at(event)], all.filter((i) => birth[i] <= event && death[i] > event))
+      assert.deepEqual(
+        [...lives.at(event)],
+        all.filter((i) => birth[i] <= event && death[i] > event),
+      )
       assert.equal(lives.bornBy(event), all.filter((i) => birth[i] <= event).length)
     }
   }
@@ -22,7 +30,10 @@ test("deaths in another column may come earlier", () => {
   const requested = death.map((last, i) => Math.max(birth[i], last - Math.floor(next() * 30)))
   const lives = new Lives(birth, death)
   for (let event = -1; event < events; event += 71) {
-    assert.deepEqual([...lives.at(event, requested)], [...birth.keys()].filter((i) => birth[i] <= event && requested[i] > event))
+    assert.deepEqual(
+      [...lives.at(event, requested)],
+      [...birth.keys()].filter((i) => birth[i] <= event && requested[i] > event),
+    )
   }
 })
 

@@ -15,7 +15,10 @@ export class Lives {
   private readonly ofBlock: Int32Array
   private readonly ofGroup: Int32Array
 
-  constructor(private readonly birth: Ints, private readonly death: Ints) {
+  constructor(
+    private readonly birth: Ints,
+    private readonly death: Ints,
+  ) {
     this.ofBlock = new Int32Array(Math.ceil(birth.length / BLOCK))
     this.ofGroup = new Int32Array(Math.ceil(this.ofBlock.length / GROUP))
     for (let b = 0; b < this.ofBlock.length; b++) {

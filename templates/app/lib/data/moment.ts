@@ -21,7 +21,10 @@ export function totalsAt(history: History, event: number): Totals {
   const [allocated, requested, active] = (["allocated", "requested", "active"] as const).map((curve) => history.at(curve, event))
   const reserved = history.hasReserved ? history.at("reserved", event) : null
   return {
-    allocated, requested, active, reserved,
+    allocated,
+    requested,
+    active,
+    reserved,
     slack: active - requested,
     inactive: reserved === null || reserved < active ? null : reserved - active,
   }

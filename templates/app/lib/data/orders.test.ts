@@ -17,7 +17,10 @@ test("times come back in event order, whatever happened when", () => {
     const events = (kind: number) => Int32Array.from([-1, ...[...kinds.keys()].filter((event) => kinds[event] === kind), kinds.length])
     const sums = sumsInEvents(byKind(times, kinds), events(1), events(2), events(3))
     let sum = 0
-    assert.deepEqual([...sums], times.map((time) => (sum += time)))
+    assert.deepEqual(
+      [...sums],
+      times.map((time) => (sum += time)),
+    )
     assert.equal(sums instanceof Uint32Array, sum < 2 ** 32)
   }
 })

@@ -8,7 +8,12 @@ const KINDS = 4
 /** The running sums, event by event, of numbers that stand by what happened at their event and at the one before.
  *
  * In four bytes each where that is enough for all. */
-export function sumsInEvents(values: ArrayLike<number>, allocEvent: Int32Array, freeRequestedEvent: Int32Array, freeEvent: Int32Array): Numbers {
+export function sumsInEvents(
+  values: ArrayLike<number>,
+  allocEvent: Int32Array,
+  freeRequestedEvent: Int32Array,
+  freeEvent: Int32Array,
+): Numbers {
   const { length } = values
   if (!length) return new Uint32Array(0)
   const kinds = new Uint8Array(length)
@@ -41,7 +46,12 @@ export function sumsInEvents(values: ArrayLike<number>, allocEvent: Int32Array, 
 
 /** Ids from how many places before each stood last; 0 takes the next of those that stand for the first time. */
 export function fromLastUse(back: Ints, first: Ints): Ints {
-  const ids = first instanceof Uint8Array ? new Uint8Array(back.length) : first instanceof Uint16Array ? new Uint16Array(back.length) : new Int32Array(back.length)
+  const ids =
+    first instanceof Uint8Array
+      ? new Uint8Array(back.length)
+      : first instanceof Uint16Array
+        ? new Uint16Array(back.length)
+        : new Int32Array(back.length)
   for (let i = 0, k = 0; i < ids.length; i++) ids[i] = back[i] ? ids[i - back[i]] : first[k++]
   return ids
 }

@@ -26,8 +26,13 @@ function packed(columns: Record<string, [ColumnSpec["type"], Typed, boolean?]>):
 
 test("columns of every width come back, negative ones too", () => {
   const columns = {
-    u8: Uint8Array.of(0, 255), i8: Int8Array.of(-1, 127), u16: Uint16Array.of(1, 65535, 256), i16: Int16Array.of(-300, 300),
-    u32: Uint32Array.of(70_000, 1), i32: Int32Array.of(-70_000, 2 ** 30), f64: Float64Array.of(2 ** 46 + 4096, -1, 0),
+    u8: Uint8Array.of(0, 255),
+    i8: Int8Array.of(-1, 127),
+    u16: Uint16Array.of(1, 65535, 256),
+    i16: Int16Array.of(-300, 300),
+    u32: Uint32Array.of(70_000, 1),
+    i32: Int32Array.of(-70_000, 2 ** 30),
+    f64: Float64Array.of(2 ** 46 + 4096, -1, 0),
   }
   const payload = packed(Object.fromEntries(Object.entries(columns).map(([type, values]) => [type, [type as ColumnSpec["type"], values]])))
   for (const [type, values] of Object.entries(columns)) {
@@ -37,7 +42,11 @@ test("columns of every width come back, negative ones too", () => {
 })
 
 test("differences are added up, and an empty column is empty", () => {
-  const payload = packed({ events: ["i16", Int16Array.of(-1, 1, 300), true], bytes: ["f64", Float64Array.of(2 ** 40, 512), true], none: ["u8", new Uint8Array(0)] })
+  const payload = packed({
+    events: ["i16", Int16Array.of(-1, 1, 300), true],
+    bytes: ["f64", Float64Array.of(2 ** 40, 512), true],
+    none: ["u8", new Uint8Array(0)],
+  })
   const { events, bytes, none } = payload.header.columns
   assert.deepEqual([...payload.ints(events)], [-1, 0, 300])
   assert.deepEqual([...payload.floats(bytes)], [2 ** 40, 2 ** 40 + 512])
@@ -45,7 +54,11 @@ test("differences are added up, and an empty column is empty", () => {
 })
 
 test("ids stay as narrow as they were packed, and do not keep all the other bytes", () => {
-  const payload = packed({ small: ["u8", Uint8Array.of(3, 255)], signed: ["i16", Int16Array.of(-1, 300)], large: ["u32", Uint32Array.of(70_000, 1)] })
+  const payload = packed({
+    small: ["u8", Uint8Array.of(3, 255)],
+    signed: ["i16", Int16Array.of(-1, 300)],
+    large: ["u32", Uint32Array.of(70_000, 1)],
+  })
   const read = (name: string) => payload.ids(payload.header.columns[name])
   const [small, signed, large] = [read("small"), read("signed"), read("large")]
   assert.deepEqual([small, signed, large], [Uint8Array.of(3, 255), Int16Array.of(-1, 300), Int32Array.of(70_000, 1)])

@@ -119,15 +119,7 @@ export interface CutSummary {
   error_bytes: number
 }
 
-const ARRAYS = {
-  u8: Uint8Array,
-  u16: Uint16Array,
-  u32: Uint32Array,
-  i8: Int8Array,
-  i16: Int16Array,
-  i32: Int32Array,
-  f64: Float64Array,
-}
+const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, f64: Float64Array }
 
 /** The unpacked payload: its header, and columns on demand. */
 export class Payload {
@@ -192,7 +184,9 @@ export class Payload {
   /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
   private raw({ type, offset, length, later }: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const width = ARRAYS[type].BYTES_PER_ELEMENT
-    const planes = later ? new Uint8Array(this.laterBytes!, offset, length * width) : new Uint8Array(this.bytes, this.area + offset, length * width)
+    const planes = later
+      ? new Uint8Array(this.laterBytes!, offset, length * width)
+      : new Uint8Array(this.bytes, this.area + offset, length * width)
     if (width === 1) return type === "i8" ? new Int8Array(planes.buffer, planes.byteOffset, length) : planes
     if (width === 2) {
       const out = new (type === "i16" ? Int16Array : Uint16Array)(length)

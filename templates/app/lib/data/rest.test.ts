@@ -13,15 +13,30 @@ import { Store } from "../../store"
 import { cutDevice, deviceOf, random, randomStrips, stacksOf } from "../testing"
 
 const CURVES: Curve[] = ["allocated", "requested"]
-const STACKS = stacksOf([[["step", "a.py"]], [["loss", "b.py"], ["step", "a.py"]]])
+const STACKS = stacksOf([
+  [["step", "a.py"]],
+  [
+    ["loss", "b.py"],
+    ["step", "a.py"],
+  ],
+])
 
 /** A whole device, and the same with about half of it not drawn one by one. */
 function pair(seed: number): [whole: Device, cut: Device] {
   const next = random(seed)
   const strips = randomStrips(seed, 60)
-  const whole = deviceOf(strips, [...strips.birth].map(() => Math.floor(next() * 3) - 1))
+  const whole = deviceOf(
+    strips,
+    [...strips.birth].map(() => Math.floor(next() * 3) - 1),
+  )
   whole.freeEvent = strips.death.map((death) => Math.min(death + Math.floor(next() * 4), 60))
-  return [whole, cutDevice(whole, Uint8Array.from(strips.birth, () => Number(next() < 0.5)))]
+  return [
+    whole,
+    cutDevice(
+      whole,
+      Uint8Array.from(strips.birth, () => Number(next() < 0.5)),
+    ),
+  ]
 }
 
 test("strips and their rest are the curves of the whole, at every event", () => {
@@ -72,11 +87,17 @@ test("events that are not drawn are in no list, and those of a window are in its
   const [, cut] = pair(5)
   const table = new EventTable(cut, STACKS)
   const all = [...table.select(parseFilter("", []))]
-  assert.deepEqual(all, [...table.kind.keys()].filter((event) => table.kind[event] !== UNKNOWN))
+  assert.deepEqual(
+    all,
+    [...table.kind.keys()].filter((event) => table.kind[event] !== UNKNOWN),
+  )
   assert.equal(table.counts[UNKNOWN], 0)
   const window: [number, number] = [10, 19]
   const windowed = new EventTable({ ...cut, rest: { ...cut.rest!, window } }, STACKS)
-  assert.deepEqual([...windowed.select(parseFilter("", []))], all.filter((event) => event >= 10 && event <= 19))
+  assert.deepEqual(
+    [...windowed.select(parseFilter("", []))],
+    all.filter((event) => event >= 10 && event <= 19),
+  )
 })
 
 test("a page of a window opens there, at its highest event", () => {

@@ -24,7 +24,10 @@ test("events cover one unit each, the start the one before", () => {
 
 test("a clock that steps back is held", () => {
   const scale = new TimeScale(Float64Array.of(1000, 1010, 1005, 1020))
-  assert.deepEqual([0, 1, 2, 3].map((s) => scale.xOf(s)), [0, 10, 10, 20])
+  assert.deepEqual(
+    [0, 1, 2, 3].map((s) => scale.xOf(s)),
+    [0, 10, 10, 20],
+  )
   assert.equal(scale.eventAt(10), 2)
   assert.equal(scale.eventAt(9.5), 0)
   assert.deepEqual(scale.eventsIn(10, 11), [1, 3])
@@ -44,7 +47,11 @@ test("every event of a span is found, and no other, on random clocks", () => {
       const b = Math.min(a + 0.5 + Math.round(next() * span), scale.whole[1])
       if (b <= a) continue
       const [first, end] = scale.eventsIn(a, b)
-      assert.deepEqual(Array.from({ length: Math.max(end - first, 0) }, (_, k) => first + k), touched(scale, a, b), `${scale.axis} ${a} ${b} ${[...times]}`)
+      assert.deepEqual(
+        Array.from({ length: Math.max(end - first, 0) }, (_, k) => first + k),
+        touched(scale, a, b),
+        `${scale.axis} ${a} ${b} ${[...times]}`,
+      )
       const event = scale.eventAt(a)
       assert.ok(scale.xOf(event) <= a && (event === count - 1 || scale.xOf(event + 1) > a))
     }

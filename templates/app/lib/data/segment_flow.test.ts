@@ -61,7 +61,11 @@ test("a block's boxes are as wide as its bytes", () => {
 })
 
 test("every pixel has the colours of what it covers, by their shares", () => {
-  const colours: Rgb[] = [[240, 0, 0], [0, 240, 0], [0, 0, 240]]
+  const colours: Rgb[] = [
+    [240, 0, 0],
+    [0, 240, 0],
+    [0, 0, 240],
+  ]
   for (let seed = 1; seed <= 12; seed++) {
     for (const width of WIDTHS) {
       const { device, layout, laid } = laidOut(seed, width)

@@ -58,13 +58,21 @@ export function hit(layout: Layout, { pieces, length }: Flow, x: number, row: nu
 }
 
 /** Where bytes [from, to) of a segment are: one box per row, in pixels. */
-export function boxes(layout: Layout, { pieces, length }: Flow, segment: number, from: number, to: number): { row: number; x: number; width: number }[] {
+export function boxes(
+  layout: Layout,
+  { pieces, length }: Flow,
+  segment: number,
+  from: number,
+  to: number,
+): { row: number; x: number; width: number }[] {
   const scale = (length.get(segment) ?? 0) / layout.uses[segment].reserved
-  return pieces.filter((piece) => piece.segment === segment).flatMap((piece) => {
-    const start = Math.max(from * scale, piece.skip)
-    const end = Math.min(to * scale, piece.skip + piece.width)
-    return end > start ? [{ row: piece.row, x: piece.x + start - piece.skip, width: end - start }] : []
-  })
+  return pieces
+    .filter((piece) => piece.segment === segment)
+    .flatMap((piece) => {
+      const start = Math.max(from * scale, piece.skip)
+      const end = Math.min(to * scale, piece.skip + piece.width)
+      return end > start ? [{ row: piece.row, x: piece.x + start - piece.skip, width: end - start }] : []
+    })
 }
 
 /** The block (or gap) at a byte of a segment. */
@@ -86,7 +94,13 @@ export type Rgb = readonly [number, number, number]
  * @param colourOf a block's colour, gaps included
  * @param slack the colour of what a block has beyond what was requested; null leaves it as the block
  */
-export function paint(device: Device, layout: Layout, laid: Flow, colourOf: (block: number) => Rgb, slack: Rgb | null): Uint8ClampedArray<ArrayBuffer> {
+export function paint(
+  device: Device,
+  layout: Layout,
+  laid: Flow,
+  colourOf: (block: number) => Rgb,
+  slack: Rgb | null,
+): Uint8ClampedArray<ArrayBuffer> {
   const { width, rows, pieces, length } = laid
   const out = new Uint8ClampedArray(width * rows * 4)
   const mix = new Float32Array(width * 4)

@@ -13,14 +13,16 @@ function brute(device: Device, event: number): { segment: number; units: number[
   const { segments } = device
   const live = [...device.allocEvent.keys()].filter((i) => device.allocEvent[i] <= event && event < device.freeEvent[i])
   const found = [...segments.start.keys()].filter((row) => segments.start[row] <= event && event < segments.end[row])
-  return found.sort((a, b) => segments.address[a] - segments.address[b]).map((segment) => {
-    const units = Array.from({ length: segments.size[segment] / UNIT }, () => -1)
-    for (const id of live) {
-      const from = (device.addrValues[device.addr[id]] - segments.address[segment]) / UNIT
-      if (from >= 0 && from < units.length) units.fill(id, from, from + device.block[id] / UNIT)
-    }
-    return { segment, units }
-  })
+  return found
+    .sort((a, b) => segments.address[a] - segments.address[b])
+    .map((segment) => {
+      const units = Array.from({ length: segments.size[segment] / UNIT }, () => -1)
+      for (const id of live) {
+        const from = (device.addrValues[device.addr[id]] - segments.address[segment]) / UNIT
+        if (from >= 0 && from < units.length) units.fill(id, from, from + device.block[id] / UNIT)
+      }
+      return { segment, units }
+    })
 }
 
 function drawn(layout: Layout, k: number): number[] {
@@ -42,17 +44,23 @@ test("segments and blocks are those found unit by unit, at every event", () => {
     for (let event = -1; event < device.events; event++) {
       const layout = layOut(device, event)
       const expected = brute(device, event)
-      assert.deepEqual([...layout.rows], expected.map(({ segment }) => segment))
+      assert.deepEqual(
+        [...layout.rows],
+        expected.map(({ segment }) => segment),
+      )
       assert.equal(layout.outside, 0)
       expected.forEach(({ units }, k) => {
         assert.deepEqual(drawn(layout, k), units)
         const use = layout.uses[k]
         const ids = [...new Set(units.filter((id) => id >= 0))]
-        const bytes = (pending: boolean) => ids.filter((id) => (device.freeRequestedEvent[id] <= event) === pending)
-          .reduce((all, id) => all + device.block[id], 0)
+        const bytes = (pending: boolean) =>
+          ids.filter((id) => device.freeRequestedEvent[id] <= event === pending).reduce((all, id) => all + device.block[id], 0)
         assert.deepEqual([use.allocated, use.pending, use.count], [bytes(false), bytes(true), ids.length])
         assert.equal(use.fragmentation, wasted(units))
-        const gaps = units.map((id) => (id < 0 ? "." : "x")).join("").split("x")
+        const gaps = units
+          .map((id) => (id < 0 ? "." : "x"))
+          .join("")
+          .split("x")
         assert.equal(use.largestFree, Math.max(...gaps.map((gap) => gap.length)) * UNIT)
       })
       for (let b = 0; b < layout.state.length; b++) {
@@ -82,7 +90,10 @@ test("requested, slack and inactive bytes make up what is reserved, in all and i
         const all = groups.map((group) => group.use[name])
         assert.equal(name === "largestFree" ? Math.max(0, ...all) : all.reduce((a, b) => a + b, 0), total[name], name)
       }
-      assert.deepEqual(groups.flatMap((group) => group.members).sort((a, b) => a - b), [...uses.keys()])
+      assert.deepEqual(
+        groups.flatMap((group) => group.members).sort((a, b) => a - b),
+        [...uses.keys()],
+      )
     }
   }
 })
@@ -95,10 +106,20 @@ test("fragmentation over time is that of every single event, also where segments
     const found = fragmentationOf(device, new Extremes(all))
     for (let event = -1; event < device.events; event++) {
       const layout = layOut(device, event)
-      assert.equal(found[event + 1], layout.uses.reduce((sum, use) => sum + use.fragmentation, 0))
-      if (seed % 2) assert.equal(found[event + 1], brute(device, event).reduce((sum, { units }) => sum + wasted(units), 0))
+      assert.equal(
+        found[event + 1],
+        layout.uses.reduce((sum, use) => sum + use.fragmentation, 0),
+      )
+      if (seed % 2)
+        assert.equal(
+          found[event + 1],
+          brute(device, event).reduce((sum, { units }) => sum + wasted(units), 0),
+        )
     }
-    assert.deepEqual([...fragmentationOf(device, new Extremes(active.map((bytes) => bytes - 1)))], [...active].map(() => -1))
+    assert.deepEqual(
+      [...fragmentationOf(device, new Extremes(active.map((bytes) => bytes - 1)))],
+      [...active].map(() => -1),
+    )
   }
 })
 

@@ -60,7 +60,18 @@ export interface Layout {
   outside: number
 }
 
-const NOTHING: Use = { segments: 0, reserved: 0, allocated: 0, pending: 0, pendingRequested: 0, slack: 0, inactive: 0, fragmentation: 0, largestFree: 0, count: 0 }
+const NOTHING: Use = {
+  segments: 0,
+  reserved: 0,
+  allocated: 0,
+  pending: 0,
+  pendingRequested: 0,
+  slack: 0,
+  inactive: 0,
+  fragmentation: 0,
+  largestFree: 0,
+  count: 0,
+}
 
 /** Lays out segments and blocks after an event. */
 export function layOut(device: Device, event: number): Layout {
@@ -118,8 +129,17 @@ export function layOut(device: Device, event: number): Layout {
   first[rows.length] = at
   outside += live.length - next
   return {
-    event, rows, uses, first, outside, total: sum(uses), groups: groupsOf(device, rows, uses),
-    offset: offset.slice(0, at), size: size.slice(0, at), allocation: allocation.slice(0, at), state: state.slice(0, at),
+    event,
+    rows,
+    uses,
+    first,
+    outside,
+    total: sum(uses),
+    groups: groupsOf(device, rows, uses),
+    offset: offset.slice(0, at),
+    size: size.slice(0, at),
+    allocation: allocation.slice(0, at),
+    state: state.slice(0, at),
   }
 }
 
@@ -176,7 +196,7 @@ function groupsOf(device: Device, rows: Int32Array, uses: Use[]): Group[] {
   rows.forEach((row, k) => {
     const key = `${pool[row]} ${stream[row]} ${kind[row]}`
     let group = found.get(key)
-    if (!group) found.set(key, group = { pool: pool[row], stream: stream[row], kind: kind[row], use: NOTHING, members: [] })
+    if (!group) found.set(key, (group = { pool: pool[row], stream: stream[row], kind: kind[row], use: NOTHING, members: [] }))
     group.members.push(k)
   })
   const groups = [...found.values()]

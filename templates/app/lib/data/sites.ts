@@ -50,8 +50,9 @@ export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): 
     at.bytes += rest.bytes
     at.count += rest.count
   }
-  const order = rows.map((_, row) => row).sort((a, b) =>
-    rows[b].bytes - rows[a].bytes || Math.sign(rows[b].count) - Math.sign(rows[a].count) || keys[a] - keys[b])
+  const order = rows
+    .map((_, row) => row)
+    .sort((a, b) => rows[b].bytes - rows[a].bytes || Math.sign(rows[b].count) - Math.sign(rows[a].count) || keys[a] - keys[b])
   const rank = new Int32Array(rows.length)
   order.forEach((row, place) => (rank[row] = place))
   for (let i = 0; i < found.length; i++) found[i] = rank[found[i]]

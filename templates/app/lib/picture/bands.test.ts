@@ -11,7 +11,8 @@ const WHOLE = { x0: 0, x1: 100, y0: 0, y1: 1 }
 test("bands lie where their events do, cut to the window", () => {
   const stages = [stage("a", 0, 10, 60), stage("b", 1, 20, 30)]
   assert.deepEqual(bandsIn(stages, new EventScale(100), { ...WHOLE, x0: 20 }, 160), [
-    { stage: 0, row: 0, left: 0, right: 80 }, { stage: 1, row: 1, left: 0, right: 20 },
+    { stage: 0, row: 0, left: 0, right: 80 },
+    { stage: 1, row: 1, left: 0, right: 20 },
   ])
 })
 
@@ -25,7 +26,10 @@ test("stages deeper than there are rows share the last one, the innermost in fro
   const stages = Array.from({ length: 8 }, (_, depth) => stage(`s${depth}`, depth, depth, 90))
   assert.equal(bandRows(stages), MOST_ROWS)
   const bands = bandsIn([...stages].reverse(), new EventScale(100), WHOLE, 100)
-  assert.deepEqual(bands.map((band) => band.row), [0, 1, 2, 3, 4, 4, 4, 4])
+  assert.deepEqual(
+    bands.map((band) => band.row),
+    [0, 1, 2, 3, 4, 4, 4, 4],
+  )
   assert.equal(bands[bands.length - 1].stage, 0) // the deepest, first in the reversed list
 })
 

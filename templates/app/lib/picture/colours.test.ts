@@ -4,8 +4,16 @@ import { groupColours, luminance, type Rgb } from "./colours"
 import { APART, type Colouring, type Group, type Grouping } from "../tables/grouping"
 
 function grouping(colouring: Colouring, count: number, change: (row: number) => Partial<Group> = () => ({})): Grouping {
-  const groups = Array.from({ length: count }, (_, row) =>
-    ({ key: `group ${row}`, label: `group ${row}`, detail: "", full: "", rest: false, bytes: 10, count: 1, ...change(row) }))
+  const groups = Array.from({ length: count }, (_, row) => ({
+    key: `group ${row}`,
+    label: `group ${row}`,
+    detail: "",
+    full: "",
+    rest: false,
+    bytes: 10,
+    count: 1,
+    ...change(row),
+  }))
   return { colouring, groups, ofAllocation: new Int32Array(0), ordered: colouring === "size" || colouring === "age" }
 }
 
@@ -36,14 +44,20 @@ for (const dark of [false, true]) {
 }
 
 test("what is not known is grey and takes no leading colour", () => {
-  const [first, second] = colours(grouping("category", 2, (row) => ({ rest: row === 0 })), false)
+  const [first, second] = colours(
+    grouping("category", 2, (row) => ({ rest: row === 0 })),
+    false,
+  )
   assert.ok(Math.max(...first) - Math.min(...first) < 20)
   assert.deepEqual(second, colours(grouping("category", 1), false)[0])
 })
 
 test("what belongs nowhere is told apart from what is not known", () => {
   for (const dark of [false, true]) {
-    const [first, second] = colours(grouping("stage", 2, (row) => ({ rest: true, key: row ? APART : "" })), dark)
+    const [first, second] = colours(
+      grouping("stage", 2, (row) => ({ rest: true, key: row ? APART : "" })),
+      dark,
+    )
     assert.ok(Math.abs(first[0] - second[0]) > 30)
   }
 })

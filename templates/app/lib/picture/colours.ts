@@ -7,22 +7,26 @@ export type Rgb = [number, number, number]
 
 /** Distinct at a glance, calm in bulk, told apart by lightness too; the largest groups get them in order. */
 const LEADING = [
-  "#4e79b8", "#e8975a", "#4a9c77", "#b94f5e", "#a58cd2", "#c9a53f",
-  "#3c8397", "#cf84b4", "#7a9340", "#8f6247", "#86a5e6", "#b34f7f",
+  "#4e79b8",
+  "#e8975a",
+  "#4a9c77",
+  "#b94f5e",
+  "#a58cd2",
+  "#c9a53f",
+  "#3c8397",
+  "#cf84b4",
+  "#7a9340",
+  "#8f6247",
+  "#86a5e6",
+  "#b34f7f",
 ]
 /** What is not known or belongs nowhere; the second for what a grouping sets apart from it. */
 const NEUTRALS = { light: ["#b9bec7", "#8b909a"], dark: ["#59606c", "#858c98"] }
 
 /** From the least to the most, each lighter or darker than the one before: the most stands out from the plot. */
 const RAMPS = {
-  size: {
-    light: ["#ded78f", "#86c596", "#3d9fa3", "#2b68a8", "#26336f"],
-    dark: ["#33436f", "#2f6aa6", "#3aa19f", "#7dbc8d", "#d3ca86"],
-  },
-  age: {
-    light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"],
-    dark: ["#57397a", "#954a86", "#d0606c", "#e39a6c", "#e8c793"],
-  },
+  size: { light: ["#ded78f", "#86c596", "#3d9fa3", "#2b68a8", "#26336f"], dark: ["#33436f", "#2f6aa6", "#3aa19f", "#7dbc8d", "#d3ca86"] },
+  age: { light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"], dark: ["#57397a", "#954a86", "#d0606c", "#e39a6c", "#e8c793"] },
 }
 
 /** One colour per group, as RGBA bytes. */
@@ -53,7 +57,7 @@ function along(ramp: Rgb[], share: number): Rgb {
 function faded(seed: number, dark: boolean): Rgb {
   const base = parse(LEADING[seed % LEADING.length])
   const toward = dark ? 60 : 225
-  const mix = 0.35 + 0.25 * ((seed >>> 8) % 3) / 2
+  const mix = 0.35 + (0.25 * ((seed >>> 8) % 3)) / 2
   return base.map((channel) => Math.round(channel + (toward - channel) * mix)) as Rgb
 }
 

@@ -10,10 +10,23 @@ test("a label stands above its point where there is room", () => {
 })
 
 test("a label at the top goes beside or below its point, one at the side stays inside", () => {
-  const places = placeLabels([
-    { x: 200, y: 30, width: 80, height: 16 }, { x: 100, y: 22, width: 80, height: 16 }, { x: 358, y: 150, width: 80, height: 16 },
-  ], AREA, 8)
-  assert.deepEqual(places.map((place) => [place?.left, place?.top]), [[208, 22], [60, 30], [280, 126]])
+  const places = placeLabels(
+    [
+      { x: 200, y: 30, width: 80, height: 16 },
+      { x: 100, y: 22, width: 80, height: 16 },
+      { x: 358, y: 150, width: 80, height: 16 },
+    ],
+    AREA,
+    8,
+  )
+  assert.deepEqual(
+    places.map((place) => [place?.left, place?.top]),
+    [
+      [208, 22],
+      [60, 30],
+      [280, 126],
+    ],
+  )
 })
 
 test("labels never overlap one another or leave the plot, however close their points", () => {
@@ -21,7 +34,10 @@ test("labels never overlap one another or leave the plot, however close their po
     const next = random(seed)
     const [x, y] = [60 + next() * 300, 20 + next() * 200]
     const wanted = Array.from({ length: 1 + Math.floor(next() * 12) }, () => ({
-      x: Math.min(Math.max(x + next() * 20 - 10, 60), 360), y, width: 60 + next() * 160, height: 16,
+      x: Math.min(Math.max(x + next() * 20 - 10, 60), 360),
+      y,
+      width: 60 + next() * 160,
+      height: 16,
     }))
     const places = placeLabels(wanted, AREA, 8)
     const shown = places.filter((place) => place !== null)

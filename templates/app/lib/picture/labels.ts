@@ -68,8 +68,12 @@ function candidates({ x, y, width, height }: Wanted, area: Rect, gap: number): R
 }
 
 function inside(rect: Rect, area: Rect): boolean {
-  return rect.left >= area.left && rect.top >= area.top &&
-    rect.left + rect.width <= area.left + area.width && rect.top + rect.height <= area.top + area.height
+  return (
+    rect.left >= area.left &&
+    rect.top >= area.top &&
+    rect.left + rect.width <= area.left + area.width &&
+    rect.top + rect.height <= area.top + area.height
+  )
 }
 
 export function overlap(a: Rect, b: Rect): boolean {

@@ -10,8 +10,12 @@ export type MarkKind = "oom" | "snapshot" | "grow" | "shrink" | "other"
 const ORDER: readonly MarkKind[] = ["oom", "snapshot", "grow", "shrink", "other"]
 
 const KINDS: Record<string, MarkKind> = {
-  oom: "oom", snapshot: "snapshot",
-  segment_alloc: "grow", segment_map: "grow", segment_free: "shrink", segment_unmap: "shrink",
+  oom: "oom",
+  snapshot: "snapshot",
+  segment_alloc: "grow",
+  segment_map: "grow",
+  segment_free: "shrink",
+  segment_unmap: "shrink",
 }
 
 /** All events that fall on one pixel. */
@@ -46,7 +50,9 @@ export function marksIn(device: Device, scale: Scale, w: Window, width: number):
 export function markLines(device: Device, mark: Mark): string[] {
   const { eventIndex, eventAction, eventSize, actions } = device
   const [from, to] = [eventIndex[mark.first], eventIndex[mark.end - 1]]
-  const lines = [from === to ? formatEvent(from) : `${plural(mark.end - mark.first, "event")} from ${formatCount(from)} to ${formatCount(to)}`]
+  const lines = [
+    from === to ? formatEvent(from) : `${plural(mark.end - mark.first, "event")} from ${formatCount(from)} to ${formatCount(to)}`,
+  ]
   const sums = new Map<number, { count: number; bytes: number }>()
   for (let k = mark.first; k < mark.end; k++) {
     const sum = sums.get(eventAction[k]) ?? { count: 0, bytes: 0 }

@@ -83,7 +83,13 @@ for (const axis of ["events", "time"] as const) {
         const next = random(seed + 1000)
         const events = 20 + Math.floor(next() * 130)
         const device = randomDevice(seed, events)
-        const cut = seed % 2 ? cutDevice(device, Uint8Array.from(device.stack, () => Number(next() < 0.5))) : device
+        const cut =
+          seed % 2
+            ? cutDevice(
+                device,
+                Uint8Array.from(device.stack, () => Number(next() < 0.5)),
+              )
+            : device
         const strips = stripsOf(cut, curve)
         const scale = axis === "time" ? new TimeScale(randomTimes(seed, events)) : new EventScale(events)
         const hidden = Uint8Array.from(strips.birth, () => (seed % 3 && next() < 0.3 ? 1 : 0))
@@ -109,13 +115,17 @@ for (const axis of ["events", "time"] as const) {
 }
 
 test("a peak of an event without a width is in its pixel column on the time axis", () => {
-  const strips = {
-    events: 4, birth: Int32Array.of(-1, 1), death: Int32Array.of(4, 2), height: Float64Array.of(100, 900),
-  }
+  const strips = { events: 4, birth: Int32Array.of(-1, 1), death: Int32Array.of(4, 2), height: Float64Array.of(100, 900) }
   const scale = new TimeScale(Float64Array.of(0, 500, 500, 1000)) // the second strip dies at the instant of its birth
   const { ids } = new Rasteriser(strips, new Extremes(totals(strips)), scale).paint({ x0: 0, x1: 1000, y0: 0, y1: 1000 }, 10, 10)
-  assert.deepEqual([...ids.slice(50, 60)].map((pixel) => pixel & ID), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
-  assert.deepEqual([...ids.slice(60, 70)].map((pixel) => pixel & ID), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+  assert.deepEqual(
+    [...ids.slice(50, 60)].map((pixel) => pixel & ID),
+    [1, 2, 2, 2, 2, 2, 2, 2, 2, 2],
+  )
+  assert.deepEqual(
+    [...ids.slice(60, 70)].map((pixel) => pixel & ID),
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+  )
 })
 
 test("the column of a one-event peak shows the peak", () => {
@@ -125,9 +135,19 @@ test("the column of a one-event peak shows the peak", () => {
     death: Int32Array.from([1000, 501]),
     height: Float64Array.from([100, 900]),
   }
-  const { ids } = new Rasteriser(strips, new Extremes(totals(strips)), new EventScale(strips.events)).paint({ x0: -1, x1: 1000, y0: 0, y1: 1000 }, 10, 10)
-  assert.deepEqual([...ids.slice(50, 60)].map((pixel) => pixel & ID), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
-  assert.deepEqual([...ids.slice(40, 50)].map((pixel) => pixel & ID), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+  const { ids } = new Rasteriser(strips, new Extremes(totals(strips)), new EventScale(strips.events)).paint(
+    { x0: -1, x1: 1000, y0: 0, y1: 1000 },
+    10,
+    10,
+  )
+  assert.deepEqual(
+    [...ids.slice(50, 60)].map((pixel) => pixel & ID),
+    [1, 2, 2, 2, 2, 2, 2, 2, 2, 2],
+  )
+  assert.deepEqual(
+    [...ids.slice(40, 50)].map((pixel) => pixel & ID),
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+  )
 })
 
 test("a recycled buffer gives the same picture", () => {

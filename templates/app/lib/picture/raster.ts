@@ -61,7 +61,11 @@ export class Rasteriser {
   private underTop = 0
 
   /** `curve`: of the totals of these strips. */
-  constructor(private readonly strips: Strips, private readonly curve: Bytes, private readonly scale: Scale) {
+  constructor(
+    private readonly strips: Strips,
+    private readonly curve: Bytes,
+    private readonly scale: Scale,
+  ) {
     const n = strips.birth.length
     this.lives = new Lives(strips.birth, strips.death)
     this.placeOf = new Int32Array(n)
@@ -223,7 +227,7 @@ export class Rasteriser {
  * the column before shows another strip at the run's middle, else to its top unless the window cuts it. */
 function markEdges(ids: Uint32Array, base: number, rows: number): void {
   const end = base + rows
-  for (let from = base; from < end; ) {
+  for (let from = base; from < end;) {
     const id = ids[from] & ID
     let to = from + 1
     ids[from] = id

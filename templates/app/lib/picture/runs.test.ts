@@ -31,6 +31,9 @@ test("the rectangles of a raster are its pixels, no more and no fewer", () => {
     const highest = Math.max(...totals(strips)) + 1
     const raster = new Rasteriser(strips, extremes, new EventScale(60)).paint({ x0: -1, x1: 60, y0: 0, y1: highest }, 40, 30)
     const palette = Uint32Array.from(strips.birth, () => 1 + Math.floor(next() * 5))
-    assert.deepEqual(painted(stripPaths(raster, palette, 0), 40, 30), raster.ids.map((pixel) => ((pixel & ID) ? palette[(pixel & ID) - 1] : 0)))
+    assert.deepEqual(
+      painted(stripPaths(raster, palette, 0), 40, 30),
+      raster.ids.map((pixel) => (pixel & ID ? palette[(pixel & ID) - 1] : 0)),
+    )
   }
 })

@@ -18,8 +18,12 @@ test("a window is kept inside and no smaller than can be read", () => {
 test("what lies around a window fills the rest of the other once, edge to edge", () => {
   const whole = { x0: 0, x1: 10, y0: 0, y1: 10 }
   const holes = [
-    { x0: 2, x1: 7, y0: 3, y1: 4 }, { x0: -5, x1: 4, y0: 6, y1: 20 }, { x0: -1, x1: 11, y0: 2, y1: 5 },
-    { x0: -1, x1: 10, y0: 0, y1: 30 }, { x0: 10, x1: 20, y0: 0, y1: 10 }, { x0: 3, x1: 3, y0: 0, y1: 10 },
+    { x0: 2, x1: 7, y0: 3, y1: 4 },
+    { x0: -5, x1: 4, y0: 6, y1: 20 },
+    { x0: -1, x1: 11, y0: 2, y1: 5 },
+    { x0: -1, x1: 10, y0: 0, y1: 30 },
+    { x0: 10, x1: 20, y0: 0, y1: 10 },
+    { x0: 3, x1: 3, y0: 0, y1: 10 },
   ]
   const holds = (w: Window, x: number, y: number) => x >= w.x0 && x < w.x1 && y >= w.y0 && y < w.y1
   for (const hole of holes) {

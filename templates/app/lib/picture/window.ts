@@ -43,12 +43,7 @@ export function panned(w: Window, dx: number, dy: number): Window {
 export function zoomed(w: Window, atX: number, atY: number, factorX: number, factorY: number): Window {
   const x = w.x0 + (w.x1 - w.x0) * atX
   const y = w.y0 + (w.y1 - w.y0) * atY
-  return {
-    x0: x - (x - w.x0) * factorX,
-    x1: x + (w.x1 - x) * factorX,
-    y0: y - (y - w.y0) * factorY,
-    y1: y + (w.y1 - y) * factorY,
-  }
+  return { x0: x - (x - w.x0) * factorX, x1: x + (w.x1 - x) * factorX, y0: y - (y - w.y0) * factorY, y1: y + (w.y1 - y) * factorY }
 }
 
 export function sameWindow(a: Window, b: Window): boolean {
@@ -68,8 +63,10 @@ export function around(covered: Window, whole: Window): Window[] {
   if (!hole) return [whole]
   const { x0, x1, y0, y1 } = whole
   return [
-    { x0, x1: hole.x0, y0, y1 }, { x0: hole.x1, x1, y0, y1 },
-    { ...hole, y0, y1: hole.y0 }, { ...hole, y0: hole.y1, y1 },
+    { x0, x1: hole.x0, y0, y1 },
+    { x0: hole.x1, x1, y0, y1 },
+    { ...hole, y0, y1: hole.y0 },
+    { ...hole, y0: hole.y1, y1 },
   ].filter((part) => part.x0 < part.x1 && part.y0 < part.y1)
 }
 

@@ -23,7 +23,10 @@ export class EventTable {
   /** How often each kind occurs. */
   readonly counts: number[]
 
-  constructor(readonly device: Device, private readonly stacks: Stacks) {
+  constructor(
+    readonly device: Device,
+    private readonly stacks: Stacks,
+  ) {
     const { events } = device
     this.kind = new Uint8Array(events)
     this.ref = new Int32Array(events).fill(-1)
@@ -108,8 +111,13 @@ export class EventTable {
 
   /** Events of the events that a filter lets through, in order. */
   select(filter: EventFilter): Int32Array {
-    const { kind, ref, device: { rest } } = this
-    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length) return everyEvent(kind.length)
+    const {
+      kind,
+      ref,
+      device: { rest },
+    } = this
+    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length)
+      return everyEvent(kind.length)
     const passes = this.passing(filter)
     /** For each kind: what passes, by `ref`; null where nothing of it does. */
     const ofKind = this.counts.map((_, k) => {
@@ -154,9 +162,13 @@ export class EventTable {
     }
     // A failed request tells the device's free bytes in its address's place.
     const placed = device.actions.map((action) => action !== "oom" && action !== "snapshot")
-    const other = Uint8Array.from(eventSize, (size, k) => Number(fits(size)
-      && (!addresses.length || (placed[eventAction[k]] && touches(eventAddr[k], size, addresses)))
-      && (!matches || told(eventStack[k], eventStack[k]))))
+    const other = Uint8Array.from(eventSize, (size, k) =>
+      Number(
+        fits(size) &&
+          (!addresses.length || (placed[eventAction[k]] && touches(eventAddr[k], size, addresses))) &&
+          (!matches || told(eventStack[k], eventStack[k])),
+      ),
+    )
     return { all: fits(0) && !addresses.length && !matches, born, freed, other }
   }
 }
@@ -190,7 +202,8 @@ function stacksWith(stacks: Stacks, text: string): Uint8Array {
   const wanted = text.toLowerCase()
   const strings = stacks.strings.map((string) => string.toLowerCase().includes(wanted))
   const frames = Uint8Array.from(stacks.frameName, (name, frame) =>
-    Number(strings[name] || strings[stacks.frameFile[frame]] || frameText(stacks, frame).place.toLowerCase().includes(wanted)))
+    Number(strings[name] || strings[stacks.frameFile[frame]] || frameText(stacks, frame).place.toLowerCase().includes(wanted)),
+  )
   const nodes = new Uint8Array(stacks.nodeFrame.length)
   for (let node = 0; node < nodes.length; node++) {
     const parent = stacks.nodeParent[node] // a smaller id
@@ -241,11 +254,16 @@ function parseSizes(word: string): [number, number] | null {
     if (!sign && !unit) return null
     const bytes = inBytes(count, unit)
     switch (sign) {
-      case ">=": return [bytes, Infinity]
-      case "<=": return [0, bytes]
-      case ">": return [bytes + 1, Infinity]
-      case "<": return [0, bytes - 1]
-      default: return [bytes, bytes]
+      case ">=":
+        return [bytes, Infinity]
+      case "<=":
+        return [0, bytes]
+      case ">":
+        return [bytes + 1, Infinity]
+      case "<":
+        return [0, bytes - 1]
+      default:
+        return [bytes, bytes]
     }
   }
   const range = RANGE.exec(word)

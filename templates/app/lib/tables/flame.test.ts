@@ -9,9 +9,14 @@ import { CallTree, ROOT, type TreeSums } from "./tree"
 function randomSums(seed: number): TreeSums {
   const next = random(seed)
   const pick = (n: number) => Math.floor(next() * n)
-  const stacks = stacksOf(Array.from({ length: 40 }, () => Array.from({ length: 1 + pick(8) }, (): [string, string] => ["abcd"[pick(4)], "f.py"])))
+  const stacks = stacksOf(
+    Array.from({ length: 40 }, () => Array.from({ length: 1 + pick(8) }, (): [string, string] => ["abcd"[pick(4)], "f.py"])),
+  )
   const strips = randomStrips(seed, 300)
-  const device = deviceOf(strips, Array.from(strips.birth, () => pick(40)))
+  const device = deviceOf(
+    strips,
+    Array.from(strips.birth, () => pick(40)),
+  )
   const origins = originsOf(device, stacks)
   return new CallTree(device, stacks, origins, "down", false).at(sumLive(device, origins, "allocated", 150))
 }
@@ -23,11 +28,16 @@ test("every byte of a node is in its tile's children, its gap, or the smaller on
     for (const least of [0, 0.01, 0.1, 0.5]) {
       const tiles = layOut(sums, ROOT, least)
       for (const tile of tiles.filter((one) => !one.smaller)) {
-        const inside = tiles.filter((one) => one.row === tile.row + 1 && (one.smaller ? one.node === tile.node : sums.tree.parent[one.node] === tile.node))
+        const inside = tiles.filter(
+          (one) => one.row === tile.row + 1 && (one.smaller ? one.node === tile.node : sums.tree.parent[one.node] === tile.node),
+        )
         const add = (of: (one: Tile) => number) => inside.reduce((sum, one) => sum + of(one), 0)
         assert.equal(add((one) => one.bytes) + sums.ownBytes[tile.node], tile.bytes)
         assert.equal(add((one) => one.count) + sums.ownCount[tile.node], tile.count)
-        assert.equal(add((one) => one.smaller || 1), sums.children(tile.node).length)
+        assert.equal(
+          add((one) => one.smaller || 1),
+          sums.children(tile.node).length,
+        )
         assert.ok(Math.abs(tile.x1 - tile.x0 - tile.bytes / sums.total) < 1e-9)
         for (const one of inside) assert.ok(one.x0 >= tile.x0 && one.x1 <= tile.x1)
       }
@@ -39,7 +49,7 @@ test("every byte of a node is in its tile's children, its gap, or the smaller on
 
 test("tiles of one row do not overlap", () => {
   const rows = new Map<number, Tile[]>()
-  for (const tile of layOut(randomSums(3), ROOT, 0.02)) rows.set(tile.row, [...rows.get(tile.row) ?? [], tile])
+  for (const tile of layOut(randomSums(3), ROOT, 0.02)) rows.set(tile.row, [...(rows.get(tile.row) ?? []), tile])
   for (const row of rows.values()) {
     row.sort((a, b) => a.x0 - b.x0)
     for (let k = 1; k < row.length; k++) assert.ok(row[k - 1].x1 <= row[k].x0 + 1e-12)

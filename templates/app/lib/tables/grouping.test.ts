@@ -6,7 +6,13 @@ import { History } from "../data/history"
 import type { StageSummary } from "../data/payload"
 import { deviceOf, random, randomStrips, stacksOf } from "../testing"
 
-const STACKS = stacksOf([[["malloc", "??"], ["layer", "/me/model.py"]], [["loss", "/me/train.py"]]])
+const STACKS = stacksOf([
+  [
+    ["malloc", "??"],
+    ["layer", "/me/model.py"],
+  ],
+  [["loss", "/me/train.py"]],
+])
 
 function stage(name: string, depth: number, start_event: number, end_event: number): StageSummary {
   return { name, depth, start_event, end_event } as StageSummary
@@ -24,8 +30,10 @@ function device(): Device {
   return {
     ...plain,
     summary: { ...plain.summary, stages: [stage("step #0", 0, 0, 4), stage("forward", 1, 2, 3), stage("step #1", 0, 6, 9)] },
-    stream: Int32Array.of(0, 0, 0, 1, 1, 0, 0), streamValues: Float64Array.of(0, 0x55d0),
-    pool: Int32Array.of(0, 0, 0, 0, 0, 1, -1), pools: ["0,0", "1,0"],
+    stream: Int32Array.of(0, 0, 0, 1, 1, 0, 0),
+    streamValues: Float64Array.of(0, 0x55d0),
+    pool: Int32Array.of(0, 0, 0, 0, 0, 1, -1),
+    pools: ["0,0", "1,0"],
     category: Int32Array.of(-1, -1, 0, 0, 0, 0, 0), // a string of the stacks' table
   }
 }
@@ -36,24 +44,58 @@ function labels(colouring: Colouring, of = device()): string[] {
 }
 
 test("sizes are grouped by powers of two, in their order", () => {
-  assert.deepEqual(labels("size"), ["512 B to 1 KiB", "1 KiB to 2 KiB", "1 KiB to 2 KiB", "2 KiB to 4 KiB", "1 KiB to 2 KiB", "1 B to 2 B", "0 B"])
+  assert.deepEqual(labels("size"), [
+    "512 B to 1 KiB",
+    "1 KiB to 2 KiB",
+    "1 KiB to 2 KiB",
+    "2 KiB to 4 KiB",
+    "1 KiB to 2 KiB",
+    "1 B to 2 B",
+    "0 B",
+  ])
   const { groups, ordered } = groupBy(new History(device(), STACKS), "size")
   assert.ok(ordered)
-  assert.deepEqual(groups.map((group) => group.label), ["0 B", "1 B to 2 B", "512 B to 1 KiB", "1 KiB to 2 KiB", "2 KiB to 4 KiB"])
+  assert.deepEqual(
+    groups.map((group) => group.label),
+    ["0 B", "1 B to 2 B", "512 B to 1 KiB", "1 KiB to 2 KiB", "2 KiB to 4 KiB"],
+  )
 })
 
 test("a size next to a power of two falls on the right side of it", () => {
   for (const power of [10, 20, 31, 40, 52]) {
-    const strips = { events: 4, birth: Int32Array.of(0, 1), death: Int32Array.of(4, 4), height: Float64Array.of(2 ** power - 1, 2 ** power) }
+    const strips = {
+      events: 4,
+      birth: Int32Array.of(0, 1),
+      death: Int32Array.of(4, 4),
+      height: Float64Array.of(2 ** power - 1, 2 ** power),
+    }
     const of = labels("size", deviceOf(strips, [0, 0]))
     assert.notEqual(of[0], of[1], String(power))
   }
 })
 
 test("lifetimes are grouped by powers of ten, those cut off by the recording apart", () => {
-  assert.deepEqual(labels("age"), ["live throughout", "from before", "1 to 9 events", "live at the end", "1 to 9 events", "1 to 9 events", "1 to 9 events"])
-  const strips = { events: 2000, birth: Int32Array.of(0, 0, 0, 0), death: Int32Array.of(9, 10, 999, 1000), height: new Float64Array(4).fill(512) }
-  assert.deepEqual(labels("age", deviceOf(strips, [0, 0, 0, 0])), ["1 to 9 events", "10 to 99 events", "100 to 999 events", "1,000 to 9,999 events"])
+  assert.deepEqual(labels("age"), [
+    "live throughout",
+    "from before",
+    "1 to 9 events",
+    "live at the end",
+    "1 to 9 events",
+    "1 to 9 events",
+    "1 to 9 events",
+  ])
+  const strips = {
+    events: 2000,
+    birth: Int32Array.of(0, 0, 0, 0),
+    death: Int32Array.of(9, 10, 999, 1000),
+    height: new Float64Array(4).fill(512),
+  }
+  assert.deepEqual(labels("age", deviceOf(strips, [0, 0, 0, 0])), [
+    "1 to 9 events",
+    "10 to 99 events",
+    "100 to 999 events",
+    "1,000 to 9,999 events",
+  ])
 })
 
 test("an allocation belongs to the innermost stage it was born in, repeated stages together", () => {
@@ -70,35 +112,66 @@ test("streams, pools and categories are named, and what is not known is the rest
   const ruled = new History({ ...device(), categoryRules: { [STACKS.strings[0]]: "attn|mlp" } }, STACKS)
   const [named] = groupBy(ruled, "category").groups.filter(({ label }) => label === STACKS.strings[0])
   assert.deepEqual([named.detail, named.full], ["", `${STACKS.strings[0]}\nattn|mlp`])
-  assert.deepEqual(groups.map((group) => group.rest), [false, true])
+  assert.deepEqual(
+    groups.map((group) => group.rest),
+    [false, true],
+  )
 })
 
 test("a colouring that would show one colour says why", () => {
   const history = new History(device(), STACKS)
-  assert.deepEqual(COLOURINGS.map(([colouring]) => [colouring, whyPlain(history, colouring) === ""]), [
-    ["site", true], ["stage", true], ["size", true], ["age", true], ["category", true], ["stream", true], ["pool", true], ["context", false],
-  ])
+  assert.deepEqual(
+    COLOURINGS.map(([colouring]) => [colouring, whyPlain(history, colouring) === ""]),
+    [
+      ["site", true],
+      ["stage", true],
+      ["size", true],
+      ["age", true],
+      ["category", true],
+      ["stream", true],
+      ["pool", true],
+      ["context", false],
+    ],
+  )
 })
 
 test("the amounts of all groups are those of what is live, at any event and in either curve", () => {
   for (let seed = 0; seed < 40; seed++) {
     const next = random(seed)
     const strips = randomStrips(seed, 80)
-    const of = { ...deviceOf(strips, [...strips.birth].map(() => (next() < 0.5 ? 0 : 1))), freeEvent: strips.death.map((s) => Math.min(s + 2, 80)), requested: strips.height.map((bytes) => bytes - 7) }
+    const of = {
+      ...deviceOf(
+        strips,
+        [...strips.birth].map(() => (next() < 0.5 ? 0 : 1)),
+      ),
+      freeEvent: strips.death.map((s) => Math.min(s + 2, 80)),
+      requested: strips.height.map((bytes) => bytes - 7),
+    }
     const history = new History(of, STACKS)
     for (const [colouring] of COLOURINGS) {
       const grouping = groupBy(history, colouring)
       const event = Math.floor(next() * 81) - 1
       for (const curve of ["allocated", "requested"] as const) {
         const { bytes, count } = amountsAt(grouping, of, curve, event)
-        assert.equal(bytes.reduce((a, b) => a + b, 0), history.at(curve, event), `${colouring} ${curve} ${seed}`)
+        assert.equal(
+          bytes.reduce((a, b) => a + b, 0),
+          history.at(curve, event),
+          `${colouring} ${curve} ${seed}`,
+        )
         const death = curve === "allocated" ? of.freeRequestedEvent : of.freeEvent
         const live = [...strips.birth.keys()].filter((i) => strips.birth[i] <= event && death[i] > event)
         grouping.groups.forEach((_, row) => assert.equal(count[row], live.filter((i) => grouping.ofAllocation[i] === row).length))
       }
       const peak = amountsAt(grouping, of, "allocated", history.peakEvent.allocated)
-      assert.deepEqual(grouping.groups.map((group) => group.bytes), [...peak.bytes])
-      if (!grouping.ordered) assert.deepEqual([...peak.bytes], [...peak.bytes].sort((a, b) => b - a))
+      assert.deepEqual(
+        grouping.groups.map((group) => group.bytes),
+        [...peak.bytes],
+      )
+      if (!grouping.ordered)
+        assert.deepEqual(
+          [...peak.bytes],
+          [...peak.bytes].sort((a, b) => b - a),
+        )
     }
   }
 })

@@ -40,8 +40,14 @@ export interface Grouping {
 }
 
 export const COLOURINGS: readonly [Colouring, string][] = [
-  ["site", "Call site"], ["stage", "Stage"], ["size", "Size"], ["age", "Lifetime"],
-  ["category", "Category"], ["stream", "Stream"], ["pool", "Memory pool"], ["context", "Compiled graph"],
+  ["site", "Call site"],
+  ["stage", "Stage"],
+  ["size", "Size"],
+  ["age", "Lifetime"],
+  ["category", "Category"],
+  ["stream", "Stream"],
+  ["pool", "Memory pool"],
+  ["context", "Compiled graph"],
 ]
 
 /** Groups without their amounts, and a function from allocation to row. */
@@ -70,8 +76,9 @@ function group(history: History, colouring: Colouring): Grouping {
   const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakEvent.allocated)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
-  const order = rows.map((_, row) => row).sort((a, b) =>
-    rows[b].bytes - rows[a].bytes || rows[b].count - rows[a].count || Number(rows[a].rest) - Number(rows[b].rest) || a - b)
+  const order = rows
+    .map((_, row) => row)
+    .sort((a, b) => rows[b].bytes - rows[a].bytes || rows[b].count - rows[a].count || Number(rows[a].rest) - Number(rows[b].rest) || a - b)
   const rank = new Int32Array(rows.length)
   order.forEach((row, place) => (rank[row] = place))
   for (let i = 0; i < ofAllocation.length; i++) ofAllocation[i] = rank[ofAllocation[i]]
@@ -88,7 +95,8 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
   const place = new Int32Array(groups.length)
   kept.forEach((row, k) => (place[row] = k + 1))
   return {
-    ...sorted, groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
+    ...sorted,
+    groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
     ofAllocation: ofAllocation.map((row, i) => (i === left.row ? 0 : place[row])),
   }
 }
@@ -104,7 +112,13 @@ export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): numb
   return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
 }
 
-function tally(ofAllocation: Int32Array, rows: number, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
+function tally(
+  ofAllocation: Int32Array,
+  rows: number,
+  device: Device,
+  curve: Curve,
+  event: number,
+): { bytes: Float64Array; count: Int32Array } {
   const bytes = new Float64Array(rows)
   const count = new Int32Array(rows)
   const { height } = stripsOf(device, curve)
@@ -127,20 +141,30 @@ export function whyPlain({ device }: History, colouring: Colouring): string {
     return true
   }
   switch (colouring) {
-    case "stage": return device.summary.stages.length ? "" : "No stages were recorded"
-    case "category": return same(device.category) ? "All allocations are of one category" : ""
-    case "stream": return same(device.stream) ? "One stream made all allocations" : ""
-    case "pool": return same(device.pool) ? "All allocations came from one pool" : ""
-    case "context": return same(device.compileContext) ? "No compiled graphs were recorded" : ""
-    default: return ""
+    case "stage":
+      return device.summary.stages.length ? "" : "No stages were recorded"
+    case "category":
+      return same(device.category) ? "All allocations are of one category" : ""
+    case "stream":
+      return same(device.stream) ? "One stream made all allocations" : ""
+    case "pool":
+      return same(device.pool) ? "All allocations came from one pool" : ""
+    case "context":
+      return same(device.compileContext) ? "No compiled graphs were recorded" : ""
+    default:
+      return ""
   }
 }
 
 function bySite({ sites }: History): Grouping {
   const groups = sites.rows.map((site) => ({
-    key: site.name === NOT_DRAWN && site.frame < 0 ? NOT_DRAWN : `${site.name} ${site.place}`, label: site.name, detail: site.place,
+    key: site.name === NOT_DRAWN && site.frame < 0 ? NOT_DRAWN : `${site.name} ${site.place}`,
+    label: site.name,
+    detail: site.place,
     full: `${site.fullName}${site.file ? `\n${site.file}${site.line === null ? "" : `:${site.line}`}` : ""}`,
-    rest: site.frame < 0, bytes: site.bytes, count: site.count,
+    rest: site.frame < 0,
+    bytes: site.bytes,
+    count: site.count,
   }))
   return { colouring: "site", groups, ofAllocation: sites.ofAllocation, ordered: false }
 }
@@ -149,17 +173,28 @@ const plain = (key: string, label: string, detail = "", full = label) => ({ key,
 const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
 
 const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
-  category: ({ device, stacks }) => byId(device.category, (id) => {
-    const name = stacks.strings[id]
-    const rule = device.categoryRules[name] ?? ""
-    return { ...plain(`category ${name}`, name, "", rule ? `${name}\n${rule}` : name), rest: /^unknown\b/.test(name) }
-  }, rest("", "no category")),
-  context: ({ device, stacks }) => byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
+  category: ({ device, stacks }) =>
+    byId(
+      device.category,
+      (id) => {
+        const name = stacks.strings[id]
+        const rule = device.categoryRules[name] ?? ""
+        return { ...plain(`category ${name}`, name, "", rule ? `${name}\n${rule}` : name), rest: /^unknown\b/.test(name) }
+      },
+      rest("", "no category"),
+    ),
+  context: ({ device, stacks }) =>
+    byId(device.compileContext, (id) => plain(`context ${stacks.strings[id]}`, stacks.strings[id]), rest("", "not compiled")),
   pool: ({ device }) => byId(device.pool, (id) => plain(`pool ${device.pools[id]}`, poolText(device, id)), rest("", "pool not known")),
-  stream: ({ device }) => byId(device.stream, (id) => {
-    const stream = device.streamValues[id]
-    return stream === 0 ? plain("stream 0", "stream 0", "default") : plain(`stream ${stream}`, formatAddress(stream))
-  }, rest("", "stream not known")),
+  stream: ({ device }) =>
+    byId(
+      device.stream,
+      (id) => {
+        const stream = device.streamValues[id]
+        return stream === 0 ? plain("stream 0", "stream 0", "default") : plain(`stream ${stream}`, formatAddress(stream))
+      },
+      rest("", "stream not known"),
+    ),
   stage: byStage,
   size: bySize,
   age: byAge,
@@ -191,7 +226,8 @@ function byStage({ device }: History): Sorted {
     const event = device.allocEvent[i]
     const stage = event < 0 ? -1 : at[event]
     if (stage < 0) {
-      ofAllocation[i] = event < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
+      ofAllocation[i] =
+        event < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
       continue
     }
     if (ofStage[stage] < 0) {
@@ -208,7 +244,8 @@ function bySize({ device }: History): Sorted {
   const ranks = new Int32Array(device.count)
   for (let i = 0; i < ranks.length; i++) ranks[i] = twoPower(device.block[i])
   return byRank(ranks, (rank) =>
-    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${powerText(rank - 1)} to ${powerText(rank)}`))
+    rank === 0 ? plain("size 0", "0 B") : plain(`size ${rank}`, `${powerText(rank - 1)} to ${powerText(rank)}`),
+  )
 }
 
 /** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */

@@ -7,12 +7,29 @@ import { filterTest } from "./search"
 import { deviceOf, random, randomStrips, REASONS, stacksOf } from "../testing"
 
 const STACKS = stacksOf([
-  [["empty", "??"], ["linear", "/v/torch/linear.py"], ["layer", "/me/model.py"], ["main", "/me/train.py"]],
-  [["empty", "??"], ["step", "/me/optim.py"], ["main", "/me/train.py"]],
-  [["empty", "??"], ["clone3", "??"]],
+  [
+    ["empty", "??"],
+    ["linear", "/v/torch/linear.py"],
+    ["layer", "/me/model.py"],
+    ["main", "/me/train.py"],
+  ],
+  [
+    ["empty", "??"],
+    ["step", "/me/optim.py"],
+    ["main", "/me/train.py"],
+  ],
+  [
+    ["empty", "??"],
+    ["clone3", "??"],
+  ],
   [],
 ])
-const STRIPS = { events: 5, birth: Int32Array.of(-1, 0, 1, 1, 2, 3), death: Int32Array.of(5, 5, 2, 5, 5, 5), height: Float64Array.of(5, 30, 70, 20, 24, 1) }
+const STRIPS = {
+  events: 5,
+  birth: Int32Array.of(-1, 0, 1, 1, 2, 3),
+  death: Int32Array.of(5, 5, 2, 5, 5, 5),
+  height: Float64Array.of(5, 30, 70, 20, 24, 1),
+}
 const DEVICE = deviceOf(STRIPS, [-1, 0, 0, 0, 1, 2])
 const ORIGINS = originsOf(DEVICE, STACKS)
 
@@ -23,13 +40,39 @@ function table(typed: string, event = 4) {
 }
 
 test("without a filter a line is the call site, and a reason one of its own", () => {
-  assert.deepEqual(table("").short, [["linear", 50, 2, 20], ["step", 24, 1, 24], [REASONS[1], 5, 1, 5], ["empty", 1, 1, 1]])
+  assert.deepEqual(table("").short, [
+    ["linear", 50, 2, 20],
+    ["step", 24, 1, 24],
+    [REASONS[1], 5, 1, 5],
+    ["empty", 1, 1, 1],
+  ])
 })
 
 test("with a filter it is the innermost frame whose file passes; the rest is said to have none", () => {
-  assert.deepEqual(table("-torch").short.map(([name, bytes]) => [name, bytes]), [["layer", 50], ["step", 24], [REASONS[1], 5], [NO_MATCH, 1]])
-  assert.deepEqual(table("train.py").short.map(([name, bytes]) => [name, bytes]), [["main", 74], [REASONS[1], 5], [NO_MATCH, 1]])
-  assert.deepEqual(table("nowhere").short.map(([name, bytes]) => [name, bytes]), [[NO_MATCH, 75], [REASONS[1], 5]])
+  assert.deepEqual(
+    table("-torch").short.map(([name, bytes]) => [name, bytes]),
+    [
+      ["layer", 50],
+      ["step", 24],
+      [REASONS[1], 5],
+      [NO_MATCH, 1],
+    ],
+  )
+  assert.deepEqual(
+    table("train.py").short.map(([name, bytes]) => [name, bytes]),
+    [
+      ["main", 74],
+      [REASONS[1], 5],
+      [NO_MATCH, 1],
+    ],
+  )
+  assert.deepEqual(
+    table("nowhere").short.map(([name, bytes]) => [name, bytes]),
+    [
+      [NO_MATCH, 75],
+      [REASONS[1], 5],
+    ],
+  )
 })
 
 test("what a line allocated in the whole recording stands beside what is live", () => {
@@ -41,7 +84,11 @@ test("any filter's lines add up to the curve, at every event", () => {
   for (let seed = 0; seed < 20; seed++) {
     const next = random(seed)
     const strips = randomStrips(seed, 80)
-    const device = deviceOf(strips, [...strips.birth].map((birth) => (birth < 0 ? -1 : Math.floor(next() * 4))), [3])
+    const device = deviceOf(
+      strips,
+      [...strips.birth].map((birth) => (birth < 0 ? -1 : Math.floor(next() * 4))),
+      [3],
+    )
     const origins = originsOf(device, STACKS)
     const sums = totals(strips)
     for (const typed of ["", "model", "-torch", "/me/"]) {
@@ -58,8 +105,14 @@ test("the running sum follows the order of the list", () => {
   const bytes = (sorted: LineRow[]) => [...cumulative(sorted)]
   assert.deepEqual(bytes(rows), [50, 74, 79, 80])
   assert.deepEqual(bytes(sortLines(rows, map, "bytes", true)), [1, 6, 30, 80])
-  assert.deepEqual(sortLines(rows, map, "location", false).map((row) => map.lines[row.line].name), ["step", "linear", REASONS[1], "empty"])
-  assert.deepEqual(sortLines(rows, map, "median", false).map((row) => row.median), [24, 20, 5, 1])
+  assert.deepEqual(
+    sortLines(rows, map, "location", false).map((row) => map.lines[row.line].name),
+    ["step", "linear", REASONS[1], "empty"],
+  )
+  assert.deepEqual(
+    sortLines(rows, map, "median", false).map((row) => row.median),
+    [24, 20, 5, 1],
+  )
 })
 
 test("a line knows its allocations over the whole recording", () => {

@@ -88,7 +88,14 @@ export interface LineRow {
 export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, event: number): LineRow[] {
   const { height } = stripsOf(device, curve)
   const ever = (map.ever[curve] ??= everOf(origins, map, height))
-  const rows: LineRow[] = map.lines.map((_, line) => ({ line, bytes: 0, count: 0, median: 0, ever: ever.bytes[line], everCount: ever.count[line] }))
+  const rows: LineRow[] = map.lines.map((_, line) => ({
+    line,
+    bytes: 0,
+    count: 0,
+    median: 0,
+    ever: ever.bytes[line],
+    everCount: ever.count[line],
+  }))
   const sizes: number[][] = rows.map(() => [])
   for (const i of liveAt(device, curve, event)) {
     const line = map.ofOrigin[origins.ofAllocation[i]]
@@ -131,9 +138,7 @@ export function sortLines(rows: LineRow[], map: LineMap, by: LineColumn, reverse
     return file || name
   }
   const compare = (a: LineRow, b: LineRow) =>
-    by === "location"
-      ? text(a).localeCompare(text(b)) || (map.lines[a.line].line ?? 0) - (map.lines[b.line].line ?? 0)
-      : b[by] - a[by]
+    by === "location" ? text(a).localeCompare(text(b)) || (map.lines[a.line].line ?? 0) - (map.lines[b.line].line ?? 0) : b[by] - a[by]
   return [...rows].sort((a, b) => (reversed ? -1 : 1) * compare(a, b) || b.bytes - a.bytes || a.line - b.line)
 }
 

@@ -8,10 +8,28 @@ import { groupBySite } from "../data/sites"
 import { deviceOf, random, stacksOf } from "../testing"
 
 const MIB = 1024 ** 2
-const STACKS = stacksOf([[["layer", "/me/model.py"], ["main", "/me/train.py"]], [["step", "/me/optim.py"], ["main", "/me/train.py"]]])
+const STACKS = stacksOf([
+  [
+    ["layer", "/me/model.py"],
+    ["main", "/me/train.py"],
+  ],
+  [
+    ["step", "/me/optim.py"],
+    ["main", "/me/train.py"],
+  ],
+])
 const DEVICE = {
-  ...deviceOf({ events: 9, birth: Int32Array.of(-1, 0, 3, 5), death: Int32Array.of(9, 9, 9, 9), height: Float64Array.of(2 * MIB, 512, 2 * MIB, 8192) }, [-1, 0, 1, 0]),
-  addr: Int32Array.of(1, 0, 2, 1), addrValues: Float64Array.of(0x7f00, 0x8f00, 0x9f00),
+  ...deviceOf(
+    {
+      events: 9,
+      birth: Int32Array.of(-1, 0, 3, 5),
+      death: Int32Array.of(9, 9, 9, 9),
+      height: Float64Array.of(2 * MIB, 512, 2 * MIB, 8192),
+    },
+    [-1, 0, 1, 0],
+  ),
+  addr: Int32Array.of(1, 0, 2, 1),
+  addrValues: Float64Array.of(0x7f00, 0x8f00, 0x9f00),
   requested: Float64Array.of(2 * MIB - 1, 500, 100, 8000),
 }
 const SITES = groupBySite(DEVICE, STACKS, 8)
@@ -48,5 +66,8 @@ test("versions count the allocations at an address", () => {
   const next = random(4)
   const n = 200
   const device = { ...DEVICE, count: n, addr: Int32Array.from({ length: n }, () => Math.floor(next() * 3)) }
-  assert.deepEqual([...versionsOf(device)], Array.from({ length: n }, (_, i) => version(device, i)))
+  assert.deepEqual(
+    [...versionsOf(device)],
+    Array.from({ length: n }, (_, i) => version(device, i)),
+  )
 })

@@ -44,8 +44,13 @@ export function searchLive(live: Int32Array, device: Device, sites: Sites, typed
     }
     return fits
   }
-  return live.filter((i) => ofSite[sites.ofAllocation[i]] || ofSize(device.block[i]) || ofSize(device.requested[i])
-    || test(formatAddress(device.addrValues[device.addr[i]])))
+  return live.filter(
+    (i) =>
+      ofSite[sites.ofAllocation[i]] ||
+      ofSize(device.block[i]) ||
+      ofSize(device.requested[i]) ||
+      test(formatAddress(device.addrValues[device.addr[i]])),
+  )
 }
 
 /** Block and requested bytes of some allocations, and of these what the curve counts. */

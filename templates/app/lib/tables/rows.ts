@@ -6,7 +6,11 @@ export const MOST_PX = 6_000_000
 /** The scrolled element's height, and how its scroll offset and the first row in sight follow from one another. */
 export class RowScroll {
   /** Rows are `rowPx` tall; `viewPx` of them are in sight. */
-  constructor(readonly count: number, readonly rowPx: number, readonly viewPx: number) {}
+  constructor(
+    readonly count: number,
+    readonly rowPx: number,
+    readonly viewPx: number,
+  ) {}
 
   get heightPx(): number {
     return Math.min(this.count * this.rowPx, MOST_PX)

@@ -33,8 +33,17 @@ test("commas add files, a minus takes them out again", () => {
 
 test("a search finds nodes in the order of the rows and counts bytes once", () => {
   const stacks = stacksOf([
-    [["empty", "??"], ["layer", "/me/model.py"], ["call", "/me/model.py"], ["main", "/me/train.py"]],
-    [["empty", "??"], ["step", "/me/optim.py"], ["main", "/me/train.py"]],
+    [
+      ["empty", "??"],
+      ["layer", "/me/model.py"],
+      ["call", "/me/model.py"],
+      ["main", "/me/train.py"],
+    ],
+    [
+      ["empty", "??"],
+      ["step", "/me/optim.py"],
+      ["main", "/me/train.py"],
+    ],
   ])
   const strips = { events: 2, birth: Int32Array.of(0, 1, -1), death: Int32Array.of(2, 2, 2), height: Float64Array.of(5, 30, 4) }
   const device = deviceOf(strips, [0, 1, -1])
@@ -43,7 +52,10 @@ test("a search finds nodes in the order of the rows and counts bytes once", () =
   const sums = tree.at(sumLive(device, origins, "allocated", 1))
   const names = (typed: string, from = ROOT) => {
     const found = searchTree(sums, stacks, from, textTest(typed))
-    return [found.bytes, ...found.nodes.map((node) => (tree.frame[node] < 0 ? tree.label(node) : stacks.strings[stacks.frameName[tree.frame[node]]]))]
+    return [
+      found.bytes,
+      ...found.nodes.map((node) => (tree.frame[node] < 0 ? tree.label(node) : stacks.strings[stacks.frameName[tree.frame[node]]])),
+    ]
   }
   assert.deepEqual(names("model.py"), [5, "call", "layer"])
   assert.deepEqual(names("EMPTY"), [35, "empty", "empty"])

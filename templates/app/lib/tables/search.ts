@@ -19,7 +19,10 @@ export function textTest(wanted: string, budget = new Budget()): Test {
   const expression = /^\/(.+)\/$/s.exec(wanted)
   if (expression) return patternTest(expression[1], budget)
   if (/[*?]/.test(wanted)) {
-    const escaped = wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")
+    const escaped = wanted
+      .replace(/[.+^${}()|[\]\\]/g, "\\$&")
+      .replaceAll("*", ".*")
+      .replaceAll("?", ".")
     return patternTest(`(^|[/\\\\])${escaped}$`, budget, true)
   }
   const part = wanted.toLowerCase()
@@ -30,7 +33,10 @@ export function textTest(wanted: string, budget = new Budget()): Test {
  *
  * Returns null where nothing was typed. */
 export function filterTest(typed: string): Test | null {
-  const terms = typed.split(",").map((term) => term.trim()).filter((term) => term && term !== "-")
+  const terms = typed
+    .split(",")
+    .map((term) => term.trim())
+    .filter((term) => term && term !== "-")
   if (!terms.length) return null
   if (terms.length > MOST_TERMS) throw new PatternError("Too many patterns")
   const budget = new Budget()

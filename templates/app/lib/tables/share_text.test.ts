@@ -4,27 +4,41 @@ import { History } from "../data/history"
 import { code, oneLine, stackAsText, viewAsMarkdown } from "./share_text"
 import { deviceOf, stacksOf } from "../testing"
 
-const strips = {
-  events: 4, birth: Int32Array.of(-1, 0, 1), death: Int32Array.of(4, 3, 4), height: Float64Array.of(1024, 3072, 4096),
-}
-const stacks = stacksOf([[["aten::empty", "??"], ["make", "/a/model.py"]], [["ev|il`<b>", "/a/x.py"]]])
+const strips = { events: 4, birth: Int32Array.of(-1, 0, 1), death: Int32Array.of(4, 3, 4), height: Float64Array.of(1024, 3072, 4096) }
+const stacks = stacksOf([
+  [
+    ["aten::empty", "??"],
+    ["make", "/a/model.py"],
+  ],
+  [["ev|il`<b>", "/a/x.py"]],
+])
 const device = deviceOf(strips, [-1, 0, 1])
 device.summary.recorded = true
 
 test("a view becomes a table of the call sites at its moment", () => {
   const history = new History(device, stacks)
   const text = viewAsMarkdown(history, {
-    title: "run<1>", curve: "allocated", event: 1, fragment: "event=1", selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
+    title: "run<1>",
+    curve: "allocated",
+    event: 1,
+    fragment: "event=1",
+    selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
   })
   assert.deepEqual(text.split("\n"), [
-    "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)", "",
-    "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved 0 B \u00b7 inactive not known", "",
-    "| allocated | share | count | call site |", "|---:|---:|---:|---|",
+    "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)",
+    "",
+    "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved 0 B \u00b7 inactive not known",
+    "",
+    "| allocated | share | count | call site |",
+    "|---:|---:|---:|---|",
     "| 4.00 KiB | 50.0% | 1 | `` ev\\|il`<b> `` `x.py:7` |",
     "| 3.00 KiB | 37.5% | 1 | `make` `model.py:7` |",
-    "| 1.00 KiB | 12.5% | 1 | `before recording` |", "",
-    "Selected: `make` with 3.00 KiB (37.5%) then.", "",
-    "In the report: `#event=1`", "",
+    "| 1.00 KiB | 12.5% | 1 | `before recording` |",
+    "",
+    "Selected: `make` with 3.00 KiB (37.5%) then.",
+    "",
+    "In the report: `#event=1`",
+    "",
   ])
 })
 
@@ -41,7 +55,10 @@ test("a title in Markdown calls nobody, links nowhere and is one line", () => {
   const history = new History(device, stacks)
   const title = "@me #12 o/r#3 GH-4 https://x www.x ![i](u) :fire: \u202e\x1b[2J\n# x $y$"
   const [line] = viewAsMarkdown(history, { title, curve: "allocated", event: 1, fragment: "", selection: null }).split("\n")
-  assert.equal(line.split(", cuda:0")[0], "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**")
+  assert.equal(
+    line.split(", cuda:0")[0],
+    "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**",
+  )
 })
 
 test("text for a clipboard is one calm line, with an end", () => {

@@ -12,7 +12,8 @@ import { restAt } from "../data/rest"
 const MOST_SITES = 10
 
 /** Letters of a text in Markdown, and of code: an issue comment ends. */
-const LONGEST = 2000, LONGEST_CODE = 400
+const LONGEST = 2000,
+  LONGEST_CODE = 400
 
 /** What GitHub makes links and pictures of in the rendered text, up to where it can be parted: as in plain_text.py. */
 const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
@@ -56,7 +57,8 @@ export function viewAsMarkdown(history: History, view: View): string {
     "",
     `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
     "",
-    `| ${view.curve} | share | count | call site |`, "|---:|---:|---:|---|",
+    `| ${view.curve} | share | count | call site |`,
+    "|---:|---:|---:|---|",
     ...rows.slice(0, MOST_SITES).map((row) => {
       const { fullName, name, file, line } = sites.rows[row]
       const place = placeOf(file, line)
@@ -67,17 +69,20 @@ export function viewAsMarkdown(history: History, view: View): string {
     const more = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
     lines.push(`| ${formatBytes(more)} | ${formatShare(more, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
   }
-  if (view.selection) lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
+  if (view.selection)
+    lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
   if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)
   return `${lines.join("\n")}\n`
 }
 
 /** A call stack as text, innermost first, one frame a line. */
 export function stackAsText(history: History, stack: number): string {
-  return framesOf(history.stacks, stack).map((frame) => {
-    const { fullName, file, line } = frameText(history.stacks, frame)
-    return oneLine(file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName)
-  }).join("\n")
+  return framesOf(history.stacks, stack)
+    .map((frame) => {
+      const { fullName, file, line } = frameText(history.stacks, frame)
+      return oneLine(file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName)
+    })
+    .join("\n")
 }
 
 /** Inline code whatever the text holds: longer fences than its own, no line breaks, no table borders. */
@@ -90,7 +95,10 @@ export function code(text: string): string {
 }
 
 function escaped(text: string): string {
-  return oneLine(text, LONGEST).trim().replace(LINKS, "$&\u200b").replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
+  return oneLine(text, LONGEST)
+    .trim()
+    .replace(LINKS, "$&\u200b")
+    .replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
 }
 
 /** Text for one line: what could end it, drive a terminal it is pasted into, or turn its order round is gone. */

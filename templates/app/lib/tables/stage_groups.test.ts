@@ -5,18 +5,42 @@ import { groupStages } from "./stage_groups"
 
 function stage(name: string, parent: number | null, peak: number | null): StageSummary {
   return {
-    name, parent, depth: parent === null ? 0 : 1, start_event: 0, end_event: 1, start_time_us: null, end_time_us: null, cut: "",
-    start_bytes: 1, end_bytes: 2, peak_bytes: peak, peak_event: 0, change: 1, allocations: 1, allocated_bytes: 5,
+    name,
+    parent,
+    depth: parent === null ? 0 : 1,
+    start_event: 0,
+    end_event: 1,
+    start_time_us: null,
+    end_time_us: null,
+    cut: "",
+    start_bytes: 1,
+    end_bytes: 2,
+    peak_bytes: peak,
+    peak_event: 0,
+    change: 1,
+    allocations: 1,
+    allocated_bytes: 5,
   }
 }
 
 test("repeated and nested stages are grouped with the spread of their figures", () => {
   const groups = groupStages([
-    stage("step#0", null, 10), stage("forward", 0, 4), stage("backward", 0, 9),
-    stage("step#1", null, 40), stage("forward", 3, 6), stage("forward", 3, null), stage("backward", 3, 7),
+    stage("step#0", null, 10),
+    stage("forward", 0, 4),
+    stage("backward", 0, 9),
+    stage("step#1", null, 40),
+    stage("forward", 3, 6),
+    stage("forward", 3, null),
+    stage("backward", 3, 7),
     stage("forward", null, 1),
   ])
-  assert.deepEqual(groups.map((group) => [group.name, group.stages]), [["step#*", [0, 3]], ["forward", [7]]])
+  assert.deepEqual(
+    groups.map((group) => [group.name, group.stages]),
+    [
+      ["step#*", [0, 3]],
+      ["forward", [7]],
+    ],
+  )
   assert.deepEqual(groups[0].peak, { min: 10, median: 10, max: 40 })
   const [forward, backward] = groups[0].children
   assert.deepEqual(forward.stages, [1, 4, 5])

@@ -51,8 +51,17 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
     let group = siblings.get(name)
     if (!group) {
       group = {
-        name, parent, depth: parent ? parent.depth + 1 : 0, stages: [], children: [],
-        start: null, peak: null, end: null, change: null, allocations: null, allocatedBytes: null,
+        name,
+        parent,
+        depth: parent ? parent.depth + 1 : 0,
+        stages: [],
+        children: [],
+        start: null,
+        peak: null,
+        end: null,
+        change: null,
+        allocations: null,
+        allocatedBytes: null,
       }
       siblings.set(name, group)
       ;(parent ? parent.children : tops).push(group)
@@ -65,8 +74,12 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
     const over = (field: "start_bytes" | "peak_bytes" | "end_bytes" | "change" | "allocations" | "allocated_bytes") =>
       spread(group.stages.map((index) => stages[index][field]))
     Object.assign(group, {
-      start: over("start_bytes"), peak: over("peak_bytes"), end: over("end_bytes"), change: over("change"),
-      allocations: over("allocations"), allocatedBytes: over("allocated_bytes"),
+      start: over("start_bytes"),
+      peak: over("peak_bytes"),
+      end: over("end_bytes"),
+      change: over("change"),
+      allocations: over("allocations"),
+      allocatedBytes: over("allocated_bytes"),
     })
     group.children.forEach(finish)
   }

@@ -8,9 +8,20 @@ import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf } from "../tes
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
 
 const STACKS = stacksOf([
-  [["empty", "??"], ["layer", "/me/model.py"], ["main", "/me/train.py"]],
-  [["empty", "??"], ["step", "/me/optim.py"], ["main", "/me/train.py"]],
-  [["empty", "??"], ["clone3", "??"]],
+  [
+    ["empty", "??"],
+    ["layer", "/me/model.py"],
+    ["main", "/me/train.py"],
+  ],
+  [
+    ["empty", "??"],
+    ["step", "/me/optim.py"],
+    ["main", "/me/train.py"],
+  ],
+  [
+    ["empty", "??"],
+    ["clone3", "??"],
+  ],
   [],
 ])
 
@@ -29,14 +40,25 @@ test("a node is its own bytes and its children's, and the root is the curve, at 
     const stack = [...strips.birth].map((birth) => (birth < 0 ? -1 : Math.floor(next() * 4)))
     const device = deviceOf(strips, stack, [3])
     const sums = totals(strips)
-    for (const [direction, folded] of [["down", false], ["down", true], ["up", false], ["up", true]] as const) {
+    for (const [direction, folded] of [
+      ["down", false],
+      ["down", true],
+      ["up", false],
+      ["up", true],
+    ] as const) {
       const tree = treeOf(device, direction, folded)
       for (let event = -1; event < strips.events; event += 7) {
         const now = at(tree, device, event)
         assert.equal(now.total, sums[event + 1])
         now.walk(ROOT, (node) => {
-          assert.equal(now.bytes[node], now.children(node).reduce((sum, child) => sum + now.bytes[child], now.ownBytes[node]))
-          assert.equal(now.count[node], now.children(node).reduce((sum, child) => sum + now.count[child], now.ownCount[node]))
+          assert.equal(
+            now.bytes[node],
+            now.children(node).reduce((sum, child) => sum + now.bytes[child], now.ownBytes[node]),
+          )
+          assert.equal(
+            now.count[node],
+            now.children(node).reduce((sum, child) => sum + now.count[child], now.ownCount[node]),
+          )
           return true
         })
       }
@@ -49,7 +71,14 @@ test("allocations without frames are children of their own, with the reason", ()
   const device = deviceOf(strips, [-1, 3, 0], [3])
   const tree = treeOf(device, "down", true)
   const now = at(tree, device, 1)
-  assert.deepEqual(now.children(ROOT).map((child) => [tree.label(child), now.bytes[child]]), [[REASONS[1], 5], [REASONS[2], 3], ["", 2]])
+  assert.deepEqual(
+    now.children(ROOT).map((child) => [tree.label(child), now.bytes[child]]),
+    [
+      [REASONS[1], 5],
+      [REASONS[2], 3],
+      ["", 2],
+    ],
+  )
 })
 
 const BOTH = { events: 2, birth: Int32Array.of(0, 1), death: Int32Array.of(2, 2), height: Float64Array.of(5, 3) }
@@ -60,7 +89,14 @@ function paths(direction: Direction, folded: boolean): string[] {
   const now = at(tree, device, 1)
   const found: string[] = []
   now.walk(ROOT, (node) => {
-    if (!now.children(node).length) found.push(tree.pathTo(node).slice(1).map((n) => STACKS.strings[STACKS.frameName[tree.frame[n]]]).join("/"))
+    if (!now.children(node).length)
+      found.push(
+        tree
+          .pathTo(node)
+          .slice(1)
+          .map((n) => STACKS.strings[STACKS.frameName[tree.frame[n]]])
+          .join("/"),
+      )
     return true
   })
   return found
@@ -82,8 +118,17 @@ test("a node knows its allocations over the whole recording, whatever is live", 
   const [empty] = tree.childrenOf(ROOT)
   assert.deepEqual([...tree.rowsOf(ROOT)], [1, 1])
   assert.deepEqual([...tree.rowsOf(empty)], [1, 1])
-  assert.deepEqual(tree.childrenOf(empty).map((node) => [...tree.rowsOf(node)]), [[1, 0], [0, 1]])
-  assert.deepEqual([0, 1].map((allocation) => tree.rowsOf(tree.leafOf(allocation))[allocation]), [1, 1])
+  assert.deepEqual(
+    tree.childrenOf(empty).map((node) => [...tree.rowsOf(node)]),
+    [
+      [1, 0],
+      [0, 1],
+    ],
+  )
+  assert.deepEqual(
+    [0, 1].map((allocation) => tree.rowsOf(tree.leafOf(allocation))[allocation]),
+    [1, 1],
+  )
 })
 
 test("nodes keep their numbers from event to event, and those that hold nothing are not shown", () => {
@@ -108,8 +153,16 @@ test("the rows in sight are those under open nodes, and the heaviest branches op
 
 test("a million allocations take a moment, not a second", () => {
   const n = 600_000
-  const strips = { events: n, birth: Int32Array.from({ length: n }, (_, i) => i), death: Int32Array.from({ length: n }, (_, i) => i + 50_000), height: new Float64Array(n).fill(512) }
-  const device = deviceOf(strips, Array.from({ length: n }, (_, i) => i % 3))
+  const strips = {
+    events: n,
+    birth: Int32Array.from({ length: n }, (_, i) => i),
+    death: Int32Array.from({ length: n }, (_, i) => i + 50_000),
+    height: new Float64Array(n).fill(512),
+  }
+  const device = deviceOf(
+    strips,
+    Array.from({ length: n }, (_, i) => i % 3),
+  )
   const origins = originsOf(device, STACKS)
   const tree = new CallTree(device, STACKS, origins, "down", true)
   const began = cpuMs()
@@ -121,12 +174,27 @@ test("a million allocations take a moment, not a second", () => {
 test("call sites sum to the curve at the peak, largest first", () => {
   const strips = { events: 3, birth: Int32Array.of(-1, 0, 1), death: Int32Array.of(3, 3, 2), height: Float64Array.of(5, 30, 20) }
   const sites = groupBySite(deviceOf(strips, [-1, 0, 1]), STACKS, 1)
-  assert.deepEqual(sites.rows.map((site) => [site.name, site.bytes, site.count]), [["layer", 30, 1], ["step", 20, 1], [REASONS[1], 5, 1]])
+  assert.deepEqual(
+    sites.rows.map((site) => [site.name, site.bytes, site.count]),
+    [
+      ["layer", 30, 1],
+      ["step", 20, 1],
+      [REASONS[1], 5, 1],
+    ],
+  )
   assert.deepEqual([...sites.ofAllocation], [2, 0, 1])
 })
 
 test("equal call sites come in the order of their frames, those without frames last", () => {
   const strips = { events: 3, birth: Int32Array.of(-1, 0, 1, 2), death: Int32Array.of(3, 3, 3, 3), height: Float64Array.of(5, 5, 5, 5) }
   const sites = groupBySite(deviceOf(strips, [-1, 1, 0, 2]), STACKS, 1)
-  assert.deepEqual(sites.rows.map((site) => [site.name, site.count]), [["layer", 1], ["step", 1], [REASONS[1], 1], ["empty", 0]])
+  assert.deepEqual(
+    sites.rows.map((site) => [site.name, site.count]),
+    [
+      ["layer", 1],
+      ["step", 1],
+      [REASONS[1], 1],
+      ["empty", 0],
+    ],
+  )
 })

@@ -27,7 +27,13 @@ export class CallTree {
    * and their bytes pass to the frame around them; a stack of nothing else is shown by the one frame
    * that names it.
    */
-  constructor(device: Device, stacks: Stacks, private readonly origins: Origins, readonly direction: Direction, readonly folded: boolean) {
+  constructor(
+    device: Device,
+    stacks: Stacks,
+    private readonly origins: Origins,
+    readonly direction: Direction,
+    readonly folded: boolean,
+  ) {
     const [parent, frame, depth] = [[-1], [-1], [0]]
     this.children.push([])
     const make = (under: number, of: number) => {
@@ -121,7 +127,11 @@ export class TreeSums {
   readonly ownCount: Int32Array
   private readonly sorted = new Map<number, number[]>()
 
-  constructor(readonly tree: CallTree, readonly live: LiveSums, leaf: Int32Array) {
+  constructor(
+    readonly tree: CallTree,
+    readonly live: LiveSums,
+    leaf: Int32Array,
+  ) {
     this.ownBytes = new Float64Array(tree.size)
     this.ownCount = new Int32Array(tree.size)
     for (let origin = 0; origin < leaf.length; origin++) {

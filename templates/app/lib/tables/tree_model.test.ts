@@ -6,9 +6,23 @@ import { parseKey, TreeModel } from "./tree_model"
 
 const FILE = "/me/model.py"
 const STACKS = stacksOf([
-  [["leaf", FILE], ["b", FILE], ["a", FILE], ["main", FILE]],
-  [["leaf", FILE], ["c", FILE], ["a", FILE], ["main", FILE]],
-  [["leaf", FILE], ["d", FILE], ["main", FILE]],
+  [
+    ["leaf", FILE],
+    ["b", FILE],
+    ["a", FILE],
+    ["main", FILE],
+  ],
+  [
+    ["leaf", FILE],
+    ["c", FILE],
+    ["a", FILE],
+    ["main", FILE],
+  ],
+  [
+    ["leaf", FILE],
+    ["d", FILE],
+    ["main", FILE],
+  ],
 ])
 const STRIPS = { events: 4, birth: Int32Array.of(0, 1, 2), death: Int32Array.of(4, 4, 3), height: Float64Array.of(50, 30, 1) }
 

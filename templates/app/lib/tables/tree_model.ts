@@ -67,7 +67,10 @@ export class TreeModel {
   /** Why nothing can be searched for; "" where something can. */
   refused = ""
 
-  constructor(private readonly device: Device, private readonly stacks: Stacks) {}
+  constructor(
+    private readonly device: Device,
+    private readonly stacks: Stacks,
+  ) {}
 
   get tree(): CallTree {
     return this.side.tree
@@ -128,7 +131,8 @@ export class TreeModel {
     side.touched = true
     if (open) {
       side.open.add(node)
-      for (let [only, ...more] = this.sums.children(node); only !== undefined && !more.length; [only, ...more] = this.sums.children(only)) side.open.add(only)
+      for (let [only, ...more] = this.sums.children(node); only !== undefined && !more.length; [only, ...more] = this.sums.children(only))
+        side.open.add(only)
     } else side.open.delete(node)
     this.layOut()
   }

@@ -26,7 +26,10 @@ test("counts, shares and durations", () => {
 
 test("ticks are round and lie inside", () => {
   const gib = 1024 ** 3
-  assert.deepEqual(byteTicks(0, 12 * gib, 6).map((t) => t / gib), [0, 2, 4, 6, 8, 10, 12])
+  assert.deepEqual(
+    byteTicks(0, 12 * gib, 6).map((t) => t / gib),
+    [0, 2, 4, 6, 8, 10, 12],
+  )
   assert.deepEqual(byteTickLabels([0, gib / 2, gib]), ["0", "0.5 GiB", "1.0 GiB"])
   const mib = 1024 ** 2
   assert.deepEqual(byteTickLabels(byteTicks(0, 2.4 * mib, 5)), ["0", "0.5 MiB", "1.0 MiB", "1.5 MiB", "2.0 MiB"])
@@ -36,5 +39,12 @@ test("ticks are round and lie inside", () => {
 })
 
 test("a stage's events leave out its end, and a stage without an event says so", () => {
-  assert.deepEqual([[5, 90], [-1, 1], [2572, 2572]].map(([start, end]) => formatEvents(start, end)), ["5 to 89", "0 to 0", "none at 2,572"])
+  assert.deepEqual(
+    [
+      [5, 90],
+      [-1, 1],
+      [2572, 2572],
+    ].map(([start, end]) => formatEvents(start, end)),
+    ["5 to 89", "0 to 0", "none at 2,572"],
+  )
 })

@@ -9,7 +9,11 @@ export function formatBytes(count: number): string {
   if (value < 1024) return `${sign}${value} B`
   for (let power = 1; power < UNITS.length; power++) {
     value /= 1024
-    for (const [digits, bound] of [[2, 100], [1, 1000], [0, 1024]]) {
+    for (const [digits, bound] of [
+      [2, 100],
+      [1, 1000],
+      [0, 1024],
+    ]) {
       const text = value.toFixed(digits)
       if (Number(text) < bound) return `${sign}${text} ${UNITS[power]}`
     }

@@ -4,8 +4,21 @@ import { decodeLink, encodeLink, type Link } from "./link"
 
 test("a view comes back from its link", () => {
   const link: Link = {
-    device: 1, axis: "time", window: [-0.5, 1234.25, 0, 5e9], curve: "requested", cursor: -1, colouring: "stage",
-    filtered: [0, 12], pinned: 3, ruler: [1, 2, 3, 4], tab: "stacks", search: "a=b&c, #ü</script>", stacks: "flame", frames: "all", focus: 12, selection: "lines:12",
+    device: 1,
+    axis: "time",
+    window: [-0.5, 1234.25, 0, 5e9],
+    curve: "requested",
+    cursor: -1,
+    colouring: "stage",
+    filtered: [0, 12],
+    pinned: 3,
+    ruler: [1, 2, 3, 4],
+    tab: "stacks",
+    search: "a=b&c, #ü</script>",
+    stacks: "flame",
+    frames: "all",
+    focus: 12,
+    selection: "lines:12",
   }
   assert.deepEqual(decodeLink(`#${encodeLink(link)}`), link)
 })
@@ -16,7 +29,10 @@ test("a view like the page's own has an empty link", () => {
 })
 
 test("what makes no sense in a link is left out", () => {
-  assert.deepEqual(decodeLink("#event=x&view=1,2,NaN,3&ruler=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), { colouring: "", tab: "lines" })
+  assert.deepEqual(decodeLink("#event=x&view=1,2,NaN,3&ruler=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), {
+    colouring: "",
+    tab: "lines",
+  })
 })
 
 test("links of the page without JavaScript still name a device", () => {

@@ -24,8 +24,22 @@ export interface Link {
 }
 
 const KEYS: Record<keyof Link, string> = {
-  device: "device", axis: "axis", window: "view", curve: "curve", cursor: "event", colouring: "colour", filtered: "without",
-  pinned: "allocation", oom: "oom", ruler: "ruler", tab: "tab", search: "search", stacks: "stacks", frames: "frames", focus: "focus", selection: "selected",
+  device: "device",
+  axis: "axis",
+  window: "view",
+  curve: "curve",
+  cursor: "event",
+  colouring: "colour",
+  filtered: "without",
+  pinned: "allocation",
+  oom: "oom",
+  ruler: "ruler",
+  tab: "tab",
+  search: "search",
+  stacks: "stacks",
+  frames: "frames",
+  focus: "focus",
+  selection: "selected",
 }
 
 /** A fragment without its `#`; `""` for a view of which nothing differs from the page's own. */
@@ -69,10 +83,20 @@ export function decodeLink(fragment: string): Link {
   const old = /^#?device-(\d+)$/.exec(fragment) // the links that work without JavaScript
   const link: Link = {
     device: old ? Number(old[1]) : integer(KEYS.device),
-    window: four(KEYS.window), axis: values.get(KEYS.axis), curve: values.get(KEYS.curve), cursor: integer(KEYS.cursor),
-    colouring: values.get(KEYS.colouring), filtered: numbers(KEYS.filtered)?.filter(Number.isInteger), pinned: integer(KEYS.pinned),
-    oom: integer(KEYS.oom), ruler: four(KEYS.ruler), tab: values.get(KEYS.tab), search: values.get(KEYS.search),
-    stacks: values.get(KEYS.stacks), frames: values.get(KEYS.frames), focus: integer(KEYS.focus),
+    window: four(KEYS.window),
+    axis: values.get(KEYS.axis),
+    curve: values.get(KEYS.curve),
+    cursor: integer(KEYS.cursor),
+    colouring: values.get(KEYS.colouring),
+    filtered: numbers(KEYS.filtered)?.filter(Number.isInteger),
+    pinned: integer(KEYS.pinned),
+    oom: integer(KEYS.oom),
+    ruler: four(KEYS.ruler),
+    tab: values.get(KEYS.tab),
+    search: values.get(KEYS.search),
+    stacks: values.get(KEYS.stacks),
+    frames: values.get(KEYS.frames),
+    focus: integer(KEYS.focus),
     selection: values.get(KEYS.selection),
   }
   for (const key of Object.keys(link) as (keyof Link)[]) if (link[key] === undefined) delete link[key]

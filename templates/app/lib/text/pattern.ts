@@ -53,9 +53,29 @@ export class Budget {
 
 const [START, WORD, OTHER, END] = [0, 1, 2, -1]
 const DIGITS: Ranges = [[48, 57]]
-const WORDS: Ranges = [[48, 57], [65, 90], [95, 95], [97, 122]]
-const SPACES: Ranges = [[9, 13], [32, 32], [160, 160], [5760, 5760], [8192, 8202], [8232, 8233], [8239, 8239], [8287, 8287], [12288, 12288], [65279, 65279]]
-const LINES: Ranges = [[10, 10], [13, 13], [8232, 8233]]
+const WORDS: Ranges = [
+  [48, 57],
+  [65, 90],
+  [95, 95],
+  [97, 122],
+]
+const SPACES: Ranges = [
+  [9, 13],
+  [32, 32],
+  [160, 160],
+  [5760, 5760],
+  [8192, 8202],
+  [8232, 8233],
+  [8239, 8239],
+  [8287, 8287],
+  [12288, 12288],
+  [65279, 65279],
+]
+const LINES: Ranges = [
+  [10, 10],
+  [13, 13],
+  [8232, 8233],
+]
 const CLASSES: Record<string, Ranges> = { d: DIGITS, w: WORDS, s: SPACES }
 const CONTROLS: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, "0": 0 }
 
@@ -98,7 +118,10 @@ export function patternTest(source: string, budget: Budget, dotAll = false): (te
       next.clear()
       kept = 0
     }
-    const state = stateOf([...reached].sort((a, b) => a - b), has(WORDS, c) ? WORD : OTHER)
+    const state = stateOf(
+      [...reached].sort((a, b) => a - b),
+      has(WORDS, c) ? WORD : OTHER,
+    )
     next.set(c, state)
     return state
   }
@@ -149,10 +172,14 @@ function compile(node: Node): { places: Place[]; start: number } {
   }
   const emit = (of: Node, to: number): number => {
     switch (of.kind) {
-      case "set": return add({ ranges: of.ranges, not: of.not, to, or: -1 })
-      case "assert": return add({ assert: of.what, to, or: -1 })
-      case "all": return of.parts.reduceRight((next, part) => emit(part, next), to)
-      case "any": return of.parts.map((part) => emit(part, to)).reduce((or, each) => add({ to: each, or }))
+      case "set":
+        return add({ ranges: of.ranges, not: of.not, to, or: -1 })
+      case "assert":
+        return add({ assert: of.what, to, or: -1 })
+      case "all":
+        return of.parts.reduceRight((next, part) => emit(part, next), to)
+      case "any":
+        return of.parts.map((part) => emit(part, to)).reduce((or, each) => add({ to: each, or }))
     }
     const { part, least, most } = of
     let next = to
@@ -173,7 +200,10 @@ function compile(node: Node): { places: Place[]; start: number } {
 class Parser {
   private at = 0
 
-  constructor(private readonly source: string, private readonly dotAll: boolean) {
+  constructor(
+    private readonly source: string,
+    private readonly dotAll: boolean,
+  ) {
     if (source.length > MOST_CHARACTERS) throw new PatternError("This pattern is too long")
   }
 

@@ -84,7 +84,11 @@ export function drawCursorLine(pen: Pen, scene: Scene): void {
 export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle | null {
   const x = cursorX(scene)
   if (x === null) return null
-  const { g, state: { cursor }, scale } = scene
+  const {
+    g,
+    state: { cursor },
+    scale,
+  } = scene
   const time = scale.axis === "time" && cursor >= 0 ? history.timeOf(cursor) : null
   const label = time === null ? formatEvent(cursor) : `${formatEvent(cursor)}  \u00b7  ${formatDuration(time)}`
   const width = pen.measureText(label).width + g.font

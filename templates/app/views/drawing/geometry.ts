@@ -35,7 +35,17 @@ export function layOut(width: number, height: number, bandRows: number, remPx: n
   const rugHeight = Math.round(font * 0.55)
   const plotHeight = whole(Math.max(height - top - rugHeight - Math.round(font * 4.2) - mapHeight, 1))
   return {
-    width, height, edge: 0, left, top, bandHeight, bandRows, font, rugHeight, mapHeight, plotHeight,
+    width,
+    height,
+    edge: 0,
+    left,
+    top,
+    bandHeight,
+    bandRows,
+    font,
+    rugHeight,
+    mapHeight,
+    plotHeight,
     plotWidth: whole(Math.max(width - left - Math.round(font * 0.8), 1)),
     mapTop: Math.max(height - mapHeight - 1, top + plotHeight),
   }
@@ -48,8 +58,10 @@ export function sameGeometry(a: Geometry, b: Geometry | undefined): boolean {
 /** The strips' rectangle in the canvas. */
 export function plotPx(g: Geometry, ratio: number): PlotPx {
   return {
-    left: Math.round(g.left * ratio), top: Math.round(g.top * ratio),
-    width: Math.round(g.plotWidth * ratio), height: Math.round(g.plotHeight * ratio),
+    left: Math.round(g.left * ratio),
+    top: Math.round(g.top * ratio),
+    width: Math.round(g.plotWidth * ratio),
+    height: Math.round(g.plotHeight * ratio),
   }
 }
 

@@ -88,6 +88,13 @@ export class Minimap {
       context.fillRect(line[k], g.mapHeight - height, line[k + 1] - line[k], height)
     }
     if (!history.hasReserved) return
-    traceLine(pen, { left: 0, top: 0, plotHeight: g.mapHeight }, whole, outline(history.curves.reserved, scale, whole, g.plotWidth), theme.reserved, 1)
+    traceLine(
+      pen,
+      { left: 0, top: 0, plotHeight: g.mapHeight },
+      whole,
+      outline(history.curves.reserved, scale, whole, g.plotWidth),
+      theme.reserved,
+      1,
+    )
   }
 }

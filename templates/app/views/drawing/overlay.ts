@@ -69,7 +69,8 @@ export class Overlay {
   markAt(g: Geometry, x: number): Mark | null {
     let best: Mark | null = null
     for (const mark of this.drawn.marks) {
-      if (Math.abs(g.left + mark.pixel - x) <= 3 && (!best || Math.abs(g.left + mark.pixel - x) < Math.abs(g.left + best.pixel - x))) best = mark
+      if (Math.abs(g.left + mark.pixel - x) <= 3 && (!best || Math.abs(g.left + mark.pixel - x) < Math.abs(g.left + best.pixel - x)))
+        best = mark
     }
     return best
   }
@@ -113,7 +114,11 @@ export class Overlay {
     const { device } = this.history
     this.drawn.marks = marksIn(device, scale, state.window, g.plotWidth)
     const colours: Record<MarkKind, string> = {
-      oom: theme.danger, snapshot: theme.accent, grow: theme.reserved, shrink: theme.reserved, other: theme.muted,
+      oom: theme.danger,
+      snapshot: theme.accent,
+      grow: theme.reserved,
+      shrink: theme.reserved,
+      other: theme.muted,
     }
     const top = g.top + g.plotHeight + 1
     for (const { pixel, kind } of this.drawn.marks) {

@@ -3,9 +3,27 @@
 /** The part of a canvas' context that is used; all of it can be written as SVG. */
 export type Pen = Pick<
   CanvasRenderingContext2D,
-  | "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline"
-  | "fillRect" | "strokeRect" | "beginPath" | "moveTo" | "lineTo" | "closePath" | "arc" | "roundRect"
-  | "fill" | "stroke" | "fillText" | "setLineDash" | "save" | "restore"
+  | "fillStyle"
+  | "strokeStyle"
+  | "lineWidth"
+  | "globalAlpha"
+  | "font"
+  | "textAlign"
+  | "textBaseline"
+  | "fillRect"
+  | "strokeRect"
+  | "beginPath"
+  | "moveTo"
+  | "lineTo"
+  | "closePath"
+  | "arc"
+  | "roundRect"
+  | "fill"
+  | "stroke"
+  | "fillText"
+  | "setLineDash"
+  | "save"
+  | "restore"
 > & {
   measureText(text: string): { width: number }
   /** Cuts everything up to `restore` to a rectangle. */

@@ -39,7 +39,11 @@ export async function savePicture(kind: "png" | "svg", parts: PictureParts): Pro
 
 /** A file's name from a report's title: letters and digits of any script, and what joins them. */
 export function fileName(title: string): string {
-  const words = title.slice(0, 200).replace(/\.(pickle|pkl|json|zip)(\.(gz|zst))?$/i, "").replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "")
+  const words = title
+    .slice(0, 200)
+    .replace(/\.(pickle|pkl|json|zip)(\.(gz|zst))?$/i, "")
+    .replace(/[^\p{L}\p{N}._-]+/gu, "-")
+    .replace(/^[-.]+|[-.]+$/g, "")
   return `${words.slice(0, 80) || "memory"}-timeline`
 }
 
@@ -50,7 +54,10 @@ function heading({ title, overlay, scene: { state, scale } }: PictureParts): [st
   const [first, end] = scale.eventsIn(state.window.x0, state.window.x1)
   const bytes = `${formatBytes(Math.round(state.window.y0))} to ${formatBytes(Math.round(state.window.y1))}`
   const line = `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}`
-  return [title, `${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`]
+  return [
+    title,
+    `${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`,
+  ]
 }
 
 /** The timeline's height without the map of the whole recording, which says nothing on paper. */
@@ -101,7 +108,10 @@ function drawOver(pen: Pen, { scene, overlay, legend }: PictureParts): void {
 }
 
 /** The heading's two lines. */
-function write(pen: Pick<CanvasRenderingContext2D, "font" | "fillStyle" | "textAlign" | "textBaseline" | "fillText">, parts: PictureParts): void {
+function write(
+  pen: Pick<CanvasRenderingContext2D, "font" | "fillStyle" | "textAlign" | "textBaseline" | "fillText">,
+  parts: PictureParts,
+): void {
   const { g, theme } = parts.scene
   const [title, about] = heading(parts)
   pen.textAlign = "left"

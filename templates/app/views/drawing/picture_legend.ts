@@ -25,13 +25,17 @@ export function pictureLegend({ history, state }: Store, grouping: Grouping, col
   const all = rowsAt(grouping, bytes).filter((row) => !state.filtered.has(row))
   const shown = new Set([...all].sort((a, b) => bytes[b] - bytes[a]).slice(0, MOST_ROWS))
   const rest = all.filter((row) => !shown.has(row))
-  const more = rest.length ? `; not listed: ${plural(rest.length, "smaller group")} with ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}` : ""
+  const more = rest.length
+    ? `; not listed: ${plural(rest.length, "smaller group")} with ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+    : ""
   return {
     title: `${momentTitle(history, state.curve, state.cursor)}${more}`,
-    rows: all.filter((row) => shown.has(row)).map((row) => {
-      const { label, detail } = grouping.groups[row]
-      return { colour: cssColour(colours, row), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
-    }),
+    rows: all
+      .filter((row) => shown.has(row))
+      .map((row) => {
+        const { label, detail } = grouping.groups[row]
+        return { colour: cssColour(colours, row), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
+      }),
   }
 }
 

@@ -37,7 +37,11 @@ export interface Limit {
  *
  * The limit's label takes what room the others leave. */
 export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
-  const { g, state: { curve, pinnedOom }, theme } = scene
+  const {
+    g,
+    state: { curve, pinnedOom },
+    theme,
+  } = scene
   const at = (event: number, bytes: number) => place(scene, event, bytes)
   const points: Point[] = history.ooms.map((oom, k) => {
     const label = `out of memory: ${formatBytes(oom.size)} wanted`
@@ -54,9 +58,19 @@ export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limi
   // The peak's smaller dot is drawn last: where the two meet, both are seen.
   for (const point of seen) dot(pen, point, theme, point.oom < 0 ? 3.5 : point.oom === pinnedOom ? 8 : 6)
   // The peak chooses its label's place first, then the failed requests in order.
-  const labelled = labels(pen, g, [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)], limit, theme)
-  return [...labelled, ...seen.filter((point) => point.oom >= 0).map(({ x, y, oom }) =>
-    ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom }))]
+  const labelled = labels(
+    pen,
+    g,
+    [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)],
+    limit,
+    theme,
+  )
+  return [
+    ...labelled,
+    ...seen
+      .filter((point) => point.oom >= 0)
+      .map(({ x, y, oom }) => ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom })),
+  ]
 }
 
 /** How high a failed request would have gone, as a y. */
@@ -112,9 +126,10 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   pen.setLineDash([])
   pen.globalAlpha = 1
   const size = formatBytes(bytes)
-  const texts = free === null
-    ? [`${size}: all memory of the device`, size]
-    : [`${size}: all that PyTorch could have had when a request failed`, `${size}: all that PyTorch could have had`, `at most ${size}`]
+  const texts =
+    free === null
+      ? [`${size}: all memory of the device`, size]
+      : [`${size}: all that PyTorch could have had when a request failed`, `${size}: all that PyTorch could have had`, `at most ${size}`]
   return { y, colour, texts }
 }
 
@@ -133,7 +148,13 @@ function labels(pen: Pen, g: Geometry, points: Point[], limit: Limit | null, the
     if (points[k].oom >= 0) hits.push({ ...rect, oom: points[k].oom })
   })
   if (limit) {
-    const found = placeOnLine(limit.texts.map((text) => pen.measureText(text).width + 2 * pad), limit.y, height, area, taken)
+    const found = placeOnLine(
+      limit.texts.map((text) => pen.measureText(text).width + 2 * pad),
+      limit.y,
+      height,
+      area,
+      taken,
+    )
     if (found) tag(pen, found.rect, limit.texts[found.text], pad, theme.surface, limit.colour, 0.8)
   }
   return hits

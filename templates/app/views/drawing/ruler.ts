@@ -11,7 +11,12 @@ import { type Box, dot, type Scene, tag } from "./scene"
 
 /** Draws the ruler with what lies between its ends; tells where that is written. */
 export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler): Rect {
-  const { g, state: { window: w }, scale, theme } = scene
+  const {
+    g,
+    state: { window: w },
+    scale,
+    theme,
+  } = scene
   const x = (value: number) => g.left + ((value - w.x0) / (w.x1 - w.x0)) * g.plotWidth
   const y = (value: number) => g.top + g.plotHeight * (1 - (value - w.y0) / (w.y1 - w.y0))
   const [ax, ay, bx, by] = [x(ruler.x0), y(ruler.y0), x(ruler.x1), y(ruler.y1)]
@@ -62,7 +67,10 @@ export function rulerText(history: History, scale: Scale, { x0, y0, x1, y1 }: Ru
   const bytes = Math.round(y1 - y0)
   const events = to - from
   return [
-    `${formatCount(events)} event${events === 1 ? "" : "s"}`, time === null ? "" : formatDuration(time),
+    `${formatCount(events)} event${events === 1 ? "" : "s"}`,
+    time === null ? "" : formatDuration(time),
     bytes > 0 ? `+${formatBytes(bytes)}` : bytes < 0 ? `\u2212${formatBytes(-bytes)}` : "0 B",
-  ].filter(Boolean).join("  \u00b7  ")
+  ]
+    .filter(Boolean)
+    .join("  \u00b7  ")
 }

@@ -26,7 +26,14 @@ export interface Scene {
 }
 
 /** Strokes a line of level pieces. */
-export function traceLine(pen: Pen, g: Pick<Geometry, "left" | "top" | "plotHeight">, w: Pick<Window, "y0" | "y1">, line: Float64Array, colour: string, width: number): void {
+export function traceLine(
+  pen: Pen,
+  g: Pick<Geometry, "left" | "top" | "plotHeight">,
+  w: Pick<Window, "y0" | "y1">,
+  line: Float64Array,
+  colour: string,
+  width: number,
+): void {
   const perByte = g.plotHeight / (w.y1 - w.y0)
   pen.strokeStyle = colour
   pen.lineWidth = width
@@ -48,10 +55,7 @@ export function traceLine(pen: Pen, g: Pick<Geometry, "left" | "top" | "plotHeig
 /** Where an event and a number of bytes lie; the middle of the event. */
 export function place({ g, state: { window: w }, scale }: Scene, event: number, bytes: number): { x: number; y: number } {
   const middle = (scale.xOf(event) + scale.endOf(event)) / 2
-  return {
-    x: g.left + ((middle - w.x0) / (w.x1 - w.x0)) * g.plotWidth,
-    y: g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0)),
-  }
+  return { x: g.left + ((middle - w.x0) / (w.x1 - w.x0)) * g.plotWidth, y: g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0)) }
 }
 
 export function dot(pen: Pen, { x, y, colour }: { x: number; y: number; colour: string }, theme: Theme, radius: number): void {
@@ -65,7 +69,15 @@ export function dot(pen: Pen, { x, y, colour }: { x: number; y: number; colour: 
 }
 
 /** A text on a ground of its own. */
-export function tag(pen: Pen, { left, top, width, height }: Rect, text: string, pad: number, back: string, front: string, alpha: number): void {
+export function tag(
+  pen: Pen,
+  { left, top, width, height }: Rect,
+  text: string,
+  pad: number,
+  back: string,
+  front: string,
+  alpha: number,
+): void {
   pen.fillStyle = back
   pen.globalAlpha = alpha
   pen.beginPath()

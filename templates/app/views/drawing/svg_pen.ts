@@ -2,7 +2,11 @@
 
 import type { Pen } from "./pen"
 
-type State = Pick<Pen, "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline"> & { clip: string; dash: string; shift: string }
+type State = Pick<Pen, "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline"> & {
+  clip: string
+  dash: string
+  shift: string
+}
 
 /** Writes one element per call; texts are measured by a canvas. */
 export class SvgPen implements Pen {
@@ -22,12 +26,17 @@ export class SvgPen implements Pen {
   private readonly stack: State[] = []
   private readonly measure = document.createElement("canvas").getContext("2d")!
 
-  constructor(readonly width: number, readonly height: number) {}
+  constructor(
+    readonly width: number,
+    readonly height: number,
+  ) {}
 
   /** The document. */
   text(title: string): string {
-    return `<svg xmlns="${svgNamespace()}" width="${num(this.width)}" height="${num(this.height)}" viewBox="0 0 ${num(this.width)} ${num(this.height)}">`
-      + `<title>${escaped(title)}</title>${this.out.join("\n")}</svg>\n`
+    return (
+      `<svg xmlns="${svgNamespace()}" width="${num(this.width)}" height="${num(this.height)}" viewBox="0 0 ${num(this.width)} ${num(this.height)}">` +
+      `<title>${escaped(title)}</title>${this.out.join("\n")}</svg>\n`
+    )
   }
 
   translate(x: number, y: number): void {
@@ -80,13 +89,17 @@ export class SvgPen implements Pen {
 
   /** Full circles only. */
   arc(x: number, y: number, radius: number): void {
-    this.path.push(`M${num(x - radius)} ${num(y)}a${num(radius)} ${num(radius)} 0 1 0 ${num(2 * radius)} 0a${num(radius)} ${num(radius)} 0 1 0 ${num(-2 * radius)} 0`)
+    this.path.push(
+      `M${num(x - radius)} ${num(y)}a${num(radius)} ${num(radius)} 0 1 0 ${num(2 * radius)} 0a${num(radius)} ${num(radius)} 0 1 0 ${num(-2 * radius)} 0`,
+    )
   }
 
   roundRect(x: number, y: number, width: number, height: number, radii?: unknown): void {
     const r = Math.min(Number(radii) || 0, width / 2, height / 2)
     const corner = (dx: number, dy: number) => `a${num(r)} ${num(r)} 0 0 1 ${num(dx)} ${num(dy)}`
-    this.path.push(`M${num(x + r)} ${num(y)}h${num(width - 2 * r)}${corner(r, r)}v${num(height - 2 * r)}${corner(-r, r)}h${num(2 * r - width)}${corner(-r, -r)}v${num(2 * r - height)}${corner(r, -r)}Z`)
+    this.path.push(
+      `M${num(x + r)} ${num(y)}h${num(width - 2 * r)}${corner(r, r)}v${num(height - 2 * r)}${corner(-r, r)}h${num(2 * r - width)}${corner(-r, -r)}v${num(2 * r - height)}${corner(r, -r)}Z`,
+    )
   }
 
   fill(): void {
@@ -102,8 +115,10 @@ export class SvgPen implements Pen {
     const [, weight, size, family] = /^(?:(\d+) )?([\d.]+)px (.*)$/.exec(this.font)!
     const anchor = { center: "middle", right: "end", end: "end" }[this.textAlign as string] ?? "start"
     const down = { top: 0.82, middle: 0.35, bottom: -0.2 }[this.textBaseline as string] ?? 0
-    this.out.push(`<text x="${num(x)}" y="${num(y + down * Number(size))}" font-size="${size}" font-family="${escaped(family)}"${weight ? ` font-weight="${weight}"` : ""}`
-      + ` text-anchor="${anchor}"${this.filled()}>${escaped(text)}</text>`)
+    this.out.push(
+      `<text x="${num(x)}" y="${num(y + down * Number(size))}" font-size="${size}" font-family="${escaped(family)}"${weight ? ` font-weight="${weight}"` : ""}` +
+        ` text-anchor="${anchor}"${this.filled()}>${escaped(text)}</text>`,
+    )
   }
 
   setLineDash(dash: Iterable<number>): void {
@@ -122,8 +137,10 @@ export class SvgPen implements Pen {
   }
 
   private stroked(): string {
-    return ` fill="none" stroke="${escaped(String(this.strokeStyle))}" stroke-width="${num(this.lineWidth)}" stroke-linejoin="round"`
-      + `${this.dash ? ` stroke-dasharray="${this.dash}"` : ""}${this.faint()}${this.clip}${this.shift}`
+    return (
+      ` fill="none" stroke="${escaped(String(this.strokeStyle))}" stroke-width="${num(this.lineWidth)}" stroke-linejoin="round"` +
+      `${this.dash ? ` stroke-dasharray="${this.dash}"` : ""}${this.faint()}${this.clip}${this.shift}`
+    )
   }
 
   private faint(): string {
@@ -141,7 +158,9 @@ function hex(colour: number): string {
 
 /** Text for an element or an attribute; what XML forbids, and what would turn the line round, is shown as a box. */
 function escaped(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff]/gu, "\ufffd").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+  return text
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff]/gu, "\ufffd")
+    .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 /** The name that every SVG file bears; asked of the parser, so that no address stands in the page. */

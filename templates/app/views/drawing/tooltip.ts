@@ -23,8 +23,9 @@ export class Tooltip {
     const { offsetWidth: width, offsetHeight: height } = this.element
     const beside = [x + 16, Math.max(x - width - 12, 0)]
     if (x + 16 + width > g.width) beside.reverse()
-    const places = [y - height - 10, y + 18].flatMap((top) => beside.map((left) =>
-      ({ left, width, height, top: Math.min(Math.max(top, 0), Math.max(g.height - height, 0)) })))
+    const places = [y - height - 10, y + 18].flatMap((top) =>
+      beside.map((left) => ({ left, width, height, top: Math.min(Math.max(top, 0), Math.max(g.height - height, 0)) })),
+    )
     const { left, top } = places.find((place) => !clear || !overlap(place, clear)) ?? places[0]
     this.element.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`
   }
@@ -38,20 +39,30 @@ export class Tooltip {
 export function allocationTip(history: History, allocation: number, colour: string, group = ""): HTMLElement {
   const site = siteOf(history, allocation)
   const life = lifeText(history, allocation)
-  return h("div", {},
-    h("b", {}, sizeText(history, allocation)), " ",
-    h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)), " ",
+  return h(
+    "div",
+    {},
+    h("b", {}, sizeText(history, allocation)),
+    " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)),
+    " ",
     group && h("div", { class: "tip-life" }, group),
-    h("div", { class: "tip-life" }, `${life.from} to ${life.until}`))
+    h("div", { class: "tip-life" }, `${life.from} to ${life.until}`),
+  )
 }
 
 /** What is not drawn one by one, after an event. */
 export function restTip(history: History, curve: Curve, event: number, colour: string): HTMLElement {
   const { bytes, count } = restAt(history.device.rest, curve, event)
-  return h("div", {},
-    h("b", {}, formatBytes(bytes)), " ",
-    h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)), " ",
-    h("div", { class: "tip-life" }, whenText(history, event)))
+  return h(
+    "div",
+    {},
+    h("b", {}, formatBytes(bytes)),
+    " ",
+    h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)),
+    " ",
+    h("div", { class: "tip-life" }, whenText(history, event)),
+  )
 }
 
 /** The events of a mark in the rug. */
@@ -62,17 +73,25 @@ export function markTip(device: Device, mark: Mark): HTMLElement {
 
 export function oomTip(history: History, oom: number): HTMLElement {
   const { size, device_free, event } = history.ooms[oom]
-  return h("div", {},
-    h("b", {}, `Out of memory: ${formatBytes(size)} wanted`), " ",
-    h("div", {}, `${formatBytes(device_free)} were free on the device`), " ",
-    h("div", { class: "tip-life" }, `${whenText(history, event)}; click for the call stack`))
+  return h(
+    "div",
+    {},
+    h("b", {}, `Out of memory: ${formatBytes(size)} wanted`),
+    " ",
+    h("div", {}, `${formatBytes(device_free)} were free on the device`),
+    " ",
+    h("div", { class: "tip-life" }, `${whenText(history, event)}; click for the call stack`),
+  )
 }
 
 export function stageTip(stages: StageSummary[], index: number): HTMLElement {
   const stage = stages[index]
-  return h("div", {},
+  return h(
+    "div",
+    {},
     h("b", {}, stagePath(stages, index).join(" \u203a ")),
-    stage.peak_bytes !== null && h("div", {}, `peak ${formatBytes(stage.peak_bytes)}`
-      + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
-    h("div", { class: "tip-life" }, `events ${formatEvents(stage.start_event, stage.end_event)}; click to zoom`))
+    stage.peak_bytes !== null &&
+      h("div", {}, `peak ${formatBytes(stage.peak_bytes)}` + (stage.change === null ? "" : `, change ${formatSignedBytes(stage.change)}`)),
+    h("div", { class: "tip-life" }, `events ${formatEvents(stage.start_event, stage.end_event)}; click to zoom`),
+  )
 }

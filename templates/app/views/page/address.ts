@@ -77,10 +77,12 @@ export function follow(store: Store, link: Link): void {
     window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.opens,
     cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
     ...colours(store, link),
-    pinned, pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
+    pinned,
+    pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
     selection: null,
     ruler: link.ruler ? { x0: link.ruler[0], y0: link.ruler[1], x1: link.ruler[2], y1: link.ruler[3] } : null,
-    ...tabAndSearch(store, link), stacks: stacksView(store.history, link),
+    ...tabAndSearch(store, link),
+    stacks: stacksView(store.history, link),
   }
   store.set(change)
 }
@@ -90,7 +92,10 @@ export class Address {
   private timer = 0
   private written = location.hash
 
-  constructor(private readonly current: () => Link, onForeign: (link: Link) => void) {
+  constructor(
+    private readonly current: () => Link,
+    onForeign: (link: Link) => void,
+  ) {
     addEventListener("hashchange", () => {
       if (location.hash === this.written) return
       this.written = location.hash

@@ -34,8 +34,12 @@ export class DevicePage {
 
   /** `whole`: has the payload made so; `onView`: the view changed, so that its link did. */
   constructor(
-    private readonly article: HTMLElement, private readonly payload: Payload, private readonly stacks: Stacks,
-    private readonly index: number, private readonly whole: () => Promise<void>, private readonly onView: () => void,
+    private readonly article: HTMLElement,
+    private readonly payload: Payload,
+    private readonly stacks: Stacks,
+    private readonly index: number,
+    private readonly whole: () => Promise<void>,
+    private readonly onView: () => void,
   ) {}
 
   /** Shows the device, as a link says if there is one; what it needs is made the first time. */
@@ -124,7 +128,11 @@ export class DevicePage {
     if (still) {
       this.panels = new Panels(store, this.tabs(store, still))
       const share = copyButton("Copy as Markdown", "This moment's figures and call sites, for an issue", () => this.asMarkdown(store))
-      const address = copyButton("Copy link", "The address of this view: it works for everyone who has this file under the same name", () => location.href)
+      const address = copyButton(
+        "Copy link",
+        "The address of this view: it works for everyone who has this file under the same name",
+        () => location.href,
+      )
       const bar = momentBar(store)
       bar.querySelector(".moment-head")!.append(h("div", { class: "share" }, share, address))
       still.classList.add("covered") // it stays for paper
@@ -135,14 +143,23 @@ export class DevicePage {
   }
 
   private tabs(store: Store, still: Element): Tab[] {
-    const zoomTo = this.timeline && ((stage: number) => {
-      zoomToStage(store, stage)
-      this.showTimeline()
-    })
-    const sections = [...still.querySelectorAll("section.trust, section.cut, section.facts"), ...document.querySelectorAll("section.about")].map(copyOf)
+    const zoomTo =
+      this.timeline &&
+      ((stage: number) => {
+        zoomToStage(store, stage)
+        this.showTimeline()
+      })
+    const sections = [
+      ...still.querySelectorAll("section.trust, section.cut, section.facts"),
+      ...document.querySelectorAll("section.about"),
+    ].map(copyOf)
     const makers: Record<string, Tab["make"]> = {
-      stacks: () => new StacksPanel(store), lines: () => new LinesPanel(store), live: () => new LivePanel(store),
-      stages: () => new StagesPanel(store, zoomTo), allocator: () => new AllocatorPanel(store), events: () => new EventsPanel(store),
+      stacks: () => new StacksPanel(store),
+      lines: () => new LinesPanel(store),
+      live: () => new LivePanel(store),
+      stages: () => new StagesPanel(store, zoomTo),
+      allocator: () => new AllocatorPanel(store),
+      events: () => new EventsPanel(store),
       recording: () => new RecordingPanel(sections),
     }
     return tabsOf(store.history).map((tab) => ({ ...tab, make: makers[tab.id] }))
@@ -151,7 +168,10 @@ export class DevicePage {
   private asMarkdown(store: Store): string {
     const { state, history } = store
     return viewAsMarkdown(history, {
-      title: this.payload.header.summary.title, curve: state.curve, event: state.cursor, selection: state.selection,
+      title: this.payload.header.summary.title,
+      curve: state.curve,
+      event: state.cursor,
+      selection: state.selection,
       fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
     })
   }

@@ -17,7 +17,10 @@ export function momentBar(store: Store): HTMLElement {
   // What someone is typing stays, whatever moves meanwhile.
   let typing = false
   const event = h("input", {
-    type: "number", min: -1, max: device.events - 1, "aria-label": "Event",
+    type: "number",
+    min: -1,
+    max: device.events - 1,
+    "aria-label": "Event",
     input: () => (typing = true),
     change: () => {
       if (event.value !== "") store.goTo(Number(event.value))
@@ -31,20 +34,44 @@ export function momentBar(store: Store): HTMLElement {
   }
   const button = (label: string, name: string, to: () => number) =>
     h("button", { type: "button", title: name, "aria-label": /\w/.test(label) ? null : name, click: () => store.goTo(to()) }, label)
-  const element = h("div", { class: "moment" },
-    h("div", { class: "moment-head" }, title,
-      device.summary.recorded && h("div", { class: "moment-go" },
-        button("\u2039", "The event before ([)", () => store.state.cursor - 1), event,
-        button("\u203a", "The next event (])", () => store.state.cursor + 1),
-        button("Start", "Before the first event", () => -1),
-        button("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
-        button("End", "After the last event", () => device.events - 1),
-        history.ooms.length > 0 && h("button", {
-          type: "button", class: "danger", title: "What was live when a request failed, and the next time",
-          click: () => store.pinOom(nextOom(store)),
-        }, "Out of memory"))),
-    where, totals)
-  onFailure(element, () => "This moment's figures", (note) => where.replaceChildren(note))
+  const element = h(
+    "div",
+    { class: "moment" },
+    h(
+      "div",
+      { class: "moment-head" },
+      title,
+      device.summary.recorded &&
+        h(
+          "div",
+          { class: "moment-go" },
+          button("\u2039", "The event before ([)", () => store.state.cursor - 1),
+          event,
+          button("\u203a", "The next event (])", () => store.state.cursor + 1),
+          button("Start", "Before the first event", () => -1),
+          button("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
+          button("End", "After the last event", () => device.events - 1),
+          history.ooms.length > 0 &&
+            h(
+              "button",
+              {
+                type: "button",
+                class: "danger",
+                title: "What was live when a request failed, and the next time",
+                click: () => store.pinOom(nextOom(store)),
+              },
+              "Out of memory",
+            ),
+        ),
+    ),
+    where,
+    totals,
+  )
+  onFailure(
+    element,
+    () => "This moment's figures",
+    (note) => where.replaceChildren(note),
+  )
   let pending = 0
   const say = () => {
     pending = 0
@@ -54,22 +81,46 @@ export function momentBar(store: Store): HTMLElement {
     title.textContent = `Live ${momentText(history, curve, cursor)}`
     if (!typing) event.value = String(cursor)
     const time = history.timeOf(cursor)
-    const stages = device.summary.stages.filter((stage) => stage.start_event <= cursor && cursor < stage.end_event).map((stage) => stage.name)
+    const stages = device.summary.stages
+      .filter((stage) => stage.start_event <= cursor && cursor < stage.end_event)
+      .map((stage) => stage.name)
     // At the peak, as at some other events, even a band of few columns is exact.
-    const error = cursor === history.peakEvent[curve] ? 0 : device.summary.cut?.error_bytes ?? 0
+    const error = cursor === history.peakEvent[curve] ? 0 : (device.summary.cut?.error_bytes ?? 0)
     where.textContent = [
-      plural(live, "allocation"), time === null || !device.summary.recorded ? "" : `${formatDuration(time)} after the first event`, stages.length ? `in ${stages.join(" \u203a ")}` : "",
+      plural(live, "allocation"),
+      time === null || !device.summary.recorded ? "" : `${formatDuration(time)} after the first event`,
+      stages.length ? `in ${stages.join(" \u203a ")}` : "",
       error > 0 ? `totals within ${formatBytes(error)}, as this page is thinned` : "",
-    ].filter(Boolean).join(" \u00b7 ")
+    ]
+      .filter(Boolean)
+      .join(" \u00b7 ")
     const peak = history.at("allocated", history.peakEvent.allocated)
     const rows: [string, number | null, string][] = [
-      ["Allocated", now.allocated, peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : ""],
+      [
+        "Allocated",
+        now.allocated,
+        peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : "",
+      ],
     ]
     // Without an allocator the others are this one, or unknown.
-    if (history.hasReserved) rows.push(["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""])
+    if (history.hasReserved)
+      rows.push(["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""])
     if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
-    totals.replaceChildren(...rows.map(([label, bytes, note]) => h("div", { "data-total": label.toLowerCase() },
-      h("dt", {}, label), h("dd", { title: bytes === null ? null : formatExact(bytes) }, bytes === null ? "not known" : formatBytes(bytes), note && h("small", {}, ` ${note}`)))))
+    totals.replaceChildren(
+      ...rows.map(([label, bytes, note]) =>
+        h(
+          "div",
+          { "data-total": label.toLowerCase() },
+          h("dt", {}, label),
+          h(
+            "dd",
+            { title: bytes === null ? null : formatExact(bytes) },
+            bytes === null ? "not known" : formatBytes(bytes),
+            note && h("small", {}, ` ${note}`),
+          ),
+        ),
+      ),
+    )
   }
   store.on((state, before) => {
     if (state.cursor !== before.cursor || state.curve !== before.curve) pending = pending || requestAnimationFrame(later(element, say))

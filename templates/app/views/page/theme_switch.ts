@@ -9,11 +9,15 @@ const KEY = "snapreport-theme"
 export function themeSwitch(): HTMLElement {
   const kept = keptSetting(KEY)
   if (kept === "light" || kept === "dark") chooseTheme(kept) // else the system's setting
-  const button = h("button", { type: "button", class: "theme", click: () => {
-    const theme = isDark() ? "light" : "dark"
-    chooseTheme(theme)
-    keepSetting(KEY, theme)
-  } })
+  const button = h("button", {
+    type: "button",
+    class: "theme",
+    click: () => {
+      const theme = isDark() ? "light" : "dark"
+      chooseTheme(theme)
+      keepSetting(KEY, theme)
+    },
+  })
   const say = () => {
     button.textContent = isDark() ? "\u2600" : "\u263e"
     const label = isDark() ? "Light colours" : "Dark colours"

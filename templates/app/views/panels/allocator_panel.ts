@@ -5,7 +5,17 @@ import { fragmentationInParts } from "../../lib/data/fragmentation"
 import { momentText } from "../../lib/data/moment"
 import { NOT_DRAWN } from "../../lib/data/rest"
 import {
-  blockOf, type Group, INACTIVE, kindText, layOut, type Layout, poolText, segmentAround, segmentOfBlock, streamText, type Use,
+  blockOf,
+  type Group,
+  INACTIVE,
+  kindText,
+  layOut,
+  type Layout,
+  poolText,
+  segmentAround,
+  segmentOfBlock,
+  streamText,
+  type Use,
 } from "../../lib/data/segments"
 import type { State, Store } from "../../store"
 import { BlockColours } from "./block_colours"
@@ -63,12 +73,24 @@ export class AllocatorPanel implements Panel {
 
   constructor(private readonly store: Store) {
     this.colours = new BlockColours(store)
-    this.map = new SegmentMap(store, this.colours, (block) => this.choose(block), (block) => this.pin(block))
+    this.map = new SegmentMap(
+      store,
+      this.colours,
+      (block) => this.choose(block),
+      (block) => this.pin(block),
+    )
     this.blocks = new VirtualList({
-      label: "Blocks of the chosen segment", class: "blocks-list", empty: "No segment is chosen.",
+      label: "Blocks of the chosen segment",
+      class: "blocks-list",
+      empty: "No segment is chosen.",
       columns: [
-        { title: "Offset", class: "num" }, { title: "Address", class: "num" }, { title: "State" }, { title: "Block", class: "num" },
-        { title: "Requested", class: "num" }, { title: "Slack", class: "num" }, { title: "Call site" },
+        { title: "Offset", class: "num" },
+        { title: "Address", class: "num" },
+        { title: "State" },
+        { title: "Block", class: "num" },
+        { title: "Requested", class: "num" },
+        { title: "Slack", class: "num" },
+        { title: "Call site" },
       ],
       count: () => this.range()[1] - this.range()[0],
       row: (k) => this.row(this.range()[0] + k),
@@ -77,27 +99,65 @@ export class AllocatorPanel implements Panel {
       onOpen: (k) => this.pin(this.range()[0] + k),
     })
     const beside = (by: number) => () => this.goToSegment(by)
-    this.body.append(this.parts,
+    this.body.append(
+      this.parts,
       h("section", { "aria-label": "Fragmentation over time" }, this.chart),
-      h("section", { "aria-label": "Map of segments" },
-        h("div", { class: "map-head" }, h("h3", {}, "Segments and blocks"), this.legend(),
-          choice<BlockColour>("Colour", "block-colour", [["state", "By state"], ["site", "By call site"]], (colour) => {
-            this.map.colour = colour
-            this.element.dataset.colour = colour
-            this.map.draw()
-          }),
-          choice<Order>("Order", "segment-order", [["address", "By address"], ["size", "By size"]], (order) => {
-            this.map.order = order
-            this.map.draw()
-            this.choose(this.block)
-          })),
-        this.map.element, this.said),
-      h("section", { class: "segment-blocks", "aria-label": "Blocks of one segment" },
-        h("div", { class: "map-head" }, this.heading, h("div", { class: "buttons" },
-          h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
-          h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"))),
-        h("div", { class: "block-panes" }, this.blocks.element, this.pinned)),
-      h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups))
+      h(
+        "section",
+        { "aria-label": "Map of segments" },
+        h(
+          "div",
+          { class: "map-head" },
+          h("h3", {}, "Segments and blocks"),
+          this.legend(),
+          choice<BlockColour>(
+            "Colour",
+            "block-colour",
+            [
+              ["state", "By state"],
+              ["site", "By call site"],
+            ],
+            (colour) => {
+              this.map.colour = colour
+              this.element.dataset.colour = colour
+              this.map.draw()
+            },
+          ),
+          choice<Order>(
+            "Order",
+            "segment-order",
+            [
+              ["address", "By address"],
+              ["size", "By size"],
+            ],
+            (order) => {
+              this.map.order = order
+              this.map.draw()
+              this.choose(this.block)
+            },
+          ),
+        ),
+        this.map.element,
+        this.said,
+      ),
+      h(
+        "section",
+        { class: "segment-blocks", "aria-label": "Blocks of one segment" },
+        h(
+          "div",
+          { class: "map-head" },
+          this.heading,
+          h(
+            "div",
+            { class: "buttons" },
+            h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
+            h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"),
+          ),
+        ),
+        h("div", { class: "block-panes" }, this.blocks.element, this.pinned),
+      ),
+      h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups),
+    )
     this.element = h("div", { class: "allocator" }, this.notes, this.body)
     this.element.dataset.colour = "state"
   }
@@ -110,7 +170,8 @@ export class AllocatorPanel implements Panel {
       this.charted = true
       return
     }
-    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.frame ||= requestAnimationFrame(later(this.element, () => this.show()))
+    if (state.cursor !== before.cursor || state.colouring !== before.colouring)
+      this.frame ||= requestAnimationFrame(later(this.element, () => this.show()))
     else if (state.pinned !== before.pinned && !this.body.hidden) {
       this.follow(state.pinned)
       this.tell(state.pinned)
@@ -145,9 +206,11 @@ export class AllocatorPanel implements Panel {
   private unknownBlocks(bytes: number): string {
     const { history, state } = this.store
     const reserved = history.at("reserved", state.cursor)
-    return `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks `
-      + `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. `
-      + "A page rendered without cuts can."
+    return (
+      `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks ` +
+      `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. ` +
+      "A page rendered without cuts can."
+    )
   }
 
   /** What is not known at this moment. */
@@ -156,10 +219,14 @@ export class AllocatorPanel implements Panel {
     const known = history.at("reserved", state.cursor)
     const notes = []
     if (outside) {
-      notes.push(`${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: `
-        + "segment events are missing, so reserved, inactive and fragmented bytes are too low here.")
+      notes.push(
+        `${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: ` +
+          "segment events are missing, so reserved, inactive and fragmented bytes are too low here.",
+      )
     } else if (known !== total.reserved) {
-      notes.push(`Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`)
+      notes.push(
+        `Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`,
+      )
     }
     if (!this.layout!.rows.length && !outside) notes.push(`No segment was there ${momentText(history, state.curve, state.cursor)}.`)
     return notes
@@ -180,25 +247,68 @@ export class AllocatorPanel implements Panel {
       part.style.flexGrow = String(Math.max(bytes, 0))
       bar.append(part)
     }
-    const fact = (name: string, label: string, bytes: number, note: string) => h("div", { "data-part": name, title: note },
-      h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
-      h("dd", { title: formatExact(bytes) }, formatBytes(bytes), name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`)))
-    this.parts.replaceChildren(bar, h("dl", {}, fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
-      ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part))))
+    const fact = (name: string, label: string, bytes: number, note: string) =>
+      h(
+        "div",
+        { "data-part": name, title: note },
+        h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
+        h(
+          "dd",
+          { title: formatExact(bytes) },
+          formatBytes(bytes),
+          name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`),
+        ),
+      )
+    this.parts.replaceChildren(
+      bar,
+      h(
+        "dl",
+        {},
+        fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
+        ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part)),
+      ),
+    )
   }
 
   private table(groups: Group[], total: Use): HTMLElement {
     const { device } = this.store.history
-    const cells = (use: Use) => COLUMNS.map(([, of]) => of === "segments"
-      ? h("td", { class: "num" }, formatCount(use[of]))
-      : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])))
-    return h("table", { class: "pools" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Pool"), h("th", { scope: "col" }, "Stream"), h("th", { scope: "col" }, "Kind"),
-        ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)))),
-      h("tbody", {}, ...groups.map((group) => h("tr", {},
-        h("th", { scope: "row" }, poolText(device, group.pool)), h("td", {}, streamText(device, group.stream)), h("td", {}, kindText(group.kind)),
-        ...cells(group.use)))),
-      groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))))
+    const cells = (use: Use) =>
+      COLUMNS.map(([, of]) =>
+        of === "segments"
+          ? h("td", { class: "num" }, formatCount(use[of]))
+          : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])),
+      )
+    return h(
+      "table",
+      { class: "pools" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "Pool"),
+          h("th", { scope: "col" }, "Stream"),
+          h("th", { scope: "col" }, "Kind"),
+          ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        ...groups.map((group) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, poolText(device, group.pool)),
+            h("td", {}, streamText(device, group.stream)),
+            h("td", {}, kindText(group.kind)),
+            ...cells(group.use),
+          ),
+        ),
+      ),
+      groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))),
+    )
   }
 
   private makeChart(): void {
@@ -220,7 +330,14 @@ export class AllocatorPanel implements Panel {
   }
 
   private legend(): HTMLElement {
-    const keys = [["requested", "allocated"], ["slack", "slack"], ["pending", "awaiting free"], ["fragmentation", "free, fragmented"], ["returnable", "free, returnable"], ["returnable only", "free"]]
+    const keys = [
+      ["requested", "allocated"],
+      ["slack", "slack"],
+      ["pending", "awaiting free"],
+      ["fragmentation", "free, fragmented"],
+      ["returnable", "free, returnable"],
+      ["returnable only", "free"],
+    ]
     return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
   }
 
@@ -239,7 +356,9 @@ export class AllocatorPanel implements Panel {
     const held = this.address === null ? -1 : segmentAround(store.history.device, layout, this.address)
     const segment = held < 0 ? this.map.places[0] : held
     let block = layout.first[segment]
-    if (held >= 0) while (block + 1 < layout.first[segment + 1] && segments.address[layout.rows[segment]] + layout.offset[block + 1] <= this.address!) block++
+    if (held >= 0)
+      while (block + 1 < layout.first[segment + 1] && segments.address[layout.rows[segment]] + layout.offset[block + 1] <= this.address!)
+        block++
     this.choose(block)
   }
 
@@ -263,7 +382,7 @@ export class AllocatorPanel implements Panel {
   private tell(allocation: number): void {
     const { history } = this.store
     const live = allocation >= 0 && blockOf(history.device, this.layout!, allocation) >= 0
-    this.pinned.replaceChildren(...live ? [details(history, allocation, this.colours.css(allocation), () => this.store.pin(-1))] : [])
+    this.pinned.replaceChildren(...(live ? [details(history, allocation, this.colours.css(allocation), () => this.store.pin(-1))] : []))
   }
 
   private segmentText(segment: number): string {
@@ -272,8 +391,12 @@ export class AllocatorPanel implements Panel {
     const row = this.layout!.rows[segment]
     const place = this.map.places.indexOf(segment) + 1
     return [
-      `Segment ${formatCount(place)} of ${formatCount(this.layout!.rows.length)}`, formatAddress(address[row]), formatBytes(this.layout!.uses[segment].reserved),
-      poolText(device, pool[row]), streamText(device, stream[row]), `${kindText(kind[row])}${expandable[row] ? ", expandable" : ""}`,
+      `Segment ${formatCount(place)} of ${formatCount(this.layout!.rows.length)}`,
+      formatAddress(address[row]),
+      formatBytes(this.layout!.uses[segment].reserved),
+      poolText(device, pool[row]),
+      streamText(device, stream[row]),
+      `${kindText(kind[row])}${expandable[row] ? ", expandable" : ""}`,
     ].join(" \u00b7 ")
   }
 
@@ -311,8 +434,12 @@ export class AllocatorPanel implements Panel {
     const common = [formatBytes(layout.offset[block]), formatAddress(start), name, bytes(layout.size[block])]
     if (state === INACTIVE) return [...common, "", "", ""]
     const site = siteOf(history, id)
-    return [...common, bytes(device.requested[id]), bytes(device.block[id] - device.requested[id]),
-      h("span", { title: site.fullName }, h("code", {}, site.name), " ", h("small", {}, site.place))]
+    return [
+      ...common,
+      bytes(device.requested[id]),
+      bytes(device.block[id] - device.requested[id]),
+      h("span", { title: site.fullName }, h("code", {}, site.name), " ", h("small", {}, site.place)),
+    ]
   }
 
   private isPinned(block: number): boolean {
@@ -328,7 +455,8 @@ export class AllocatorPanel implements Panel {
 
 /** Two or more ways to see something, of which one is chosen. */
 function choice<T extends string>(label: string, name: string, options: [T, string][], set: (value: T) => void): HTMLElement {
-  const inputs = options.map(([value, text], k) => h("label", {},
-    h("input", { type: "radio", name, value, checked: k === 0, change: () => set(value) }), h("span", {}, text)))
+  const inputs = options.map(([value, text], k) =>
+    h("label", {}, h("input", { type: "radio", name, value, checked: k === 0, change: () => set(value) }), h("span", {}, text)),
+  )
   return h("fieldset", { class: "segmented", "aria-label": label }, ...inputs)
 }

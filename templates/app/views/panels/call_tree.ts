@@ -29,12 +29,22 @@ export class TreeList {
   private pinned: ReadonlySet<number> = new Set()
   private leaf = -1
 
-  constructor(private readonly history: History, private readonly model: TreeModel, private readonly actions: TreeActions) {
+  constructor(
+    private readonly history: History,
+    private readonly model: TreeModel,
+    private readonly actions: TreeActions,
+  ) {
     this.list = new VirtualList({
-      label: "Call stacks", class: "tree-list", role: "treegrid", empty: "Nothing is live at this event.",
+      label: "Call stacks",
+      class: "tree-list",
+      role: "treegrid",
+      empty: "Nothing is live at this event.",
       columns: [
-        { title: "Bytes", class: "num" }, { title: "Share", class: "num" }, { title: "Bar", quiet: true, class: "bar" },
-        { title: "Count", class: "num count" }, { title: "Function", class: "function" },
+        { title: "Bytes", class: "num" },
+        { title: "Share", class: "num" },
+        { title: "Bar", quiet: true, class: "bar" },
+        { title: "Count", class: "num count" },
+        { title: "Function", class: "function" },
       ],
       count: () => (model.sums.total > 0 || model.sums.count[ROOT] > 0 ? model.rows.length : 0),
       row: (k) => this.cells(model.rows[k]),
@@ -72,8 +82,11 @@ export class TreeList {
     const { sums } = this.model
     const bytes = sums.bytes[node]
     return [
-      bytesCell(bytes), h("span", {}, formatShare(bytes, sums.total)), heatMeter(bytes, sums.total),
-      h("span", {}, formatCount(sums.count[node])), this.name(node),
+      bytesCell(bytes),
+      h("span", {}, formatShare(bytes, sums.total)),
+      heatMeter(bytes, sums.total),
+      h("span", {}, formatCount(sums.count[node])),
+      this.name(node),
     ]
   }
 
@@ -81,10 +94,14 @@ export class TreeList {
     const { sums, tree } = this.model
     const opens = sums.children(node).length > 0
     const twist = opens
-      ? h("span", { class: "twist", "aria-hidden": "true", click: (event: Event) => {
-        event.stopPropagation()
-        this.toggle(node)
-      } })
+      ? h("span", {
+          class: "twist",
+          "aria-hidden": "true",
+          click: (event: Event) => {
+            event.stopPropagation()
+            this.toggle(node)
+          },
+        })
       : h("span", { class: "leaf", "aria-hidden": "true" })
     const element = h("span", { class: "node" }, twist, frameCell(this.history, tree.frame[node], tree.label(node)))
     element.style.setProperty("--in", `${this.indent(node).toFixed(2)}rem`)

@@ -35,21 +35,43 @@ export class EventsPanel implements Panel {
     const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
     this.actions = present.map(({ kind }) => this.table.nameOf(kind))
     this.search = h("input", {
-      type: "search", class: "event-search", placeholder: HINT, "aria-label": `Search: ${HINT}`, spellcheck: "false",
+      type: "search",
+      class: "event-search",
+      placeholder: HINT,
+      "aria-label": `Search: ${HINT}`,
+      spellcheck: "false",
       input: () => {
         clearTimeout(this.timer)
         this.timer = setTimeout(() => store.set({ search: this.search.value }), 120) as unknown as number
       },
       keydown: (event: KeyboardEvent) => event.key === "Enter" && this.list.element.focus(),
     })
-    this.chips = present.map(({ kind, count }) => h("button", {
-      type: "button", class: "chip", "aria-pressed": "false", "data-action": this.table.nameOf(kind), click: () => this.toggle(this.table.nameOf(kind)),
-    }, this.table.nameOf(kind), h("small", {}, ` ${formatCount(count)}`)))
+    this.chips = present.map(({ kind, count }) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          "aria-pressed": "false",
+          "data-action": this.table.nameOf(kind),
+          click: () => this.toggle(this.table.nameOf(kind)),
+        },
+        this.table.nameOf(kind),
+        h("small", {}, ` ${formatCount(count)}`),
+      ),
+    )
     this.list = new VirtualList({
-      label: "Events", class: "events-list", empty: "No event is like that.",
+      label: "Events",
+      class: "events-list",
+      empty: "No event is like that.",
       columns: [
-        { title: "Event", class: "num" }, { title: "Time", class: "num" }, { title: "Action", class: "action" }, { title: "Size", class: "num" },
-        { title: "Address", class: "num" }, { title: "Stream", class: "num" }, { title: "Call site" },
+        { title: "Event", class: "num" },
+        { title: "Time", class: "num" },
+        { title: "Action", class: "action" },
+        { title: "Size", class: "num" },
+        { title: "Address", class: "num" },
+        { title: "Stream", class: "num" },
+        { title: "Call site" },
       ],
       count: () => this.events.length,
       row: (k) => this.row(this.events[k]),
@@ -57,9 +79,19 @@ export class EventsPanel implements Panel {
       rowAttributes: (k) => ({ "data-event": String(this.events[k]) }),
       onSelect: (k) => this.go(this.events[k]),
     })
-    this.element = h("div", {},
-      h("div", { class: "toolbar event-filter" }, this.search, h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips), this.count),
-      this.list.element, this.detail)
+    this.element = h(
+      "div",
+      {},
+      h(
+        "div",
+        { class: "toolbar event-filter" },
+        this.search,
+        h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips),
+        this.count,
+      ),
+      this.list.element,
+      this.detail,
+    )
   }
 
   update(state: State, before: State | null): void {
@@ -80,7 +112,8 @@ export class EventsPanel implements Panel {
     this.events = this.table.select(filter)
     for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
     const all = this.table.kind.length
-    this.count.textContent = this.events.length === all ? plural(all, "event") : `${formatCount(this.events.length)} of ${plural(all, "event")}`
+    this.count.textContent =
+      this.events.length === all ? plural(all, "event") : `${formatCount(this.events.length)} of ${plural(all, "event")}`
     this.list.refresh()
     this.reveal(this.store.state.cursor)
   }
@@ -110,13 +143,18 @@ export class EventsPanel implements Panel {
 
   /** The call stack of the event at an event. */
   private tell(event: number): void {
-    const { table, store: { history } } = this
+    const {
+      table,
+      store: { history },
+    } = this
     const title = `Call stack of ${event < 0 ? "" : table.actionOf(event)} at event ${formatCount(event)}`
     const born = event >= 0 && table.kind[event] === ALLOC
-    const reason = born ? missingReason(history.device, table.allocationOf(event))
-      : history.device.rest && event >= 0 && table.kind[event] === UNKNOWN ? "What happened here is not drawn; this page was rendered without it."
-      : "No call stack was recorded for this event."
-    this.detail.replaceChildren(...event < 0 ? [] : [stackView(history, title, table.stackOf(event), reason)])
+    const reason = born
+      ? missingReason(history.device, table.allocationOf(event))
+      : history.device.rest && event >= 0 && table.kind[event] === UNKNOWN
+        ? "What happened here is not drawn; this page was rendered without it."
+        : "No call stack was recorded for this event."
+    this.detail.replaceChildren(...(event < 0 ? [] : [stackView(history, title, table.stackOf(event), reason)]))
   }
 
   private row(event: number): (Node | string)[] {
@@ -129,9 +167,13 @@ export class EventsPanel implements Panel {
     const action = table.actionOf(event)
     const tone = action === "oom" ? "danger" : kind === ALLOC ? "grows" : kind <= FREE_COMPLETED ? "shrinks" : "other"
     return [
-      formatCount(event), time === null ? "" : formatDuration(time), h("span", { class: `action-${tone}` }, action),
-      h("span", { title: formatExact(size) }, formatBytes(size)), address === null ? "" : formatAddress(address),
-      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream), this.site(event),
+      formatCount(event),
+      time === null ? "" : formatDuration(time),
+      h("span", { class: `action-${tone}` }, action),
+      h("span", { title: formatExact(size) }, formatBytes(size)),
+      address === null ? "" : formatAddress(address),
+      stream === null ? "" : stream === 0 ? "0" : formatAddress(stream),
+      this.site(event),
     ]
   }
 
@@ -142,6 +184,13 @@ export class EventsPanel implements Panel {
     const frame = stack < 0 ? -1 : stacks.stackSite[stack]
     if (frame < 0) return ""
     const { name, fullName, place } = siteText(stacks, frame)
-    return h("span", { title: fullName, class: stack === own ? null : "muted" }, stack !== own && "allocated by ", h("code", {}, name), " ", h("small", {}, place))
+    return h(
+      "span",
+      { title: fullName, class: stack === own ? null : "muted" },
+      stack !== own && "allocated by ",
+      h("code", {}, name),
+      " ",
+      h("small", {}, place),
+    )
   }
 }

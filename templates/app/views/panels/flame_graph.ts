@@ -32,9 +32,15 @@ export class FlameView {
   private marked: ReadonlySet<number> = new Set()
   private widthPx = 0
 
-  constructor(private readonly history: History, private readonly model: TreeModel, private readonly actions: FlameActions) {
+  constructor(
+    private readonly history: History,
+    private readonly model: TreeModel,
+    private readonly actions: FlameActions,
+  ) {
     this.body = h("div", {
-      class: "flame", role: "tree", "aria-label": "Flame graph of call stacks",
+      class: "flame",
+      role: "tree",
+      "aria-label": "Flame graph of call stacks",
       click: (event: MouseEvent) => this.at(event, (tile) => this.choose(tile)),
       dblclick: (event: MouseEvent) => this.at(event, (tile) => this.actions.zoom(tile.node)),
       keydown: (event: KeyboardEvent) => this.key(event),
@@ -73,7 +79,11 @@ export class FlameView {
     const rows = Math.max(0, ...this.tiles.map((tile) => tile.row)) + 1
     this.body.style.setProperty("--rows", String(rows))
     const stop = this.tiles.some((tile) => !tile.smaller && tile.node === model.chosen) ? model.chosen : model.top
-    this.body.replaceChildren(...(empty ? [h("p", { class: "empty" }, "Nothing is live at this event.")] : this.tiles.map((tile, k) => this.make(tile, k, width, stop))))
+    this.body.replaceChildren(
+      ...(empty
+        ? [h("p", { class: "empty" }, "Nothing is live at this event.")]
+        : this.tiles.map((tile, k) => this.make(tile, k, width, stop))),
+    )
     if (focused) this.tileOf(stop)?.focus()
   }
 
@@ -88,12 +98,26 @@ export class FlameView {
     if (!smaller && this.marked.has(node)) classes.push("pinned")
     if (k === 0) classes.push("top")
     const amount = `${amountText(tile.bytes, model.sums.total)} in ${plural(tile.count, "allocation")}`
-    const element = heat(h("div", {
-      class: classes.filter(Boolean).join(" "), role: "treeitem", "data-tile": k, "data-node": smaller ? null : node,
-      tabindex: !smaller && node === stop ? 0 : -1, "aria-level": tile.row + 1, "aria-label": `${label}, ${amount}`,
-      "aria-selected": String(!smaller && node === model.chosen), title: `${frame >= 0 ? frameTitle(this.history, frame) : label}\n${amount}`,
-      "aria-expanded": !smaller && model.sums.children(node).length ? "true" : null,
-    }, h("span", {}, text)), tile.bytes, model.sums.total)
+    const element = heat(
+      h(
+        "div",
+        {
+          class: classes.filter(Boolean).join(" "),
+          role: "treeitem",
+          "data-tile": k,
+          "data-node": smaller ? null : node,
+          tabindex: !smaller && node === stop ? 0 : -1,
+          "aria-level": tile.row + 1,
+          "aria-label": `${label}, ${amount}`,
+          "aria-selected": String(!smaller && node === model.chosen),
+          title: `${frame >= 0 ? frameTitle(this.history, frame) : label}\n${amount}`,
+          "aria-expanded": !smaller && model.sums.children(node).length ? "true" : null,
+        },
+        h("span", {}, text),
+      ),
+      tile.bytes,
+      model.sums.total,
+    )
     element.style.left = `${(100 * tile.x0).toFixed(4)}%`
     element.style.width = `${(100 * (tile.x1 - tile.x0)).toFixed(4)}%`
     element.style.setProperty("--row", String(tile.row))
@@ -142,8 +166,11 @@ export class FlameView {
     const siblings = node === top ? [] : sums.children(tree.parent[node]).filter((one) => this.tileOf(one))
     const at = siblings.indexOf(node)
     const to = {
-      ArrowDown: sums.children(node)[0], ArrowUp: node === top ? undefined : tree.parent[node],
-      ArrowRight: siblings[at + 1], ArrowLeft: siblings[at - 1], Home: top,
+      ArrowDown: sums.children(node)[0],
+      ArrowUp: node === top ? undefined : tree.parent[node],
+      ArrowRight: siblings[at + 1],
+      ArrowLeft: siblings[at - 1],
+      Home: top,
     }[event.key]
     if (to !== undefined && this.tileOf(to)) {
       this.choose({ ...this.tiles[0], node: to, smaller: 0 })

@@ -18,14 +18,26 @@ export class FragmentationChart {
   private readonly most: number
 
   /** `values`: bytes after each event, element 0 the start, -1 where not known. */
-  constructor(private readonly store: Store, private readonly values: Float64Array) {
+  constructor(
+    private readonly store: Store,
+    private readonly values: Float64Array,
+  ) {
     this.curve = new Extremes(values)
     this.most = this.curve.firstMax(0, values.length) - 1
     const peak = values[this.most + 1]
-    this.slider = h("div", {
-      class: "fragmentation-plot", role: "slider", tabindex: 0, "aria-label": "Fragmentation over time: the cursor",
-      "aria-valuemin": -1, "aria-valuemax": values.length - 2, keydown: (event: KeyboardEvent) => this.key(event),
-    }, this.canvas)
+    this.slider = h(
+      "div",
+      {
+        class: "fragmentation-plot",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": "Fragmentation over time: the cursor",
+        "aria-valuemin": -1,
+        "aria-valuemax": values.length - 2,
+        keydown: (event: KeyboardEvent) => this.key(event),
+      },
+      this.canvas,
+    )
     const drag = (event: PointerEvent) => {
       if (!(event.buttons & 1)) return
       const box = this.slider.getBoundingClientRect()
@@ -36,15 +48,39 @@ export class FragmentationChart {
       drag(event)
     })
     this.slider.addEventListener("pointermove", drag)
-    this.element = h("figure", { class: "fragmentation" },
-      h("figcaption", {}, "Fragmentation over time",
-        peak > 0 && h("span", {}, "the most is ", h("button", { type: "button", class: "link", "data-most": this.most, click: () => store.goTo(this.most) },
-          `${formatBytes(peak)} at ${formatEvent(this.most)}`)),
-        values.includes(-1) && h("span", {}, "not known where segment events are missing")),
-      h("div", { class: "fragmentation-frame" },
-        h("span", { class: "fragmentation-most", "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""), this.slider,
-        h("div", { class: "fragmentation-ends", "aria-hidden": "true" },
-          h("span", {}, "start"), h("span", {}, formatEvent(values.length - 2)))))
+    this.element = h(
+      "figure",
+      { class: "fragmentation" },
+      h(
+        "figcaption",
+        {},
+        "Fragmentation over time",
+        peak > 0 &&
+          h(
+            "span",
+            {},
+            "the most is ",
+            h(
+              "button",
+              { type: "button", class: "link", "data-most": this.most, click: () => store.goTo(this.most) },
+              `${formatBytes(peak)} at ${formatEvent(this.most)}`,
+            ),
+          ),
+        values.includes(-1) && h("span", {}, "not known where segment events are missing"),
+      ),
+      h(
+        "div",
+        { class: "fragmentation-frame" },
+        h("span", { class: "fragmentation-most", "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""),
+        this.slider,
+        h(
+          "div",
+          { class: "fragmentation-ends", "aria-hidden": "true" },
+          h("span", {}, "start"),
+          h("span", {}, formatEvent(values.length - 2)),
+        ),
+      ),
+    )
     new ResizeObserver(later(this.element, () => this.draw())).observe(this.slider)
     onTheme(() => this.draw())
   }
@@ -110,8 +146,14 @@ export class FragmentationChart {
     const last = this.values.length - 2
     const page = Math.max(Math.round(last / 20), 1)
     const to = {
-      ArrowRight: cursor + 1, ArrowUp: cursor + 1, ArrowLeft: cursor - 1, ArrowDown: cursor - 1,
-      PageUp: cursor + page, PageDown: cursor - page, Home: -1, End: last,
+      ArrowRight: cursor + 1,
+      ArrowUp: cursor + 1,
+      ArrowLeft: cursor - 1,
+      ArrowDown: cursor - 1,
+      PageUp: cursor + page,
+      PageDown: cursor - page,
+      Home: -1,
+      End: last,
     }[event.key]
     if (to === undefined) return
     event.preventDefault()

@@ -14,8 +14,14 @@ import type { Panel } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
-  ["bytes", "Bytes", "num"], [null, "Share", "num"], [null, "Bar", "bar"], [null, "Cumulative", "num cumulative"], ["median", "Median", "num median"],
-  ["count", "Count", "num count"], ["ever", "Ever allocated", "num ever"], ["location", "Location", "location"],
+  ["bytes", "Bytes", "num"],
+  [null, "Share", "num"],
+  [null, "Bar", "bar"],
+  [null, "Cumulative", "num cumulative"],
+  ["median", "Median", "num median"],
+  ["count", "Count", "num count"],
+  ["ever", "Ever allocated", "num ever"],
+  ["location", "Location", "location"],
 ]
 
 export class LinesPanel implements Panel {
@@ -39,17 +45,27 @@ export class LinesPanel implements Panel {
     this.origins = originsOf(device, stacks)
     this.map = mapLines(device, stacks, this.origins, null)
     this.input = h("input", {
-      type: "search", placeholder: "Files: model.py, *.cu, -torch", "aria-label": "Files that lines are taken from", spellcheck: "false",
-      title: "Each stack counts for its innermost frame whose file fits. Commas between parts of a path, globs (*.py) or /regular expressions/; a minus before those to leave out.",
+      type: "search",
+      placeholder: "Files: model.py, *.cu, -torch",
+      "aria-label": "Files that lines are taken from",
+      spellcheck: "false",
+      title:
+        "Each stack counts for its innermost frame whose file fits. Commas between parts of a path, globs (*.py) or /regular expressions/; a minus before those to leave out.",
       input: () => store.set({ search: this.input.value }),
     })
     this.list = new VirtualList({
-      label: "Source lines", class: "lines-list", empty: "Nothing is live at this event.",
+      label: "Source lines",
+      class: "lines-list",
+      empty: "Nothing is live at this event.",
       columns: COLUMNS.map(([column, title, class_]) => ({
-        title, quiet: class_ === "bar", class: class_, ...column && {
+        title,
+        quiet: class_ === "bar",
+        class: class_,
+        ...(column && {
           sort: () => this.sort(column),
-          sorted: () => (column !== this.by ? null : (column === "location") === this.reversed ? "descending" as const : "ascending" as const),
-        },
+          sorted: () =>
+            column !== this.by ? null : (column === "location") === this.reversed ? ("descending" as const) : ("ascending" as const),
+        }),
       })),
       count: () => this.rows.length,
       row: (k) => this.cells(k),
@@ -58,10 +74,13 @@ export class LinesPanel implements Panel {
       onSelect: (k) => this.choose(this.rows[k].line),
       onKey: (event) => this.key(event),
     })
-    this.element = h("div", { class: "lines" },
+    this.element = h(
+      "div",
+      { class: "lines" },
       h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
       stacks.linesNote && h("p", { class: "note" }, stacks.linesNote),
-      this.list.element)
+      this.list.element,
+    )
   }
 
   update(state: State, before: State | null): void {
@@ -117,8 +136,19 @@ export class LinesPanel implements Panel {
   private say(): void {
     const total = this.sums.at(-1) ?? 0
     const { curve, search } = this.store.state
-    this.totals.replaceChildren(h("b", {}, plural(this.rows.length, "line")), h("span", { title: formatExact(total) }, `${formatBytes(total)} ${curve}`),
-      h("span", { class: "of" }, this.refused ? `${this.refused}; nothing is filtered.` : search.trim() ? "The innermost frame in these files." : "The call site of each stack."))
+    this.totals.replaceChildren(
+      h("b", {}, plural(this.rows.length, "line")),
+      h("span", { title: formatExact(total) }, `${formatBytes(total)} ${curve}`),
+      h(
+        "span",
+        { class: "of" },
+        this.refused
+          ? `${this.refused}; nothing is filtered.`
+          : search.trim()
+            ? "The innermost frame in these files."
+            : "The call site of each stack.",
+      ),
+    )
   }
 
   private cells(k: number): (Node | string)[] {
@@ -126,8 +156,17 @@ export class LinesPanel implements Panel {
     const row = this.rows[k]
     const total = history.at(this.store.state.curve, this.store.state.cursor)
     return [
-      bytesCell(row.bytes), formatShare(row.bytes, total), heatMeter(row.bytes, total), bytesCell(this.sums[k]), Number.isNaN(row.median) ? "-" : bytesCell(row.median),
-      formatCount(row.count), h("span", { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the whole recording` }, formatBytes(row.ever)),
+      bytesCell(row.bytes),
+      formatShare(row.bytes, total),
+      heatMeter(row.bytes, total),
+      bytesCell(this.sums[k]),
+      Number.isNaN(row.median) ? "-" : bytesCell(row.median),
+      formatCount(row.count),
+      h(
+        "span",
+        { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the whole recording` },
+        formatBytes(row.ever),
+      ),
       this.location(row.line),
     ]
   }
@@ -137,8 +176,13 @@ export class LinesPanel implements Panel {
     const { history } = this.store
     const { frame, name, place } = this.map.lines[line]
     if (frame < 0) return h("span", { class: "muted" }, name)
-    return h("span", { class: "frame", title: frameTitle(history, frame) },
-      place && h("b", {}, place), place && " ", h("code", { class: place ? "muted" : frameKind(history.stacks, frame) }, name))
+    return h(
+      "span",
+      { class: "frame", title: frameTitle(history, frame) },
+      place && h("b", {}, place),
+      place && " ",
+      h("code", { class: place ? "muted" : frameKind(history.stacks, frame) }, name),
+    )
   }
 
   /** What names a line in a link: its frame, or its words. */
@@ -155,9 +199,14 @@ export class LinesPanel implements Panel {
   private choose(line: number): void {
     this.chosen = line
     const { frame, name } = this.map.lines[line]
-    this.store.set({ selection: {
-      panel: "lines", key: this.keyOf(line), label: frameLabel(this.store.history, frame, name), rows: rowsOfLine(this.origins, this.map, line),
-    } })
+    this.store.set({
+      selection: {
+        panel: "lines",
+        key: this.keyOf(line),
+        label: frameLabel(this.store.history, frame, name),
+        rows: rowsOfLine(this.origins, this.map, line),
+      },
+    })
   }
 
   private sort(column: LineColumn): void {

@@ -14,8 +14,13 @@ import type { Panel } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LiveColumn, title: string, class_: string][] = [
-  ["block", "Block", "num"], ["requested", "Requested", "num"], ["age", "Age", "num"], ["site", "Call site", "site"],
-  ["address", "Address", "address"], ["stream", "Stream", "stream"], ["pool", "Pool", "pool"],
+  ["block", "Block", "num"],
+  ["requested", "Requested", "num"],
+  ["age", "Age", "num"],
+  ["site", "Call site", "site"],
+  ["address", "Address", "address"],
+  ["stream", "Stream", "stream"],
+  ["pool", "Pool", "pool"],
 ]
 
 export class LivePanel implements Panel {
@@ -40,15 +45,26 @@ export class LivePanel implements Panel {
     const streams = device.streamValues.length > 1
     this.columns = COLUMNS.filter(([column]) => (column !== "pool" || pools) && (column !== "stream" || streams))
     this.input = h("input", {
-      type: "search", placeholder: "Search call site, size or address", "aria-label": "Search call site, size or address", spellcheck: "false",
+      type: "search",
+      placeholder: "Search call site, size or address",
+      "aria-label": "Search call site, size or address",
+      spellcheck: "false",
       input: () => store.set({ search: this.input.value }),
     })
     this.list = new VirtualList({
-      label: "Live allocations", class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,
+      label: "Live allocations",
+      class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,
       empty: "No live allocation fits.",
       columns: this.columns.map(([column, title, class_]) => ({
-        title, class: class_, sort: () => this.sort(column),
-        sorted: () => (column !== this.by ? null : (column === "block" || column === "requested" || column === "age") !== this.reversed ? "descending" : "ascending"),
+        title,
+        class: class_,
+        sort: () => this.sort(column),
+        sorted: () =>
+          column !== this.by
+            ? null
+            : (column === "block" || column === "requested" || column === "age") !== this.reversed
+              ? "descending"
+              : "ascending",
       })),
       count: () => this.rows.length,
       row: (k) => this.columns.map(([column]) => this.cell(column, this.rows[k])),
@@ -56,9 +72,12 @@ export class LivePanel implements Panel {
       onSelect: (k) => store.pin(this.rows[k]),
       onKey: (event) => this.key(event),
     })
-    this.element = h("div", { class: "live" },
+    this.element = h(
+      "div",
+      { class: "live" },
       h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
-      this.list.element)
+      this.list.element,
+    )
   }
 
   update(state: State, before: State | null): void {
@@ -97,18 +116,28 @@ export class LivePanel implements Panel {
     this.input.setAttribute("aria-invalid", String(refused !== ""))
     const sum = addUp(this.rows, history.device, state.curve)
     const some = this.rows.length === this.all.length ? "" : `${formatCount(this.rows.length)} of `
-    this.totals.replaceChildren(refused && `${refused}. `,
+    this.totals.replaceChildren(
+      refused && `${refused}. `,
       h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
       h("span", { title: formatExact(sum.block) }, `${formatBytes(sum.block)} in blocks`),
       h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`),
-      ...this.left())
+      ...this.left(),
+    )
   }
 
   /** What is live, too, but not drawn and so not listed. */
   private left(): Node[] {
     const { history, state } = this.store
     const { bytes, count } = restAt(history.device.rest, state.curve, state.cursor)
-    return bytes ? [h("span", { class: "not-drawn", title: formatExact(bytes) }, `${formatCount(count)} more, ${formatBytes(bytes)} ${state.curve}, ${NOT_DRAWN}`)] : []
+    return bytes
+      ? [
+          h(
+            "span",
+            { class: "not-drawn", title: formatExact(bytes) },
+            `${formatCount(count)} more, ${formatBytes(bytes)} ${state.curve}, ${NOT_DRAWN}`,
+          ),
+        ]
+      : []
   }
 
   private sort(column: LiveColumn): void {
@@ -124,7 +153,11 @@ export class LivePanel implements Panel {
     switch (column) {
       case "block":
         return device.blockMax[i] > device.block[i]
-          ? h("span", { title: `between ${formatExact(device.block[i])} and ${formatExact(device.blockMax[i])}` }, `\u2265 ${formatBytes(device.block[i])}`)
+          ? h(
+              "span",
+              { title: `between ${formatExact(device.block[i])} and ${formatExact(device.blockMax[i])}` },
+              `\u2265 ${formatBytes(device.block[i])}`,
+            )
           : bytesCell(device.block[i])
       case "requested":
         return bytesCell(device.requested[i])
@@ -135,7 +168,12 @@ export class LivePanel implements Panel {
         return frameCell(history, site.frame, site.name)
       }
       case "address":
-        return h("span", {}, h("code", {}, formatAddress(device.addrValues[device.addr[i]])), h("small", { title: "How many allocations came before at this address" }, ` v${this.versions[i]}`))
+        return h(
+          "span",
+          {},
+          h("code", {}, formatAddress(device.addrValues[device.addr[i]])),
+          h("small", { title: "How many allocations came before at this address" }, ` v${this.versions[i]}`),
+        )
       case "stream": {
         const stream = device.streamValues[device.stream[i]]
         return stream === 0 ? "default" : formatAddress(stream)
@@ -152,7 +190,12 @@ export class LivePanel implements Panel {
     if (birth < 0) return h("small", {}, "before recording")
     const [from, now] = [history.timeOf(birth), history.timeOf(state.cursor)]
     const time = from === null || now === null ? "" : formatDuration(now - from)
-    return h("span", { title: `made at event ${formatCount(birth)}` }, plural(state.cursor - birth, "event"), time && h("small", {}, ` ${time}`))
+    return h(
+      "span",
+      { title: `made at event ${formatCount(birth)}` },
+      plural(state.cursor - birth, "event"),
+      time && h("small", {}, ` ${time}`),
+    )
   }
 
   private key(event: KeyboardEvent): boolean {

@@ -17,9 +17,13 @@ export interface Panel {
 /** What a recording can be seen as, in order; what it does not hold has no tab. */
 export function tabsOf({ device, hasReserved }: History): { id: string; title: string }[] {
   const all: [id: string, title: string, there: boolean][] = [
-    ["stacks", "Call stacks", true], ["lines", "Lines", true], ["live", "Allocations", true],
-    ["stages", "Stages", device.summary.stages.length > 0], ["allocator", "Allocator", hasReserved],
-    ["events", "Events", device.events > 0], ["recording", "Recording", true],
+    ["stacks", "Call stacks", true],
+    ["lines", "Lines", true],
+    ["live", "Allocations", true],
+    ["stages", "Stages", device.summary.stages.length > 0],
+    ["allocator", "Allocator", hasReserved],
+    ["events", "Events", device.events > 0],
+    ["recording", "Recording", true],
   ]
   return all.filter(([, , there]) => there).map(([id, title]) => ({ id, title }))
 }
@@ -43,20 +47,41 @@ export class Panels {
   /** The state in which the panel in sight could not be drawn. */
   private failed: State | null = null
 
-  constructor(private readonly store: Store, private readonly tabs: Tab[]) {
+  constructor(
+    private readonly store: Store,
+    private readonly tabs: Tab[],
+  ) {
     this.body = h("div", { class: "panel", role: "tabpanel", id: this.prefix, tabindex: -1 })
-    this.buttons = tabs.map((tab) => h("button", {
-      type: "button", role: "tab", id: `${this.prefix}-${tab.id}`, "aria-controls": this.prefix, "data-tab": tab.id,
-      click: () => store.set({ tab: tab.id }),
-    }, tab.title))
-    const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment", keydown: (event: KeyboardEvent) => this.key(event) }, ...this.buttons)
+    this.buttons = tabs.map((tab) =>
+      h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `${this.prefix}-${tab.id}`,
+          "aria-controls": this.prefix,
+          "data-tab": tab.id,
+          click: () => store.set({ tab: tab.id }),
+        },
+        tab.title,
+      ),
+    )
+    const list = h(
+      "div",
+      { class: "tabs", role: "tablist", "aria-label": "Views of the moment", keydown: (event: KeyboardEvent) => this.key(event) },
+      ...this.buttons,
+    )
     this.element = h("section", { class: "panels", "aria-label": "Details" }, list, this.body)
-    onFailure(this.body, () => `\u201c${tabs.find(({ id }) => id === this.shown)?.title}\u201d`, (note) => {
-      this.failed = store.state
-      this.panels.delete(this.shown) // whatever state it is in, another step begins with a new one
-      const again = h("button", { type: "button", click: () => this.draw(store.state, null) }, "Try again")
-      this.body.replaceChildren(note, again)
-    })
+    onFailure(
+      this.body,
+      () => `\u201c${tabs.find(({ id }) => id === this.shown)?.title}\u201d`,
+      (note) => {
+        this.failed = store.state
+        this.panels.delete(this.shown) // whatever state it is in, another step begins with a new one
+        const again = h("button", { type: "button", click: () => this.draw(store.state, null) }, "Try again")
+        this.body.replaceChildren(note, again)
+      },
+    )
     store.on((state, before) => this.changed(state, before))
     this.changed(store.state, null)
   }

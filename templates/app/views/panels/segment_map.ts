@@ -2,7 +2,19 @@
 
 import { formatAddress, formatBytes, plural } from "../../lib/text/format"
 import { blockAt, boxes, type Flow, flow, hit, paint, type Rgb, scaleBar } from "../../lib/data/segment_flow"
-import { ALLOCATED, blockOf, type Group, INACTIVE, isPrivate, kindText, type Layout, PENDING, poolText, segmentOfBlock, streamText } from "../../lib/data/segments"
+import {
+  ALLOCATED,
+  blockOf,
+  type Group,
+  INACTIVE,
+  isPrivate,
+  kindText,
+  type Layout,
+  PENDING,
+  poolText,
+  segmentOfBlock,
+  streamText,
+} from "../../lib/data/segments"
 import { onTheme, readTheme } from "../../lib/picture/theme"
 import type { Store } from "../../store"
 import type { BlockColours } from "./block_colours"
@@ -49,7 +61,10 @@ export class SegmentMap {
 
   /** `onBlock`: a block was chosen by click or key; `onPin`: it was clicked or Enter was pressed. */
   constructor(
-    private readonly store: Store, private readonly own: BlockColours, private readonly onBlock: (block: number) => void, private readonly onPin: (block: number) => void,
+    private readonly store: Store,
+    private readonly own: BlockColours,
+    private readonly onBlock: (block: number) => void,
+    private readonly onPin: (block: number) => void,
   ) {
     const zoom = (by: number) => () => {
       this.zoom += by
@@ -57,18 +72,28 @@ export class SegmentMap {
     }
     this.out = h("button", { type: "button", "aria-label": "Smaller bars", title: "Smaller bars", click: zoom(-1) }, "\u2212")
     this.in = h("button", { type: "button", "aria-label": "Larger bars", title: "Larger bars", click: zoom(1) }, "+")
-    const keys = h("div", {
-      class: "segment-map", role: "application", tabindex: 0, "aria-roledescription": "map of memory",
-      "aria-label": "Segments and blocks. Left and right: blocks; up and down: segments; Enter: the allocation's details.",
-      keydown: (event: KeyboardEvent) => this.key(event),
-    }, this.body, this.tip)
+    const keys = h(
+      "div",
+      {
+        class: "segment-map",
+        role: "application",
+        tabindex: 0,
+        "aria-roledescription": "map of memory",
+        "aria-label": "Segments and blocks. Left and right: blocks; up and down: segments; Enter: the allocation's details.",
+        keydown: (event: KeyboardEvent) => this.key(event),
+      },
+      this.body,
+      this.tip,
+    )
     this.element = h("div", {}, keys, h("p", { class: "map-scale" }, this.bar, this.barText, this.out, this.in))
     keys.addEventListener("pointermove", (event) => this.point(event))
     keys.addEventListener("pointerleave", () => this.leave())
     keys.addEventListener("click", (event) => this.click(event))
-    new ResizeObserver(later(this.element, () => {
-      if (Math.round(this.body.clientWidth) !== this.width) this.draw()
-    })).observe(this.body)
+    new ResizeObserver(
+      later(this.element, () => {
+        if (Math.round(this.body.clientWidth) !== this.width) this.draw()
+      }),
+    ).observe(this.body)
     onTheme(() => this.draw())
   }
 
@@ -84,11 +109,20 @@ export class SegmentMap {
       let section = sections.get(group.pool)
       if (!section) {
         const pool = poolText(device, group.pool)
-        section = h("section", { class: isPrivate(device, group.pool) ? "pool envelope" : "pool", "data-pool": group.pool }, h("h4", {}, pool[0].toUpperCase() + pool.slice(1)))
+        section = h(
+          "section",
+          { class: isPrivate(device, group.pool) ? "pool envelope" : "pool", "data-pool": group.pool },
+          h("h4", {}, pool[0].toUpperCase() + pool.slice(1)),
+        )
         sections.set(group.pool, section)
         this.body.append(section)
       }
-      const what = [streamText(device, group.stream), kindText(group.kind), plural(group.use.segments, "segment"), formatBytes(group.use.reserved)]
+      const what = [
+        streamText(device, group.stream),
+        kindText(group.kind),
+        plural(group.use.segments, "segment"),
+        formatBytes(group.use.reserved),
+      ]
       section.append(h("p", { class: "group-name" }, what.join(" \u00b7 ")), h("div", { class: "strip" }, canvas, marks))
     }
     this.draw()
@@ -113,7 +147,15 @@ export class SegmentMap {
     const dpr = devicePixelRatio
     const bytesPerPx = this.rowBytes() / (this.width * dpr) / 2 ** this.zoom
     const laid = this.strips.map(({ group, canvas }) =>
-      flow(layout, this.ordered(group), bytesPerPx, Math.floor(canvas.parentElement!.clientWidth * dpr), Math.round(LEAST * dpr), Math.round(BETWEEN * dpr)))
+      flow(
+        layout,
+        this.ordered(group),
+        bytesPerPx,
+        Math.floor(canvas.parentElement!.clientWidth * dpr),
+        Math.round(LEAST * dpr),
+        Math.round(BETWEEN * dpr),
+      ),
+    )
     const rows = laid.reduce((all, { rows }) => all + rows, 0)
     const colours = this.colours()
     laid.forEach((flow, k) => {
@@ -168,7 +210,8 @@ export class SegmentMap {
         frame(segment, 0, layout.uses[segment].reserved, theme.muted, 1)
         frame(segment, layout.offset[this.block], layout.offset[this.block] + layout.size[this.block], theme.text, 2)
       }
-      if (pinned >= 0) frame(segmentOfBlock(layout, pinned), layout.offset[pinned], layout.offset[pinned] + layout.size[pinned], theme.accent, 2.5)
+      if (pinned >= 0)
+        frame(segmentOfBlock(layout, pinned), layout.offset[pinned], layout.offset[pinned] + layout.size[pinned], theme.accent, 2.5)
     }
   }
 
@@ -176,7 +219,13 @@ export class SegmentMap {
   private rowBytes(): number {
     const { device } = this.store.history
     const highest = device.summary.peaks.reserved?.bytes ?? this.layout!.total.reserved
-    return Math.max(highest / ROWS, Math.min(device.segments.size.reduce((most, size) => Math.max(most, size), 1), highest / LEAST_ROWS))
+    return Math.max(
+      highest / ROWS,
+      Math.min(
+        device.segments.size.reduce((most, size) => Math.max(most, size), 1),
+        highest / LEAST_ROWS,
+      ),
+    )
   }
 
   private ordered({ members }: Group): number[] {
@@ -299,12 +348,18 @@ export class SegmentMap {
     const [first, end] = [layout.first[segment], layout.first[segment + 1]]
     const beside = (by: number) => places[Math.min(Math.max(at + by, 0), places.length - 1)]
     switch (key) {
-      case "ArrowUp": return layout.first[beside(-1)]
-      case "ArrowDown": return layout.first[beside(1)]
-      case "Home": return first
-      case "End": return end - 1
-      case "ArrowLeft": return this.block > first ? this.block - 1 : at > 0 ? layout.first[beside(-1) + 1] - 1 : this.block
-      default: return this.block < end - 1 ? this.block + 1 : at < places.length - 1 ? layout.first[beside(1)] : this.block
+      case "ArrowUp":
+        return layout.first[beside(-1)]
+      case "ArrowDown":
+        return layout.first[beside(1)]
+      case "Home":
+        return first
+      case "End":
+        return end - 1
+      case "ArrowLeft":
+        return this.block > first ? this.block - 1 : at > 0 ? layout.first[beside(-1) + 1] - 1 : this.block
+      default:
+        return this.block < end - 1 ? this.block + 1 : at < places.length - 1 ? layout.first[beside(1)] : this.block
     }
   }
 }

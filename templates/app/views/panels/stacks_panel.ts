@@ -35,9 +35,11 @@ export class StacksPanel implements Panel {
   private readonly about = h("div", { class: "about-node" })
   private readonly body = h("div", { class: "stacks-body" })
   private readonly hint = h("p", { class: "hint keys-hint" })
-  private readonly narrow = h("button", {
-    type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen),
-  }, "Focus")
+  private readonly narrow = h(
+    "button",
+    { type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen) },
+    "Focus",
+  )
   private mode: StackMode
   private frame = 0
   /** What is on the screen. */
@@ -58,36 +60,70 @@ export class StacksPanel implements Panel {
     this.tree = new TreeList(history, this.model, actions)
     this.flame = new FlameView(history, this.model, actions)
     const group = `stacks-mode-${made++}`
-    this.modes = MODES.map(([mode]) => h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }))
+    this.modes = MODES.map(([mode]) =>
+      h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }),
+    )
     this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.hide(this.fold.checked) })
     this.input = h("input", {
-      type: "search", placeholder: "Search functions and files", "aria-label": "Search functions and files", spellcheck: "false",
+      type: "search",
+      placeholder: "Search functions and files",
+      "aria-label": "Search functions and files",
+      spellcheck: "false",
       title: "Part of a name or path, a glob (*.py) or a /regular expression/",
-      input: () => store.set({ search: this.input.value }), keydown: (event: KeyboardEvent) => this.searchKey(event),
+      input: () => store.set({ search: this.input.value }),
+      keydown: (event: KeyboardEvent) => this.searchKey(event),
     })
     const step = (by: 1 | -1, label: string, name: string) =>
       h("button", { type: "button", title: name, "aria-label": name, click: () => this.next(by) }, label)
-    this.steps = h("span", { class: "found-steps", hidden: true }, step(-1, "\u2039", "Previous match (N)"), step(1, "\u203a", "Next match (n)"))
-    this.element = h("div", { class: "stacks" },
-      h("div", { class: "toolbar" },
-        h("fieldset", { class: "segmented", "aria-label": "Order of the call stacks" },
-          ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label)))),
+    this.steps = h(
+      "span",
+      { class: "found-steps", hidden: true },
+      step(-1, "\u2039", "Previous match (N)"),
+      step(1, "\u203a", "Next match (n)"),
+    )
+    this.element = h(
+      "div",
+      { class: "stacks" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h(
+          "fieldset",
+          { class: "segmented", "aria-label": "Order of the call stacks" },
+          ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label))),
+        ),
         h("span", { class: "searching" }, this.input, this.steps, this.found),
         h("label", { class: "check", title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
-        h("div", { class: "buttons" },
+        h(
+          "div",
+          { class: "buttons" },
           h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
           h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
-          this.narrow)),
-      this.trail, this.note, this.body, this.hint,
-      this.about)
+          this.narrow,
+        ),
+      ),
+      this.trail,
+      this.note,
+      this.body,
+      this.hint,
+      this.about,
+    )
     this.place()
   }
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
     const { shown } = this
-    if (shown && state.cursor === shown.cursor && state.curve === shown.curve && state.search === shown.search && state.pinned === shown.pinned
-      && state.selection === before.selection && sameView(state.stacks, this.view)) return
+    if (
+      shown &&
+      state.cursor === shown.cursor &&
+      state.curve === shown.curve &&
+      state.search === shown.search &&
+      state.pinned === shown.pinned &&
+      state.selection === before.selection &&
+      sameView(state.stacks, this.view)
+    )
+      return
     this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
@@ -181,7 +217,10 @@ export class StacksPanel implements Panel {
     else if (!found) this.found.textContent = this.model.refused
     else if (!found.nodes.length) this.found.textContent = "nothing found"
     else {
-      const place = match < 0 ? plural(found.nodes.length, "match").replace(/matchs$/, "matches") : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
+      const place =
+        match < 0
+          ? plural(found.nodes.length, "match").replace(/matchs$/, "matches")
+          : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
       this.found.textContent = `${place} \u00b7 ${amountText(found.bytes, sums.total)}`
     }
   }
@@ -197,9 +236,20 @@ export class StacksPanel implements Panel {
     const { fullName, file, line } = frame < 0 ? { fullName: tree.label(chosen), file: "", line: null } : frameText(stacks, frame)
     const own = sums.ownBytes[chosen]
     this.about.replaceChildren(
-      h("p", {}, h("code", {}, nameText(fullName)), file && " ", file && h("span", { class: "place" }, pathText(line === null ? file : `${file}:${line}`))),
-      h("p", { class: "figures-line" }, `${formatExact(sums.bytes[chosen])} (${formatShare(sums.bytes[chosen], sums.total)}) in ${plural(sums.count[chosen], "allocation")}`,
-        own > 0 && own < sums.bytes[chosen] ? `, ${formatExact(own)} of it in paths that end here` : ""))
+      h(
+        "p",
+        {},
+        h("code", {}, nameText(fullName)),
+        file && " ",
+        file && h("span", { class: "place" }, pathText(line === null ? file : `${file}:${line}`)),
+      ),
+      h(
+        "p",
+        { class: "figures-line" },
+        `${formatExact(sums.bytes[chosen])} (${formatShare(sums.bytes[chosen], sums.total)}) in ${plural(sums.count[chosen], "allocation")}`,
+        own > 0 && own < sums.bytes[chosen] ? `, ${formatExact(own)} of it in paths that end here` : "",
+      ),
+    )
   }
 
   /** Leads out of a focused subtree. */
@@ -209,13 +259,26 @@ export class StacksPanel implements Panel {
     this.trail.hidden = top === ROOT && !model.canGoBack
     const path = tree.pathTo(top)
     this.trail.replaceChildren(
-      h("button", { type: "button", title: "Back to what was shown before (b)", click: () => this.back(), disabled: !model.canGoBack }, "\u2190 Back"),
-      h("ol", {}, ...path.map((node) => {
-        const label = frameLabel(store.history, tree.frame[node], tree.label(node))
-        return h("li", {}, node === top
-          ? h("b", { "aria-current": "true" }, label)
-          : h("button", { type: "button", class: "link", click: () => this.focus(node) }, label))
-      })))
+      h(
+        "button",
+        { type: "button", title: "Back to what was shown before (b)", click: () => this.back(), disabled: !model.canGoBack },
+        "\u2190 Back",
+      ),
+      h(
+        "ol",
+        {},
+        ...path.map((node) => {
+          const label = frameLabel(store.history, tree.frame[node], tree.label(node))
+          return h(
+            "li",
+            {},
+            node === top
+              ? h("b", { "aria-current": "true" }, label)
+              : h("button", { type: "button", class: "link", click: () => this.focus(node) }, label),
+          )
+        }),
+      ),
+    )
   }
 
   private pick(node: number): void {
@@ -291,8 +354,7 @@ export class StacksPanel implements Panel {
     if (event.key === "Enter") {
       this.next(event.shiftKey ? -1 : 1)
       this.focusView() // where n and N go on
-    }
-    else if (event.key === "ArrowDown") this.focusView()
+    } else if (event.key === "ArrowDown") this.focusView()
     else if (event.key === "Escape") {
       this.store.set({ search: "" })
       this.focusView()
@@ -303,10 +365,15 @@ export class StacksPanel implements Panel {
 
   private key(event: KeyboardEvent, node: number): boolean {
     const keys: Record<string, () => void> = {
-      f: () => this.focus(node), b: () => this.back(), Backspace: () => this.back(),
+      f: () => this.focus(node),
+      b: () => this.back(),
+      Backspace: () => this.back(),
       h: () => this.hide(!this.model.folded),
-      e: () => this.expandAll(), c: () => this.collapse(),
-      n: () => this.next(1), N: () => this.next(-1), "/": () => this.input.focus(),
+      e: () => this.expandAll(),
+      c: () => this.collapse(),
+      n: () => this.next(1),
+      N: () => this.next(-1),
+      "/": () => this.input.focus(),
     }
     if (this.store.state.selection) keys.Escape = () => this.store.set({ selection: null })
     const act = keys[event.key]
@@ -328,11 +395,27 @@ function isLive(store: Store, allocation: number): boolean {
   return device.allocEvent[allocation] <= cursor && end[allocation] > cursor
 }
 
-const TREE_KEYS = [["\u2192", "opens"], ["\u2190", "closes"], ["e", "expands all"], ["c", "collapses"], ["f", "focuses"], ["b", "goes back"]]
-const FLAME_KEYS = [["\u2190 \u2191 \u2193 \u2192", "move"], ["Enter", "or a double click zooms in"], ["b", "goes back"]]
-const SEARCH_KEYS = [["h", "hides, shows library frames"], ["/", "searches"], ["n N", "next, previous match"]]
+const TREE_KEYS = [
+  ["\u2192", "opens"],
+  ["\u2190", "closes"],
+  ["e", "expands all"],
+  ["c", "collapses"],
+  ["f", "focuses"],
+  ["b", "goes back"],
+]
+const FLAME_KEYS = [
+  ["\u2190 \u2191 \u2193 \u2192", "move"],
+  ["Enter", "or a double click zooms in"],
+  ["b", "goes back"],
+]
+const SEARCH_KEYS = [
+  ["h", "hides, shows library frames"],
+  ["/", "searches"],
+  ["n N", "next, previous match"],
+]
 
 function hints(mode: StackMode): Node[] {
   return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>
-    h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`))
+    h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`),
+  )
 }

@@ -28,23 +28,74 @@ export class StagesPanel implements Panel {
   private readonly open = new Set<StageGroup>()
   private rows: Row[] = []
 
-  constructor(private readonly store: Store, private readonly zoomTo: ((stage: number) => void) | null) {
+  constructor(
+    private readonly store: Store,
+    private readonly zoomTo: ((stage: number) => void) | null,
+  ) {
     this.stages = store.history.device.summary.stages
     this.groups = groupStages(this.stages)
-    const cell = (of: (stage: StageSummary) => number | null, over: (group: StageGroup) => Spread | null, format: (value: number) => string) =>
-      ({ group, stage }: Row) => (stage >= 0 ? figure(of(this.stages[stage]), format) : range(over(group), format))
+    const cell =
+      (of: (stage: StageSummary) => number | null, over: (group: StageGroup) => Spread | null, format: (value: number) => string) =>
+      ({ group, stage }: Row) =>
+        stage >= 0 ? figure(of(this.stages[stage]), format) : range(over(group), format)
     const columns = [
-      { title: "Start", make: cell((s) => s.start_bytes, (g) => g.start, formatBytes) },
-      { title: "Peak inside", make: cell((s) => s.peak_bytes, (g) => g.peak, formatBytes) },
-      { title: "End", make: cell((s) => s.end_bytes, (g) => g.end, formatBytes) },
-      { title: "Change", make: cell((s) => s.change, (g) => g.change, formatSignedBytes) },
-      { title: "Allocations", make: cell((s) => s.allocations, (g) => g.allocations, formatCount) },
-      { title: "Allocated inside", make: cell((s) => s.allocated_bytes, (g) => g.allocatedBytes, formatBytes) },
+      {
+        title: "Start",
+        make: cell(
+          (s) => s.start_bytes,
+          (g) => g.start,
+          formatBytes,
+        ),
+      },
+      {
+        title: "Peak inside",
+        make: cell(
+          (s) => s.peak_bytes,
+          (g) => g.peak,
+          formatBytes,
+        ),
+      },
+      {
+        title: "End",
+        make: cell(
+          (s) => s.end_bytes,
+          (g) => g.end,
+          formatBytes,
+        ),
+      },
+      {
+        title: "Change",
+        make: cell(
+          (s) => s.change,
+          (g) => g.change,
+          formatSignedBytes,
+        ),
+      },
+      {
+        title: "Allocations",
+        make: cell(
+          (s) => s.allocations,
+          (g) => g.allocations,
+          formatCount,
+        ),
+      },
+      {
+        title: "Allocated inside",
+        make: cell(
+          (s) => s.allocated_bytes,
+          (g) => g.allocatedBytes,
+          formatBytes,
+        ),
+      },
     ]
     this.list = new VirtualList({
-      label: "Stages", class: "stages-list", role: "treegrid", empty: "No stage was annotated in this recording.",
+      label: "Stages",
+      class: "stages-list",
+      role: "treegrid",
+      empty: "No stage was annotated in this recording.",
       columns: [
-        { title: "Stage", class: "stage" }, { title: "Events", class: "num events" },
+        { title: "Stage", class: "stage" },
+        { title: "Events", class: "num events" },
         ...columns.map(({ title }) => ({ title, class: "num" })),
       ],
       count: () => this.rows.length,
@@ -58,10 +109,17 @@ export class StagesPanel implements Panel {
     const repeated = this.groups.some(function several(group: StageGroup): boolean {
       return group.stages.length > 1 || group.children.some(several)
     })
-    this.element = h("div", {},
-      h("p", { class: "hint" }, "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
-        repeated && " Repeated stages stand together, with their median, and the least to the most; a click opens them."),
-      this.list.element)
+    this.element = h(
+      "div",
+      {},
+      h(
+        "p",
+        { class: "hint" },
+        "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
+        repeated && " Repeated stages stand together, with their median, and the least to the most; a click opens them.",
+      ),
+      this.list.element,
+    )
     this.build()
   }
 
@@ -85,11 +143,14 @@ export class StagesPanel implements Panel {
     const several = stage < 0
     const inner = !several && group.stages.length > OPEN_UP_TO
     const summary = several ? null : this.stages[stage]
-    const element = h("span", { class: "stage-name" },
+    const element = h(
+      "span",
+      { class: "stage-name" },
       h("span", { class: several ? "twist" : "leaf", "aria-hidden": "true" }),
       h("span", { title: summary ? summary.name : group.name }, summary ? summary.name : group.name),
       several && h("small", {}, ` \u00d7 ${formatCount(group.stages.length)}`),
-      summary !== null && summary.cut !== "" && h("small", {}, ` ${CUT_WORDS[summary.cut]}`))
+      summary !== null && summary.cut !== "" && h("small", {}, ` ${CUT_WORDS[summary.cut]}`),
+    )
     element.style.setProperty("--depth", String(Math.min(group.depth + (inner ? 1 : 0), 20)))
     return element
   }
@@ -141,6 +202,10 @@ function range(spread: Spread | null, format: (value: number) => string): HTMLEl
   const { min, median, max } = spread
   if (min === max) return figure(median, format)
   if (format(min) === format(max)) return format(median)
-  return h("span", { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
-    h("span", {}, h("small", {}, "median "), format(median)), h("small", {}, `${format(min)} to ${format(max)}`))
+  return h(
+    "span",
+    { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
+    h("span", {}, h("small", {}, "median "), format(median)),
+    h("small", {}, `${format(min)} to ${format(max)}`),
+  )
 }

@@ -23,11 +23,20 @@ const SAID_MS = 1600
 
 /** A button that copies what `text` gives, and says for a moment that it did. */
 export function copyButton(label: string, title: string, text: () => string): HTMLButtonElement {
-  const button = h("button", { type: "button", title, class: "copy", click: async () => {
-    const said = (await copy(text())) ? "Copied" : "Could not copy"
-    button.textContent = said
-    setTimeout(() => (button.textContent = label), SAID_MS)
-  } }, label)
+  const button = h(
+    "button",
+    {
+      type: "button",
+      title,
+      class: "copy",
+      click: async () => {
+        const said = (await copy(text())) ? "Copied" : "Could not copy"
+        button.textContent = said
+        setTimeout(() => (button.textContent = label), SAID_MS)
+      },
+    },
+    label,
+  )
   button.setAttribute("aria-live", "polite")
   return button
 }

@@ -21,10 +21,18 @@ export function oomDetails(history: History, at: number, go: (oom: number) => vo
     bytes === null ? [label, "not known"] : [label, formatBytes(bytes), formatExact(bytes)]
   const step = (label: string, to: number) => h("button", { type: "button", disabled: !(to in history.ooms), click: () => go(to) }, label)
   return h(
-    "div", { class: "details", "data-oom": at },
+    "div",
+    { class: "details", "data-oom": at },
     h("header", {}, h("h3", { class: "danger" }, "Out of memory"), closeButton(close)),
-    count > 1 && h("p", { class: "several" },
-      `${formatCount(at + 1)} of ${formatCount(count)} failed requests `, step("Previous", at - 1), " ", step("Next", at + 1)),
+    count > 1 &&
+      h(
+        "p",
+        { class: "several" },
+        `${formatCount(at + 1)} of ${formatCount(count)} failed requests `,
+        step("Previous", at - 1),
+        " ",
+        step("Next", at + 1),
+      ),
     factsList([
       amount("Asked for", oom.size),
       amount("Free on device", oom.device_free),
@@ -55,24 +63,32 @@ export function details(history: History, allocation: number, colour: string, cl
     ["Stream", streamText(device.streamValues[device.stream[allocation]])],
   ]
   if (device.pool[allocation] >= 0) facts.push(["Pool", poolText(device, device.pool[allocation])])
-  for (const [label, column] of [["Category", device.category], ["Compiled in", device.compileContext], ["Metadata", device.metadata]] as const) {
+  for (const [label, column] of [
+    ["Category", device.category],
+    ["Compiled in", device.compileContext],
+    ["Metadata", device.metadata],
+  ] as const) {
     if (column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
   }
   return h(
-    "div", { class: "details", "data-allocation": allocation },
-    h("header", {},
-      h("h3", {}, swatch(colour), h("code", { title: site.fullName }, nameText(site.name))), closeButton(close)),
+    "div",
+    { class: "details", "data-allocation": allocation },
+    h("header", {}, h("h3", {}, swatch(colour), h("code", { title: site.fullName }, nameText(site.name))), closeButton(close)),
     h("p", { class: "place" }, site.place),
     factsList(facts),
     stackView(history, "Call stack", device.stack[allocation], missingReason(device, allocation)),
-    device.freeStack[allocation] >= 0 && device.freeStack[allocation] !== device.stack[allocation] &&
+    device.freeStack[allocation] >= 0 &&
+      device.freeStack[allocation] !== device.stack[allocation] &&
       stackView(history, "Freed at", device.freeStack[allocation], ""),
   )
 }
 
 function factsList(facts: Fact[]): HTMLElement {
-  return h("dl", { class: "facts-list" },
-    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))))
+  return h(
+    "dl",
+    { class: "facts-list" },
+    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))),
+  )
 }
 
 function closeButton(close: () => void): HTMLElement {
@@ -95,16 +111,19 @@ export function stackView(history: History, title: string, stack: number, reason
   if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
   const list = h("ol", { class: "frames" })
   const allRuntime = frames.every((frame) => frameKind(stacks, frame) === "runtime")
-  for (let k = 0; k < frames.length; ) {
+  for (let k = 0; k < frames.length;) {
     let end = k
     while (end < frames.length && frameKind(stacks, frames[end]) === "runtime") end++
     if (end - k > 1 && !allRuntime) {
       const inner = frames.slice(k, end)
       const item = h("li", { class: "folded" })
-      item.append(h("button", {
-        type: "button", "aria-expanded": "false",
-        click: () => item.replaceWith(...inner.map((frame) => frameItem(history, frame))),
-      }, `${formatCount(inner.length)} runtime frames`))
+      item.append(
+        h(
+          "button",
+          { type: "button", "aria-expanded": "false", click: () => item.replaceWith(...inner.map((frame) => frameItem(history, frame))) },
+          `${formatCount(inner.length)} runtime frames`,
+        ),
+      )
       list.append(item)
       k = end
     } else list.append(frameItem(history, frames[k++]))
@@ -115,7 +134,10 @@ export function stackView(history: History, title: string, stack: number, reason
 
 function frameItem(history: History, frame: number): HTMLElement {
   const text = frameText(history.stacks, frame)
-  return h("li", { class: frameKind(history.stacks, frame) },
+  return h(
+    "li",
+    { class: frameKind(history.stacks, frame) },
     h("code", { title: text.fullName }, nameText(text.name)),
-    text.file && h("span", {}, pathText(text.line === null ? text.file : `${text.file}:${text.line}`)))
+    text.file && h("span", {}, pathText(text.line === null ? text.file : `${text.file}:${text.line}`)),
+  )
 }

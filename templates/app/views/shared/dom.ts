@@ -4,7 +4,11 @@ type Child = Node | string | null | false | undefined
 type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>
 
 /** `h("td", { class: "num" }, "12")`; a function is a listener, `true` an empty attribute. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag)
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value as EventListener)

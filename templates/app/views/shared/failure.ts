@@ -31,8 +31,13 @@ export function onFailure(box: Element, what: () => string, tell: (note: HTMLEle
   box.addEventListener(EVENT, (event) => {
     event.preventDefault()
     event.stopPropagation()
-    tell(h("p", { class: "note failure", role: "alert" },
-      `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page goes on.`))
+    tell(
+      h(
+        "p",
+        { class: "note failure", role: "alert" },
+        `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page goes on.`,
+      ),
+    )
   })
 }
 
@@ -42,8 +47,13 @@ function showFailure(error: unknown): void {
   const count = Number(box.dataset.count ?? 0) + 1
   box.dataset.count = String(count)
   box.replaceChildren(
-    h("p", {}, `Something on this page failed${count > 1 ? ` (${count} times)` : ""}: ${messageOf(error)}. What it shows may be out of date until it is reloaded.`),
-    h("button", { type: "button", "aria-label": "Close this notice", click: () => box.remove() }, "\u00d7"))
+    h(
+      "p",
+      {},
+      `Something on this page failed${count > 1 ? ` (${count} times)` : ""}: ${messageOf(error)}. What it shows may be out of date until it is reloaded.`,
+    ),
+    h("button", { type: "button", "aria-label": "Close this notice", click: () => box.remove() }, "\u00d7"),
+  )
   if (!box.isConnected) document.body.append(box)
 }
 

@@ -9,8 +9,12 @@ import { h } from "./dom"
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
   if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
   const { name, place } = frameText(history.stacks, frame)
-  return h("span", { class: "frame", title: frameTitle(history, frame) },
-    h("code", { class: frameKind(history.stacks, frame) }, name), place && h("span", { class: "place" }, ` ${place}`))
+  return h(
+    "span",
+    { class: "frame", title: frameTitle(history, frame) },
+    h("code", { class: frameKind(history.stacks, frame) }, name),
+    place && h("span", { class: "place" }, ` ${place}`),
+  )
 }
 
 /** The whole name, and the whole path below it. */

@@ -35,7 +35,13 @@ export function setKeysEverywhere(on: boolean): void {
 }
 
 /** `pointed`: where keys zoom, in parts of the window. `signal` ends it. */
-export function listenKeys(element: HTMLElement, store: Store, target: KeyTarget, pointed: () => { x: number; y: number }, signal: AbortSignal): void {
+export function listenKeys(
+  element: HTMLElement,
+  store: Store,
+  target: KeyTarget,
+  pointed: () => { x: number; y: number },
+  signal: AbortSignal,
+): void {
   const pan = (dx: number, dy: number) => () => store.set({ window: panned(store.state.window, dx * PAN_STEP, dy * PAN_STEP) })
   const zoom = (factor: number) => () => {
     const { x, y } = pointed()
@@ -43,8 +49,18 @@ export function listenKeys(element: HTMLElement, store: Store, target: KeyTarget
   }
   const [left, right, up, down, closer] = [pan(-1, 0), pan(1, 0), pan(0, 1), pan(0, -1), zoom(ZOOM_STEP)]
   const keys: Record<string, () => void> = {
-    a: left, d: right, w: up, s: down, arrowleft: left, arrowright: right, arrowup: up, arrowdown: down,
-    "+": closer, "=": closer, "-": zoom(1 / ZOOM_STEP), "0": () => store.set({ window: store.whole }),
+    a: left,
+    d: right,
+    w: up,
+    s: down,
+    arrowleft: left,
+    arrowright: right,
+    arrowup: up,
+    arrowdown: down,
+    "+": closer,
+    "=": closer,
+    "-": zoom(1 / ZOOM_STEP),
+    "0": () => store.set({ window: store.whole }),
     "[": () => target.stepBy(-1),
     "]": () => target.stepBy(1),
     "{": () => target.toEnd("birth"),
@@ -62,11 +78,15 @@ export function listenKeys(element: HTMLElement, store: Store, target: KeyTarget
     event.preventDefault()
   }
   element.addEventListener("keydown", act, { signal })
-  document.addEventListener("keydown", (event) => {
-    if (!everywhere || event.defaultPrevented || document.querySelector("dialog[open]")) return
-    // The list of keys is for the panels, too.
-    if (event.key === "?" ? !isField(document.activeElement) : !isTaken(event.key.toLowerCase())) act(event)
-  }, { signal })
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (!everywhere || event.defaultPrevented || document.querySelector("dialog[open]")) return
+      // The list of keys is for the panels, too.
+      if (event.key === "?" ? !isField(document.activeElement) : !isTaken(event.key.toLowerCase())) act(event)
+    },
+    { signal },
+  )
 }
 
 /** Whether a key means something where the focus is. A click leaves it on a button, or on `main`, which take none of ours. */

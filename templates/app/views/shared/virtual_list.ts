@@ -48,7 +48,9 @@ export class VirtualList {
   private readonly body = h("div", { class: "rows", role: "presentation" })
   private readonly nothing = h("p", { class: "empty" })
   private readonly id = `list-${made++}`
-  private readonly resizing = new ResizeObserver(() => this.view.clientHeight !== this.scroll.viewPx && guarded(this.element, () => this.layOut()))
+  private readonly resizing = new ResizeObserver(
+    () => this.view.clientHeight !== this.scroll.viewPx && guarded(this.element, () => this.layOut()),
+  )
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
   /** The row to bring into sight once there is room for one, or -1. */
@@ -60,10 +62,20 @@ export class VirtualList {
   constructor(private readonly options: ListOptions) {
     this.head = h("div", { class: "row head", role: "row" })
     this.view = h("div", { class: "view", role: "rowgroup", tabindex: -1 }, this.spacer, this.body)
-    this.element = h("div", {
-      class: `list ${options.class ?? ""}`, role: options.role ?? "grid", tabindex: 0, "aria-label": options.label,
-      "aria-colcount": options.columns.length, keydown: (event: KeyboardEvent) => this.key(event),
-    }, h("div", { class: "rows", role: "rowgroup" }, this.head), this.view, this.nothing)
+    this.element = h(
+      "div",
+      {
+        class: `list ${options.class ?? ""}`,
+        role: options.role ?? "grid",
+        tabindex: 0,
+        "aria-label": options.label,
+        "aria-colcount": options.columns.length,
+        keydown: (event: KeyboardEvent) => this.key(event),
+      },
+      h("div", { class: "rows", role: "rowgroup" }, this.head),
+      this.view,
+      this.nothing,
+    )
     this.nothing.textContent = options.empty ?? "Nothing to show."
     this.view.addEventListener("scroll", () => this.scrolled())
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false })
@@ -79,7 +91,8 @@ export class VirtualList {
   /** Marks a row as selected without telling `onSelect`; -1 for none. */
   set selected(row: number) {
     this.chosen = row
-    for (const element of this.body.children) element.setAttribute("aria-selected", String(Number((element as HTMLElement).dataset.row) === row))
+    for (const element of this.body.children)
+      element.setAttribute("aria-selected", String(Number((element as HTMLElement).dataset.row) === row))
     this.tellActive()
   }
 
@@ -117,11 +130,20 @@ export class VirtualList {
   }
 
   private heads(): void {
-    this.head.replaceChildren(...this.options.columns.map((column) => {
-      const sorted = column.sorted?.() ?? null
-      return h("div", { role: "columnheader", class: column.class, "aria-sort": column.sort ? sorted ?? "none" : null },
-        column.sort ? h("button", { type: "button", click: column.sort }, column.title) : column.quiet ? h("span", { class: "hidden" }, column.title) : column.title)
-    }))
+    this.head.replaceChildren(
+      ...this.options.columns.map((column) => {
+        const sorted = column.sorted?.() ?? null
+        return h(
+          "div",
+          { role: "columnheader", class: column.class, "aria-sort": column.sort ? (sorted ?? "none") : null },
+          column.sort
+            ? h("button", { type: "button", click: column.sort }, column.title)
+            : column.quiet
+              ? h("span", { class: "hidden" }, column.title)
+              : column.title,
+        )
+      }),
+    )
   }
 
   private moveTo(top: number): void {
@@ -168,11 +190,21 @@ export class VirtualList {
   private makeRow(index: number): HTMLElement {
     const { columns, row, rowClass, rowAttributes } = this.options
     const cells = row(index).map((content, k) => h("div", { role: "gridcell", class: columns[k].class }, content))
-    return h("div", {
-      class: `row ${rowClass?.(index) ?? ""}`, role: "row", id: `${this.id}-${index}`, "data-row": index,
-      // Not by Tab, but focusable: what scrolls has to hold something that is.
-      tabindex: -1, "aria-rowindex": index + 2, "aria-selected": String(index === this.chosen), ...rowAttributes?.(index),
-    }, ...cells)
+    return h(
+      "div",
+      {
+        class: `row ${rowClass?.(index) ?? ""}`,
+        role: "row",
+        id: `${this.id}-${index}`,
+        "data-row": index,
+        // Not by Tab, but focusable: what scrolls has to hold something that is.
+        tabindex: -1,
+        "aria-rowindex": index + 2,
+        "aria-selected": String(index === this.chosen),
+        ...rowAttributes?.(index),
+      },
+      ...cells,
+    )
   }
 
   /** A second click on the same row opens it. Browsers count clicks per element, and the first one made the row anew. */
@@ -200,7 +232,12 @@ export class VirtualList {
     const last = count() - 1
     const page = Math.max(Math.floor(this.scroll.viewPx / this.scroll.rowPx) - 1, 1)
     const to = {
-      ArrowDown: this.chosen + 1, ArrowUp: this.chosen - 1, PageDown: this.chosen + page, PageUp: this.chosen - page, Home: 0, End: last,
+      ArrowDown: this.chosen + 1,
+      ArrowUp: this.chosen - 1,
+      PageDown: this.chosen + page,
+      PageUp: this.chosen - page,
+      Home: 0,
+      End: last,
     }[event.key]
     if (to !== undefined && last >= 0) {
       const row = Math.min(Math.max(to, 0), last)

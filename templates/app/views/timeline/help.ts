@@ -79,8 +79,13 @@ function contents(history: History): HTMLElement[] {
   const everywhere = h("input", { type: "checkbox", checked: keysEverywhere(), change: () => setKeysEverywhere(everywhere.checked) })
   return [
     h("header", {}, h("h2", { id: "help-title" }, "Keys"), h("form", { method: "dialog" }, h("button", {}, "Close"))),
-    h("div", { class: "help-groups" }, ...groupsOf(history).map(([title, keys]) => h("section", {},
-      h("h3", {}, title), h("dl", {}, ...keys.map(([key, what]) => h("div", {}, h("dt", {}, key), h("dd", {}, what))))))),
+    h(
+      "div",
+      { class: "help-groups" },
+      ...groupsOf(history).map(([title, keys]) =>
+        h("section", {}, h("h3", {}, title), h("dl", {}, ...keys.map(([key, what]) => h("div", {}, h("dt", {}, key), h("dd", {}, what))))),
+      ),
+    ),
     h("label", { class: "check" }, everywhere, "The timeline's keys work without the focus, too"),
   ]
 }
@@ -88,9 +93,14 @@ function contents(history: History): HTMLElement[] {
 function groupsOf(history: History): [title: string, keys: Key[]][] {
   const tabs = tabsOf(history).map(({ id }) => id)
   const all: [title: string, keys: Key[], there: boolean][] = [
-    ["In the timeline", TIMELINE, true], ["In call stacks", STACKS, true], ["In the flame graph", FLAME, true], ["In every list", LISTS, true],
-    ["In lines and allocations", SEARCHED, true], ["In stages", STAGES, tabs.includes("stages")],
-    ["In the allocator", ALLOCATOR, history.hasReserved], ["On the tabs", TABS, true],
+    ["In the timeline", TIMELINE, true],
+    ["In call stacks", STACKS, true],
+    ["In the flame graph", FLAME, true],
+    ["In every list", LISTS, true],
+    ["In lines and allocations", SEARCHED, true],
+    ["In stages", STAGES, tabs.includes("stages")],
+    ["In the allocator", ALLOCATOR, history.hasReserved],
+    ["On the tabs", TABS, true],
   ]
   return all.filter(([, , there]) => there).map(([title, keys]) => [title, keys])
 }

@@ -95,14 +95,18 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
     const g = target.geometry()
     const w = store.state.window
     switch (drag.kind) {
-      case "scrub": return target.scrubTo(x)
-      case "map-left": return store.set({ window: { ...w, x0: Math.min(w.x0 + (x - drag.x) * perMapPx(), w.x1) } })
-      case "map-right": return store.set({ window: { ...w, x1: Math.max(w.x1 + (x - drag.x) * perMapPx(), w.x0) } })
+      case "scrub":
+        return target.scrubTo(x)
+      case "map-left":
+        return store.set({ window: { ...w, x0: Math.min(w.x0 + (x - drag.x) * perMapPx(), w.x1) } })
+      case "map-right":
+        return store.set({ window: { ...w, x1: Math.max(w.x1 + (x - drag.x) * perMapPx(), w.x0) } })
       case "map": {
         const by = (x - drag.x) * perMapPx()
         return store.set({ window: { ...w, x0: w.x0 + by, x1: w.x1 + by } })
       }
-      case "box": return target.showBox({ x0: drag.fromX, y0: drag.fromY, x1: x, y1: y })
+      case "box":
+        return target.showBox({ x0: drag.fromX, y0: drag.fromY, x1: x, y1: y })
       case "ruler": {
         const [a, b] = [inWindow({ x: drag.fromX, y: drag.fromY }), inWindow({ x, y })]
         return store.set({ ruler: { x0: a.x, y0: a.y, x1: b.x, y1: b.y } })
@@ -153,22 +157,26 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
     clicks = []
   })
 
-  element.addEventListener("wheel", (event) => {
-    const g = target.geometry()
-    const { x, y } = pointOf(event)
-    const unit = event.deltaMode === 1 ? 16 : 1
-    const before = store.state.window
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      store.set({ window: panned(before, (event.deltaX * unit) / g.plotWidth, 0) })
-    } else {
-      const factor = Math.exp(Math.min(Math.max(event.deltaY * unit, -120), 120) * 0.0022)
-      const overBytes = x < g.left || event.altKey
-      const overEvents = y > g.top + g.plotHeight || event.shiftKey
-      zoom(fraction({ x, y }), overBytes ? 1 : factor, overEvents ? 1 : factor)
-    }
-    // At the full view, zooming out scrolls the page on.
-    if (!sameWindow(clampWindow(before, store.whole), store.state.window)) event.preventDefault()
-  }, { passive: false })
+  element.addEventListener(
+    "wheel",
+    (event) => {
+      const g = target.geometry()
+      const { x, y } = pointOf(event)
+      const unit = event.deltaMode === 1 ? 16 : 1
+      const before = store.state.window
+      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        store.set({ window: panned(before, (event.deltaX * unit) / g.plotWidth, 0) })
+      } else {
+        const factor = Math.exp(Math.min(Math.max(event.deltaY * unit, -120), 120) * 0.0022)
+        const overBytes = x < g.left || event.altKey
+        const overEvents = y > g.top + g.plotHeight || event.shiftKey
+        zoom(fraction({ x, y }), overBytes ? 1 : factor, overEvents ? 1 : factor)
+      }
+      // At the full view, zooming out scrolls the page on.
+      if (!sameWindow(clampWindow(before, store.whole), store.state.window)) event.preventDefault()
+    },
+    { passive: false },
+  )
 
   /** Keys zoom at the pointer, too; where there is none, at the middle. */
   const pointed = () => (pointer ? fraction(pointer) : { x: 0.5, y: 0.5 })

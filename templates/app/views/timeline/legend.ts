@@ -14,7 +14,14 @@ const MOST_ROWS = 300
 const LEAST_AREA = 0.002
 
 const PLURALS: Record<Grouping["colouring"], string> = {
-  site: "call sites", stage: "stages", size: "sizes", age: "lifetimes", category: "categories", stream: "streams", pool: "pools", context: "graphs",
+  site: "call sites",
+  stage: "stages",
+  size: "sizes",
+  age: "lifetimes",
+  category: "categories",
+  stream: "streams",
+  pool: "pools",
+  context: "graphs",
 }
 
 export class Legend {
@@ -51,39 +58,86 @@ export class Legend {
     const shown = rowsAt(grouping, bytes)
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)
-    const parts: (Node | string)[] = [
-      h("h3", {}, momentTitle(history, state.curve, state.cursor)),
-    ]
+    const parts: (Node | string)[] = [h("h3", {}, momentTitle(history, state.curve, state.cursor))]
     if (state.filtered.size) {
-      parts.push(h("p", { class: "without" }, `${plural(state.filtered.size, "group")} left out. `,
-        h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all")))
+      parts.push(
+        h(
+          "p",
+          { class: "without" },
+          `${plural(state.filtered.size, "group")} left out. `,
+          h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all"),
+        ),
+      )
     }
-    parts.push(shown.length
-      ? h("ul", { "aria-label": `By ${colouring}` }, ...shown.slice(0, limit).map((row) =>
-        this.row(groups[row], row, formatBytes(bytes[row]), `${formatExact(bytes[row])} in ${plural(count[row], "allocation")}`, bytes[row], total)))
-      : h("p", { class: "empty" }, "Nothing was live."))
+    parts.push(
+      shown.length
+        ? h(
+            "ul",
+            { "aria-label": `By ${colouring}` },
+            ...shown
+              .slice(0, limit)
+              .map((row) =>
+                this.row(
+                  groups[row],
+                  row,
+                  formatBytes(bytes[row]),
+                  `${formatExact(bytes[row])} in ${plural(count[row], "allocation")}`,
+                  bytes[row],
+                  total,
+                ),
+              ),
+          )
+        : h("p", { class: "empty" }, "Nothing was live."),
+    )
     if (rest.length) {
       const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
-      parts.push(h("p", { class: "more" }, this.all ? more : h("button", { type: "button", class: "link", "data-key": "more", click: () => {
-        this.all = true
-        this.update(this.grouping, this.colours, this.areas)
-      } }, more)))
+      parts.push(
+        h(
+          "p",
+          { class: "more" },
+          this.all
+            ? more
+            : h(
+                "button",
+                {
+                  type: "button",
+                  class: "link",
+                  "data-key": "more",
+                  click: () => {
+                    this.all = true
+                    this.update(this.grouping, this.colours, this.areas)
+                  },
+                },
+                more,
+              ),
+        ),
+      )
     }
     return [...parts, ...this.also(new Set(shown))]
   }
 
   /** Names for what is in view and not live at the cursor, the largest area first. */
   private also(shown: ReadonlySet<number>): HTMLElement[] {
-    const { areas, grouping: { groups, colouring } } = this
+    const {
+      areas,
+      grouping: { groups, colouring },
+    } = this
     if (!areas || areas.length !== groups.length) return []
     const total = areas.reduce((sum, each) => sum + each, 0)
-    const rows = [...areas.keys()].filter((row) => !shown.has(row) && areas[row] > total * LEAST_AREA).sort((a, b) => areas[b] - areas[a] || a - b)
+    const rows = [...areas.keys()]
+      .filter((row) => !shown.has(row) && areas[row] > total * LEAST_AREA)
+      .sort((a, b) => areas[b] - areas[a] || a - b)
     if (!rows.length) return []
     const rest = rows.slice(ROWS)
     return [
       h("h3", {}, "Also in view"),
-      h("ul", { class: "also", "aria-label": `Also in view, by ${colouring}` }, ...rows.slice(0, ROWS).map((row) =>
-        this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total))),
+      h(
+        "ul",
+        { class: "also", "aria-label": `Also in view, by ${colouring}` },
+        ...rows
+          .slice(0, ROWS)
+          .map((row) => this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total)),
+      ),
       ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${PLURALS[colouring]} in view`)] : []),
     ]
   }
@@ -104,22 +158,56 @@ export class Legend {
     const only = () => filter(this.grouping.groups.map((_, each) => each).filter((each) => each !== row))
     const toggle = () => (hidden ? filter([...filtered].filter((each) => each !== row)) : filter([...filtered, row]))
     const alone = !hidden && filtered.size === this.grouping.groups.length - 1
-    return h("li", { class: hidden ? "left-out" : null, "data-group": row },
-      h("button", {
-        type: "button", class: "group", "data-key": `group-${row}`, "aria-pressed": String(chosenGroup === row),
-        title: `${group.full}\n${about}`,
-        click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
-      },
+    return h(
+      "li",
+      { class: hidden ? "left-out" : null, "data-group": row },
+      h(
+        "button",
+        {
+          type: "button",
+          class: "group",
+          "data-key": `group-${row}`,
+          "aria-pressed": String(chosenGroup === row),
+          title: `${group.full}\n${about}`,
+          click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
+        },
         swatch(cssColour(this.colours, row)),
-        h("code", { class: group.detail ? null : "alone" }, nameText(group.label)), group.detail && place(group.detail),
-        h("b", {}, size), h("span", { class: "share" }, formatShare(part, whole)),
-        meter(part, whole)),
-      h("span", { class: "filters" },
-        h("button", { type: "button", "data-key": `only-${row}`, title: "Show only this", "aria-label": `Show only ${group.label}`, disabled: alone, click: only }, "only"),
-        h("button", {
-          type: "button", class: "eye", "data-key": `eye-${row}`, "aria-pressed": String(!hidden),
-          title: hidden ? "Show in the timeline again" : "Leave out of the timeline", "aria-label": `${group.label} in the timeline`, click: toggle,
-        }, h("i", { "aria-hidden": "true" }))))
+        h("code", { class: group.detail ? null : "alone" }, nameText(group.label)),
+        group.detail && place(group.detail),
+        h("b", {}, size),
+        h("span", { class: "share" }, formatShare(part, whole)),
+        meter(part, whole),
+      ),
+      h(
+        "span",
+        { class: "filters" },
+        h(
+          "button",
+          {
+            type: "button",
+            "data-key": `only-${row}`,
+            title: "Show only this",
+            "aria-label": `Show only ${group.label}`,
+            disabled: alone,
+            click: only,
+          },
+          "only",
+        ),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "eye",
+            "data-key": `eye-${row}`,
+            "aria-pressed": String(!hidden),
+            title: hidden ? "Show in the timeline again" : "Leave out of the timeline",
+            "aria-label": `${group.label} in the timeline`,
+            click: toggle,
+          },
+          h("i", { "aria-hidden": "true" }),
+        ),
+      ),
+    )
   }
 }
 

@@ -25,7 +25,10 @@ export class Pointing {
 
   /** `plot`: gets the tips, and says in `data-over` what the pointer is over. */
   constructor(
-    private readonly store: Store, private readonly plot: HTMLElement, private readonly overlay: Overlay, private readonly map: Minimap,
+    private readonly store: Store,
+    private readonly plot: HTMLElement,
+    private readonly overlay: Overlay,
+    private readonly map: Minimap,
     private readonly sight: () => Sight,
   ) {
     plot.append(this.tooltip.element)

@@ -13,7 +13,11 @@ export class Side {
   private readonly legend: Legend
 
   /** `say` tells readers who listen what was pinned; `onClose`: the details were closed. */
-  constructor(private readonly store: Store, private readonly say: (text: string) => void, private readonly onClose: () => void) {
+  constructor(
+    private readonly store: Store,
+    private readonly say: (text: string) => void,
+    private readonly onClose: () => void,
+  ) {
     this.legend = new Legend(store)
   }
 

@@ -81,20 +81,48 @@ export class Timeline {
   ) {
     const { history } = store
     this.help = new Help(history)
-    this.plot = h("div", {
-      class: "plot", tabindex: 0, role: "application", "aria-roledescription": "memory timeline",
-      "aria-label": `Timeline of ${history.device.id}. Arrow keys move, plus and minus zoom, brackets step the cursor, P goes to the peak, question mark lists the keys.`,
-    }, surface.canvas, this.strips)
-    this.side = new Side(store, (text) => (this.live.textContent = text), () => this.plot.focus({ preventScroll: true }))
+    this.plot = h(
+      "div",
+      {
+        class: "plot",
+        tabindex: 0,
+        role: "application",
+        "aria-roledescription": "memory timeline",
+        "aria-label": `Timeline of ${history.device.id}. Arrow keys move, plus and minus zoom, brackets step the cursor, P goes to the peak, question mark lists the keys.`,
+      },
+      surface.canvas,
+      this.strips,
+    )
+    this.side = new Side(
+      store,
+      (text) => (this.live.textContent = text),
+      () => this.plot.focus({ preventScroll: true }),
+    )
     this.toolbar = new Toolbar(store, {
-      showPeak: () => showPeak(store), showHelp: () => this.help.toggle(), setTool: (tool) => this.setTool(tool),
+      showPeak: () => showPeak(store),
+      showHelp: () => this.help.toggle(),
+      setTool: (tool) => this.setTool(tool),
       save: (kind) => this.save(kind),
     })
-    this.element = h("div", { class: "live" },
+    this.element = h(
+      "div",
+      { class: "live" },
       this.toolbar.element,
-      this.failure, h("div", { class: "panes" }, this.plot, this.side.element), this.live, this.help.element)
-    onFailure(this.side.element, () => "The legend", (note) => this.side.fail(note))
-    onFailure(this.element, () => "The timeline", (note) => this.failure.replaceChildren(note))
+      this.failure,
+      h("div", { class: "panes" }, this.plot, this.side.element),
+      this.live,
+      this.help.element,
+    )
+    onFailure(
+      this.side.element,
+      () => "The legend",
+      (note) => this.side.fail(note),
+    )
+    onFailure(
+      this.element,
+      () => "The timeline",
+      (note) => this.failure.replaceChildren(note),
+    )
     this.takePainter()
     if (surface.note) this.tellNote()
     this.overlay = new Overlay(history)
@@ -181,36 +209,41 @@ export class Timeline {
 
   private listen(): void {
     const { store } = this
-    listen(this.plot, store, {
-      geometry: () => this.geometry,
-      tool: () => this.tool,
-      toggleBox: () => this.setTool(this.tool === "box" ? "move" : "box"),
-      gripAt: (x) => this.map.gripAt(this.geometry, store.scale, store.state.window, x),
-      hoverAt: (x, y) => this.pointing.hoverAt(x, y),
-      clickAt: (x, y) => this.pointing.clickAt(x, y),
-      leave: () => this.pointing.leave(),
-      showBox: (box) => {
-        if (box === this.box) return
-        this.box = box
-        if (!box && this.tool === "box") this.setTool("move")
-        this.redrawOverlay()
+    listen(
+      this.plot,
+      store,
+      {
+        geometry: () => this.geometry,
+        tool: () => this.tool,
+        toggleBox: () => this.setTool(this.tool === "box" ? "move" : "box"),
+        gripAt: (x) => this.map.gripAt(this.geometry, store.scale, store.state.window, x),
+        hoverAt: (x, y) => this.pointing.hoverAt(x, y),
+        clickAt: (x, y) => this.pointing.clickAt(x, y),
+        leave: () => this.pointing.leave(),
+        showBox: (box) => {
+          if (box === this.box) return
+          this.box = box
+          if (!box && this.tool === "box") this.setTool("move")
+          this.redrawOverlay()
+        },
+        scrubTo: (x) => store.set({ cursor: this.pointing.eventAt(x) }),
+        stepBy: (events) => store.goTo(store.state.cursor + events),
+        toEnd: (which) => {
+          const { device } = store.history
+          const { pinned } = store.state
+          if (pinned >= 0) store.goTo(which === "birth" ? device.allocEvent[pinned] : device.freeRequestedEvent[pinned])
+        },
+        showPeak: () => showPeak(store),
+        toggleRuler: () => this.toggleRuler(),
+        escape: () => {
+          this.setTool("move")
+          this.rulerFollows = false
+          store.set({ pinned: -1, pinnedOom: -1, chosenGroup: -1, hovered: -1, hoveredGroup: -1, ruler: null, selection: null })
+        },
+        toggleHelp: () => this.help.toggle(),
       },
-      scrubTo: (x) => store.set({ cursor: this.pointing.eventAt(x) }),
-      stepBy: (events) => store.goTo(store.state.cursor + events),
-      toEnd: (which) => {
-        const { device } = store.history
-        const { pinned } = store.state
-        if (pinned >= 0) store.goTo(which === "birth" ? device.allocEvent[pinned] : device.freeRequestedEvent[pinned])
-      },
-      showPeak: () => showPeak(store),
-      toggleRuler: () => this.toggleRuler(),
-      escape: () => {
-        this.setTool("move")
-        this.rulerFollows = false
-        store.set({ pinned: -1, pinnedOom: -1, chosenGroup: -1, hovered: -1, hoveredGroup: -1, ruler: null, selection: null })
-      },
-      toggleHelp: () => this.help.toggle(),
-    }, this.listening.signal)
+      this.listening.signal,
+    )
   }
 
   private setTool(tool: Tool): void {
@@ -313,7 +346,10 @@ export class Timeline {
       for (let i = 0; i < hidden.length; i++) hidden[i] = out[ofAllocation[i]]
     }
     this.base = null
-    this.client.load({ strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.eventTime : null }, history.curves[curve])
+    this.client.load(
+      { strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.eventTime : null },
+      history.curves[curve],
+    )
   }
 
   private ask(): void {
@@ -411,8 +447,12 @@ export class Timeline {
   private save(kind: "png" | "svg"): void {
     if (!this.raster) return
     savePicture(kind, {
-      title: this.title, scene: this.scene(), overlay: new Overlay(this.store.history),
-      raster: this.raster, palette: this.palette(), legend: pictureLegend(this.store, this.grouping, this.colours),
+      title: this.title,
+      scene: this.scene(),
+      overlay: new Overlay(this.store.history),
+      raster: this.raster,
+      palette: this.palette(),
+      legend: pictureLegend(this.store, this.grouping, this.colours),
     })
   }
 }

@@ -21,7 +21,10 @@ export class Toolbar {
   readonly element: HTMLElement
   private readonly tools: Record<"box" | "ruler", HTMLButtonElement>
 
-  constructor(private readonly store: Store, actions: ToolbarActions) {
+  constructor(
+    private readonly store: Store,
+    actions: ToolbarActions,
+  ) {
     const { history } = store
     const button = (label: string, title: string, click: () => void, className: string | null = null) =>
       h("button", { type: "button", class: className, title, "aria-label": /\w/.test(label) ? null : title, click }, label)
@@ -31,8 +34,13 @@ export class Toolbar {
       made.dataset.tool = name
       return made
     }
-    this.tools = { box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"), ruler: tool("ruler", "Ruler", "Measure between two points (R)") }
-    this.element = h("div", { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
+    this.tools = {
+      box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"),
+      ruler: tool("ruler", "Ruler", "Measure between two points (R)"),
+    }
+    this.element = h(
+      "div",
+      { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
       this.choice("Height of a strip", "curve", [
         ["allocated", "Allocated", "Heights are block bytes, until free_requested: torch.cuda.memory_allocated()", ""],
         ["requested", "Requested", "Heights are requested bytes, until free_completed", ""],
@@ -42,16 +50,26 @@ export class Toolbar {
         ["time", "Time", "Wall-clock time after the first event", history.hasTimes ? "" : "This recording has no times"],
       ]),
       this.colours(),
-      h("ul", { class: "keys", "aria-label": "Lines" }, history.hasReserved && h("li", { class: "key-reserved" }, "reserved"), this.other()),
-      h("div", { class: "buttons" },
-        this.tools.box, this.tools.ruler,
+      h(
+        "ul",
+        { class: "keys", "aria-label": "Lines" },
+        history.hasReserved && h("li", { class: "key-reserved" }, "reserved"),
+        this.other(),
+      ),
+      h(
+        "div",
+        { class: "buttons" },
+        this.tools.box,
+        this.tools.ruler,
         button("\u2212", "Zoom out (\u2212)", () => zoom(1 / 0.7)),
         button("+", "Zoom in (+)", () => zoom(0.7)),
         button("Peak", "Go to the peak (P)", actions.showPeak),
         button("All", "Show everything (0)", () => store.set({ window: store.whole })),
         button("PNG", "Save the timeline as a PNG picture", () => actions.save("png")),
         button("SVG", "Save the timeline as an SVG drawing", () => actions.save("svg")),
-        button("?", "Keys (?)", actions.showHelp)))
+        button("?", "Keys (?)", actions.showHelp),
+      ),
+    )
   }
 
   setTool(tool: Tool): void {
@@ -59,26 +77,45 @@ export class Toolbar {
   }
 
   /** Buttons of which one is on; the last word of each says why it cannot be, or nothing. */
-  private choice<K extends "curve" | "axis">(legend: string, field: K, options: [K extends "curve" ? Curve : Axis, string, string, string][]): HTMLElement {
+  private choice<K extends "curve" | "axis">(
+    legend: string,
+    field: K,
+    options: [K extends "curve" ? Curve : Axis, string, string, string][],
+  ): HTMLElement {
     const { store } = this
     const name = `${field}-${made++}`
-    const inputs = options.map(([value, , , why]) => h("input", {
-      type: "radio", name, value, checked: store.state[field] === value, disabled: why !== "",
-      change: () => store.set({ [field]: value }),
-    }))
+    const inputs = options.map(([value, , , why]) =>
+      h("input", {
+        type: "radio",
+        name,
+        value,
+        checked: store.state[field] === value,
+        disabled: why !== "",
+        change: () => store.set({ [field]: value }),
+      }),
+    )
     store.on((state) => inputs.forEach((input) => (input.checked = state[field] === input.value)))
-    return h("fieldset", { class: "segmented" }, h("legend", { class: "hidden" }, legend),
-      ...options.map(([, label, title, why], k) => h("label", { title: why || title, class: why ? "off" : null }, inputs[k], h("span", {}, label))))
+    return h(
+      "fieldset",
+      { class: "segmented" },
+      h("legend", { class: "hidden" }, legend),
+      ...options.map(([, label, title, why], k) =>
+        h("label", { title: why || title, class: why ? "off" : null }, inputs[k], h("span", {}, label)),
+      ),
+    )
   }
 
   /** What strips are coloured by; what would show one colour only is off, and says why. */
   private colours(): HTMLElement {
     const { store } = this
-    const select = h("select", { "aria-label": "Colour by", change: () => store.set({ colouring: select.value }) },
+    const select = h(
+      "select",
+      { "aria-label": "Colour by", change: () => store.set({ colouring: select.value }) },
       ...COLOURINGS.map(([value, label]) => {
         const why = whyPlain(store.history, value)
         return h("option", { value, disabled: why !== "", title: why || null, selected: store.state.colouring === value }, label)
-      }))
+      }),
+    )
     store.on((state, before) => {
       if (state.colouring !== before.colouring) select.value = state.colouring
     })
