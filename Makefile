@@ -29,10 +29,11 @@ test: ## set up what the tests need, then run every check
 	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser
 	@$(MAKE) pytest
 
-lint: $(VENV)/.dev ## ruff, and oxlint for TypeScript: rules and formatting
+lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint --deny-warnings -c templates/.oxlintrc.json templates/app templates/*.mjs
+	$(BIN)/oxfmt --check -c templates/.oxfmtrc.json 'templates/app/**/*.ts' templates/*.mjs
 
 types: $(VENV)/.dev ## mypy --strict over everything
 	$(BIN)/mypy
