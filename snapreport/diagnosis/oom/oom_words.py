@@ -181,10 +181,10 @@ def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
     for least in verdict.removals[:1]:
         *others, last = map(short_site, least.sites)
         which = f"{', '.join(others)} and {last}" if others else last
+        keep = "keep" if others else "keeps"
         yield Suggestion(
-            f"Reduce what {which} keep{'' if others else 's'}: {size_text(least.bytes)} made there was"
-            " live."
-            " Without it, all else unchanged, the request would have been served.",
+            f"Reduce what {which} {keep}: {size_text(least.bytes)} made there was live. Without it,"
+            " all else unchanged, the request would have been served.",
             frees=least.bytes,
         )
 
