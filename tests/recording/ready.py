@@ -17,6 +17,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
@@ -75,7 +76,8 @@ def _python() -> subprocess.Popen[str]:
 
 def serve() -> None:
     """Import PyTorch; then, for each line of standard input, run a program and tell its status."""
-    importlib.import_module("torch._dynamo")
+    with suppress(ModuleNotFoundError):  # what can be tested without, is
+        importlib.import_module("torch._dynamo")
     for line in sys.stdin:
         child = os.fork()
         if not child:
