@@ -88,7 +88,8 @@ def test_every_public_name_is_in_the_python_document() -> None:
 
 def test_the_page_document_has_every_key_of_the_help() -> None:
     document = text_of("docs/page.md")
-    keys = re.findall(r'^  \["(.*?)", "', text_of("templates/app/views/timeline/help.ts"), re.MULTILINE)
+    help_text = text_of("templates/app/views/timeline/help.ts")
+    keys = re.findall(r'^  \["(.*?)", "', help_text, re.MULTILINE)
     assert len(keys) > 30
     for key in keys:
         assert f"| {key.encode().decode('unicode_escape')} |" in document, key
@@ -96,7 +97,8 @@ def test_the_page_document_has_every_key_of_the_help() -> None:
 
 def test_the_page_document_has_every_part_of_a_link() -> None:
     document = text_of("docs/page.md")
-    keys = re.search(r"const KEYS.*?= \{(.*?)\n\}", text_of("templates/app/lib/text/link.ts"), re.DOTALL)
+    link = text_of("templates/app/lib/text/link.ts")
+    keys = re.search(r"const KEYS.*?= \{(.*?)\n\}", link, re.DOTALL)
     assert keys is not None
     found = re.findall(r'\w+: "(\w+)"', keys[1])
     assert len(found) > 8

@@ -46,7 +46,7 @@ def test_stages_are_bands_over_their_own_events_one_row_for_each_depth() -> None
 def test_a_stages_tone_is_that_of_the_timeline() -> None:
     spec = training()
     spec.stages[:] = [("foo", 0, 0, 50), ("f\u00fcr \U0001f525", 0, 50, 99)]
-    # What hash() of app/lib/picture/colours.ts gives; the first is FNV-1a's published value for "foo".
+    # What hash() of app/lib/picture/colours.ts gives; the first is FNV-1a's value for "foo".
     hashes = (0xA9F37ED7, 0x13F8FCC7)
     assert [band.tone for band in _picture(spec).bands] == ["abc"[value % 3] for value in hashes]
 
