@@ -23,7 +23,7 @@ _PEEK = 1 << 16
 """Bytes from the beginning of a file in which a snapshot names one of its parts."""
 _MANIFEST = 1 << 22
 """Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
-_OURS = re.compile(rf"{re.escape(LATEST_FILE)}|report(\.[\w-]+)*\.(html|md)")
+_OURS = re.compile(rf"{re.escape(LATEST_FILE)}|report(\.[\w-]{{1,99}}){{0,3}}\.(html|md)")
 """The names of what recordings leave besides, as ``report.rank3.oom.html``."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 

@@ -170,7 +170,8 @@ def test_marks_and_stages_are_in_the_files(gpu: FakeGpu, tmp_path: Path) -> None
     stages = snapreport.load(tmp_path / "1" / "snap.zip").device().stages
     assert [stage.name for stage in stages] == ["forward", "epoch 1", "epoch 2"]
     assert re.search(
-        r"Marks: `epoch 1 after [\d.]+ ms, epoch 2", (tmp_path / "1" / "report.md").read_text()
+        r"Marks: `epoch 1 after [\d.]+ (?:µs|ms), epoch 2",
+        (tmp_path / "1" / "report.md").read_text(),
     )
     marks = metadata(tmp_path / "1" / "snapshot.pickle")["marks"]
     assert [mark["name"] for mark in marks] == ["epoch 1", "epoch 2"]

@@ -30,8 +30,8 @@ def recording_rows(findings: Findings) -> list[tuple[str, str]]:
     ]
     if noted.failure is not None:
         failure = noted.failure
-        at = "" if failure.step is None else f" (in step {format_count(failure.step)})"
         place = f" in {failure.place}" if failure.place else ""
+        at = "" if failure.step is None else f", in step {format_count(failure.step)}"
         words = ": ".join(filter(None, (failure.type, _first_line(failure.message))))
         rows.append(("Ended by", words + place + at))
     if noted.joined:

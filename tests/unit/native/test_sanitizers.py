@@ -1,0 +1,116 @@
+"""The C sources compile without a warning, and do nothing undefined while tests run on them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from snapreport.native import library
+from snapreport.native.compiling import NAME, sources_hash
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("gcc") is None, reason="gcc has the sanitizers"
+)
+
+STRICT = ("-O2", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZED = (
+    *("-O1", "-g", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
+    *("-fno-sanitize-recover=all", "-o", NAME),
+)
+TESTS = (
+    *("tests/property/test_sweeps.py", "tests/property/test_strips_text.py"),
+    "tests/property/test_sorting.py",
+    *("tests/unit/read/test_parsed.py", "tests/unit/read/test_opcodes.py"),
+    *("tests/unit/bundle/test_pages.py", "tests/unit/native/test_scan.py"),
+)
+"""Those that compare the library with the reference, and those that damage what it reads."""
+
+
+def compiled(folder: Path, options: Sequence[str]) -> str:
+    """Compile the sources in a folder, and return what gcc says of them."""
+    sources = sorted(path.name for path in folder.glob("*.c"))
+    defined = f'-DSOURCES_HASH="{sources_hash(folder)}"'
+    done = subprocess.run(
+        ["gcc", *options, defined, *sources],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr or ("" if done.returncode == 0 else "failed")
+
+
+def runtime(name: str) -> str:
+    """Return the path of a library of gcc's."""
+    asked = subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    )
+    return asked.stdout.strip()
+
+
+def checkout(folder: Path) -> Path:
+    """Copy the package into a folder, with links to what tests need beside it."""
+    folder.mkdir()
+    shutil.copytree(
+        REPOSITORY / "snapreport",
+        folder / "snapreport",
+        ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.part"),
+    )
+    for name in ("tests", "simulator", "sample_snapshots", "benchmarks", "templates", "docs"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    return folder
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a checkout whose library is sanitized."""
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+            "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "PYTHONPATH": str(folder),
+            "SNAPREPORT_EXAMPLES": "0.3",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_sources_compile_without_a_warning() -> None:
+    assert compiled(library.FOLDER, STRICT) == ""
+
+
+def test_what_tests_do_with_the_library_is_all_defined(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "checkout")
+    assert compiled(folder / "snapreport" / "native", SANITIZED) == ""
+    done = run(folder, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *TESTS)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert " passed" in done.stdout
+
+
+def test_a_bound_that_is_one_too_far_is_found(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "checkout")
+    source = folder / "snapreport" / "native" / "sweeps.c"
+    text = source.read_text("utf-8")
+    broken = text.replace("i < n", "i <= n", 1)
+    assert broken != text
+    source.write_text(broken, "utf-8")
+    assert compiled(folder / "snapreport" / "native", SANITIZED) == ""
+    code = (
+        "import numpy as np; from snapreport.native import sweeps;"
+        "one = np.ones(1, np.int64); sweeps.sum_live(one, 0 * one, one, 3)"
+    )
+    done = run(folder, "-c", code)
+    assert done.returncode != 0
+    assert "AddressSanitizer" in done.stderr
