@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,3 +159,11 @@ def test_the_simulator_shares_no_code_with_what_it_judges() -> None:
 
 def test_every_room_exists() -> None:
     assert {room_of(dotted_name(path)) for path in MODULES} == set(ROOMS)
+
+
+def test_nothing_compiled_is_committed() -> None:
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a checkout of Git")
+    listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, check=True)
+    built = {".so", ".pyd", ".dll", ".dylib", ".o", ".a", ".pyc"}
+    assert not [name for name in listed.stdout.decode().split("\n") if Path(name).suffix in built]

@@ -226,7 +226,7 @@ def open_database(
 ) -> QueryProcess:
     """Open the tables of a bundle, or those that a snapshot would give, to be asked in SQL.
 
-    SQLite works in a process of its own, which is ended where an event of it takes too long; close
+    SQLite works in a process of its own, which is ended where a step of it takes too long; close
     what is returned.
 
     Args:

@@ -110,7 +110,7 @@ def _check_allocations(rows: Allocations, events: int, history: History) -> None
 
 
 def _check_every_event(device: DeviceHistory) -> None:
-    """Every event is the beginning or the end of an allocation, or an event of another kind."""
+    """Check that each event is listed: it begins or ends an allocation, or is of another kind."""
     rows, events = device.allocations, device.events
     if events > 3 * len(rows) + len(device.other):
         raise ValueError("a device has more events than are listed")

@@ -42,8 +42,13 @@ from snapreport.ground.files import check_output, output_path, report_format
     help="At the curve's peak, the start or the end of each.",
 )
 @click.option("--stage", metavar="NAME", help="At the peak inside a stage of each, or NAME[2].")
-@click.option("--base-event", type=int, metavar="N", help="After event N of BASE; -1 is the start.")
-@click.option("--new-event", type=int, metavar="N", help="After event N of NEW.")
+@click.option(
+    "--base-event",
+    type=int,
+    metavar="N",
+    help="Compare BASE as it was after its event N; -1 is the start.",
+)
+@click.option("--new-event", type=int, metavar="N", help="Compare NEW as it was after its event N.")
 @click.option(
     "--by",
     type=click.Choice(

@@ -12,6 +12,10 @@ LATEST = "latest"
 LATEST_FILE = "latest.txt"
 NUMBER = re.compile(r"[1-9]\d{0,8}")
 """The name of a recording's folder."""
+WRITTEN = re.compile(
+    r"(?P<stem>snapshot|snap|report)(\.[\w-]{1,99}){0,3}\.(pickle|pickle\.zst|zip|html|md)"
+)
+"""The names of files that recordings leave, as ``report.rank3.oom.html``."""
 
 
 def latest_number(parent: Path) -> int:

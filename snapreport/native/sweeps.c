@@ -529,7 +529,7 @@ static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t 
 }
 
 /* Which of some places are taken: a bit for each, and above 64 of them one that says whether any is.
- * So the next one is found in an event for each level, wherever it is. */
+ * So the next one is found in a step for each level, wherever it is. */
 enum { LEVELS = 6, WORD = 64 };
 
 typedef struct {

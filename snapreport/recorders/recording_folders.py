@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -19,13 +18,17 @@ from pathlib import Path
 
 from snapreport.ground.errors import OutputError, OutputExistsError
 from snapreport.ground.files import write_atomically
-from snapreport.ground.latest_recording import LATEST, LATEST_FILE, NUMBER, latest_number
+from snapreport.ground.latest_recording import (
+    LATEST,
+    LATEST_FILE,
+    NUMBER,
+    WRITTEN,
+    latest_number,
+)
 from snapreport.recorders import system
 
 _RUNS = ".runs"
 """Beside the numbered folders: which of them the processes of a run share."""
-_OWN = re.compile(r"(snapshot|snap|report)(\.[\w-]+)*\.(pickle|pickle\.zst|zip|html|md)")
-"""The names of files that recordings leave."""
 # Of these one is the same for all processes of a run, on all machines, and another for each run.
 _RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
 _RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
@@ -183,6 +186,6 @@ def _remove(folder: Path) -> None:
     """Remove what a recording left, and its folder if nothing else is in it."""
     with suppress(OSError):
         for path in list(folder.iterdir()):
-            if _OWN.fullmatch(path.name):
+            if WRITTEN.fullmatch(path.name):
                 path.unlink(missing_ok=True)
         folder.rmdir()

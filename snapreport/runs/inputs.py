@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, latest_number
+from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, WRITTEN, latest_number
 
 _GZIP, _ZSTD = ".gz", (".zst", ".zstd")
 _SNAPSHOTS = (".pickle", ".pkl", ".json")
@@ -23,8 +23,6 @@ _PEEK = 1 << 16
 """Bytes from the beginning of a file in which a snapshot names one of its parts."""
 _MANIFEST = 1 << 22
 """Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
-_OURS = re.compile(rf"{re.escape(LATEST_FILE)}|report(\.[\w-]{{1,99}}){{0,3}}\.(html|md)")
-"""The names of what recordings leave besides, as ``report.rank3.oom.html``."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 
 NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
@@ -172,8 +170,13 @@ def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> s
         sources.add(source)
         return ""
     if not _ends_in(path, _SNAPSHOTS):
-        return OURS if _OURS.fullmatch(path.name) else NO_SNAPSHOT_NAME
+        return OURS if _is_report(path.name) else NO_SNAPSHOT_NAME
     return "" if _begins_well(path) else NO_SNAPSHOT
+
+
+def _is_report(name: str) -> bool:
+    written = WRITTEN.fullmatch(name)
+    return name == LATEST_FILE or (written is not None and written["stem"] == "report")
 
 
 def _ends_in(path: Path, endings: Sequence[str]) -> bool:

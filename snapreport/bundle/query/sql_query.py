@@ -197,8 +197,7 @@ class Database:
             return took_too_long(self._seconds)
         if isinstance(error, apsw.TooBigError):
             return QueryError(
-                f"The query reads a value of more than {format_bytes(self._longest)}; select it"
-                " without that one."
+                f"The query reads a value of more than {format_bytes(self._longest)}; leave it out."
             )
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
             return damaged(error)

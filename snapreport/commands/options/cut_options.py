@@ -44,8 +44,8 @@ _min_size = click.option(
     "--min-size",
     metavar="SIZE",
     callback=_read(cut_size),
-    help="Draw no smaller allocations: 1MiB, 64kB or bytes. What is not drawn is drawn as one "
-    "band, its sum: no figure changes.",
+    help="Draw only allocations of at least this size: 1MiB, 64kB or bytes. The others are drawn "
+    "as one band, and every figure still counts them.",
 )
 
 

@@ -1,4 +1,4 @@
-"""What the commands about one moment share: loading, naming the moment, text or JSON."""
+"""Load a device, find the moment asked for, and print the answer as text or JSON."""
 
 from __future__ import annotations
 

@@ -276,8 +276,8 @@ def stack_faults(
             "note",
             f"Call stacks hold only Python frames: {rounded_share(empty, total)} of all bytes"
             " have none",
-            "Threads that run no Python, such as that of the backward pass, leave an empty call"
-            f" stack when C++ frames are not recorded: {format_count(count)} allocations have one.",
+            "Where C++ frames are not recorded, threads that run no Python, such as the backward"
+            f" pass's, leave an empty call stack: {format_count(count)} allocations have one.",
             evidence=(
                 Figure("allocations with an empty call stack", count, "count"),
                 Figure("their bytes", empty, meaning=MISSING_REASONS[EMPTY]),

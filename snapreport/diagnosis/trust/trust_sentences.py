@@ -154,7 +154,7 @@ _MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
 def write_checks(
     found: Sequence[Finding], tables: History, device: DeviceFindings, facts: TrustFacts
 ) -> tuple[Check, ...]:
-    """Answer every question that there is about a recording, in the order of their weight."""
+    """Answer each question about a recording's trustworthiness, the weightiest first."""
     if not device.history.events and not len(device.history.segments):
         return ()
     account = _Account(found)
@@ -273,8 +273,8 @@ def _closing(account: _Account, facts: TrustFacts) -> Check:
         good = "The file lists no final segments of this device to compare with."
         return account.check("closing", "Final state", good, mark="unknown")
     good = (
-        "The events add up to the final state that the file lists too: requested, allocated and"
-        " active bytes, to the byte."
+        "The events add up to the final state that the file lists: requested, allocated and"
+        " active bytes agree to the byte."
     )
     return account.check("closing", "Final state", good, does_not_close="not ok")
 
