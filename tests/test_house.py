@@ -31,6 +31,7 @@ ROOMS = (
     "frames",
     "names",
     "recorders",
+    "roles",
     "figures",
     "diagnosis",
     "compare",

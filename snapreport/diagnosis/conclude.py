@@ -21,7 +21,6 @@ from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import find_allocator_use
-from snapreport.figures.repeating_step import find_iterations
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
 from snapreport.frames.categories import classify
@@ -33,6 +32,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.roles.repeating_step import find_iterations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -86,3 +86,18 @@ def add_up_paths(parent: NDArray[np.integer[Any]], amounts: NDArray[np.int64]) -
         # What is there so far is of a node and fewer levels below it than the ancestor is above.
         np.add.at(total, above, total.copy())
     return total[:-1]
+
+
+def marks_on_path(
+    parent: NDArray[np.integer[Any]], marks: NDArray[np.integer[Any]]
+) -> NDArray[np.integer[Any]]:
+    """Return for each node all bits that it or a node above it has.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+        marks: shape (n,), bits.
+    """
+    found = np.append(marks, marks.dtype.type(0))
+    for above in ancestors(parent):
+        found |= found[above]
+    return found[:-1]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.loop_period import Period, find_period
 from snapreport.model.history import DeviceHistory, History, Stages
 from snapreport.model.iterations import Iterations, Source
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import median, unique
+from snapreport.roles.loop_period import Period, find_period
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

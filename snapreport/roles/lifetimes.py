@@ -1,0 +1,224 @@
+"""The role of every allocation: by when it was made and freed, and what ran then.
+
+Rules of lifetimes come from how autograd and optimizers keep tensors: what forward makes and
+backward frees was saved for it; what backward makes and something later frees is a gradient; what
+an optimizer's step makes and keeps is its state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.ground.memoize import once_for_both
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.roles import (
+    ACTIVATION,
+    BACKWARD_TEMPORARY,
+    BUFFER,
+    CACHE,
+    COMMUNICATION,
+    FORWARD_TEMPORARY,
+    GRADIENT,
+    GRAPH_POOL,
+    INPUT,
+    OPTIMIZER_TEMPORARY,
+    PARAMETER,
+    ROLES,
+    STATE,
+    UNKNOWN,
+    WORKSPACE,
+    Evidence,
+    Roles,
+)
+from snapreport.native.sorting import distinct
+from snapreport.roles import stack_phases
+from snapreport.roles.baseline import match_baseline
+from snapreport.roles.passes import (
+    BACKWARD,
+    BUILD,
+    FORWARD,
+    LOAD,
+    OPTIMIZER,
+    USER,
+    Passes,
+    find_passes,
+)
+from snapreport.roles.stack_phases import stack_marks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_STATED = {
+    "parameter": PARAMETER,
+    "buffer": BUFFER,
+    "gradient": GRADIENT,
+    "optimizer state": STATE,
+    "activation": ACTIVATION,
+    "input": INPUT,
+    "temporary": UNKNOWN,
+}
+"""What files say of categories, as roles."""
+
+
+class _Judge:
+    """Gives allocations roles, each with its evidence; the first that speaks is believed."""
+
+    def __init__(self, n: int) -> None:
+        self.role = np.full(n, UNKNOWN, np.int8)
+        self.evidence = np.zeros(n, np.int8)
+        self.open = np.ones(n, np.bool_)
+        self.seen = [Evidence("nothing tells", 0.0)]
+
+    def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
+        """Give the chosen allocations a role, but for those that have one."""
+        chosen = chosen & self.open
+        if chosen.any():
+            self.seen.append(Evidence(text, confidence))
+            self.role[chosen], self.evidence[chosen] = role, len(self.seen) - 1
+            self.open[chosen] = False
+
+    def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
+        """Give the chosen allocations the role that most with the same number have."""
+        known = ~self.open & (self.role != UNKNOWN)
+        count = np.zeros((len(ROLES), int(alike.max(initial=-1)) + 1), np.int64)
+        np.add.at(count, (self.role[known], alike[known]), 1)
+        best = count.argmax(0).astype(np.int8)
+        told = count.any(0)
+        for role in range(UNKNOWN):
+            like = chosen & (told & (best == role))[alike]
+            self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
+
+
+@once_for_both
+def find_roles(tables: History, history: DeviceHistory) -> Roles:
+    """Tell what each allocation of a device is for.
+
+    Args:
+        tables: the file.
+        history: the device.
+    """
+    rows = history.allocations
+    judge = _Judge(len(rows))
+    marks = stack_marks(tables.stacks)[rows.stack]
+    passes = find_passes(tables, history)
+    _by_statement(judge, tables, rows.category)
+    graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
+    judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
+    judge.give(marks & stack_phases.COMMUNICATES != 0, COMMUNICATION, "made by a collective", 0.8)
+    judge.give(marks & stack_phases.WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
+    _by_lifetime(judge, history, passes, marks)
+    match_baseline(judge, history, passes, marks, stack_marks(tables.stacks)[rows.free_stack])
+    return Roles(judge.role, judge.evidence, tuple(judge.seen))
+
+
+def _by_statement(judge: _Judge, tables: History, category: NDArray[np.int32]) -> None:
+    stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
+    for role in set(stated.tolist()) - {UNKNOWN}:
+        judge.give(stated[category] == role, role, "stated by the file", 1.0)
+
+
+def _by_lifetime(
+    judge: _Judge, history: DeviceHistory, passes: Passes, marks: NDArray[np.int32]
+) -> None:
+    rows, made = history.allocations, passes.made
+    born, gone = rows.alloc_event, rows.free_requested_event
+    kept = gone >= history.events
+    alive = born > START
+    trains = bool((passes.phase == BACKWARD).any())
+    back_start, back_end = passes.of(BACKWARD)
+    # Where the next backward pass starts and ends, and whether the free is in one.
+    following = np.searchsorted(back_start, born)
+    none = np.int64(history.events + 1)
+    next_start = np.append(back_start, none)[following]
+    next_end = np.append(back_end, none)[following]
+    freeing = np.searchsorted(back_start, gone, side="right") - 1
+    freed_backward = (freeing >= 0) & (gone <= np.append(back_end, START)[freeing]) & ~kept
+    own = np.maximum(np.searchsorted(passes.start, born, side="right") - 1, 0)
+    own_end = np.append(passes.end, START)[own] if len(passes.end) else np.full(len(rows), START)
+    later = np.append(passes.start[1:], none)[own] if len(passes.start) else none
+
+    step = alive & (made == OPTIMIZER)
+    judge.give(step & (kept | (gone >= later)), STATE, "made in an optimizer step and kept", 0.95)
+    judge.give(step, OPTIMIZER_TEMPORARY, "freed in the optimizer step that made it", 0.95)
+
+    back = alive & (made == BACKWARD)
+    again = back & (marks & stack_phases.RECOMPUTES != 0) & ~kept
+    judge.give(again, ACTIVATION, "computed again for backward by checkpointing", 0.8)
+    judge.give(
+        back & ((gone > own_end) | kept), GRADIENT, "made in backward and kept beyond it", 0.9
+    )
+    judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
+
+    build = alive & (made == BUILD)
+    first = passes.start[passes.phase != BUILD][:1]
+    lasts = kept | (gone >= (first[0] if len(first) else none))
+    judge.give(build & lasts, PARAMETER, "made while the model was built, and kept", 0.9)
+
+    ahead = alive & ((made == FORWARD) | (made == LOAD) | (made == USER))
+    judge.give(ahead & freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
+    load = ahead & (made == LOAD)
+    judge.give(load, INPUT, "made by a data loader", 0.9)
+    cached = ahead & (marks & stack_phases.CACHES != 0) & (kept | (gone > next_end) | ~trains)
+    judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
+    forward = ahead & (made == FORWARD)
+    judge.give(
+        forward & (gone < next_start) & ~kept,
+        FORWARD_TEMPORARY,
+        "freed in the forward pass that made it",
+        0.9,
+    )
+    user = ahead & (made == USER)
+    opening = _opens(passes, born)
+    judge.give(
+        user & opening & trains & (gone > next_end), INPUT, "made before the forward pass", 0.7
+    )
+    judge.give(
+        ahead & trains & ~kept & (gone > next_end),
+        FORWARD_TEMPORARY,
+        "kept by the program beyond backward",
+        0.6,
+    )
+    judge.give(
+        user & ~opening & ~kept, FORWARD_TEMPORARY, "freed between forward and backward", 0.5
+    )
+    # What the recording cuts short has the role of its like.
+    cut = (
+        ahead
+        & kept
+        & (born < _reached(freeing, freed_backward & forward, born, len(back_start))[following])
+    )
+    alike = distinct(
+        rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
+    )[1]
+    judge.follow(cut, alike.astype(np.int64))
+    recording_grad = (marks & stack_phases.NO_GRAD) == 0
+    judge.give(
+        cut & recording_grad & (made == FORWARD),
+        ACTIVATION,
+        "made in a forward pass and still kept",
+        0.6,
+    )
+
+
+def _reached(
+    freeing: NDArray[np.int64], chosen: NDArray[np.bool_], born: NDArray[np.int64], passes: int
+) -> NDArray[np.int64]:
+    """Return how far back each backward pass got: when the earliest that it freed was made.
+
+    Backward frees in the reverse order of forward: what was made before that waited still. One
+    more value stands for a pass that never came, which reached nothing.
+    """
+    reached = np.full(passes + 1, np.iinfo(np.int64).max)
+    np.minimum.at(reached, freeing[chosen], born[chosen])
+    return reached
+
+
+def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say what was made between a backward pass, or an optimizer step, and the next forward."""
+    place = np.searchsorted(passes.start, born, side="right") - 1
+    phase = np.append(passes.phase, np.int8(BUILD))
+    end = np.append(passes.end, START)
+    opens: NDArray[np.bool_] = (phase[place] != FORWARD) | (born > end[place])
+    return opens

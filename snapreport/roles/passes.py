@@ -1,0 +1,115 @@
+"""The passes of a program over time: forward, backward, optimizer step, and what is between."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.frames.missing_stacks import EMPTY, missing_reason
+from snapreport.frames.stack_kinds import find_stack_kind
+from snapreport.model.history import DeviceHistory, History
+from snapreport.native.sorting import is_among
+from snapreport.roles import stack_phases
+from snapreport.roles.stack_phases import stack_marks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
+"""What ran at an event. USER: Python code in none of the others."""
+
+_STAGES = (
+    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
+    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
+    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
+)
+_PHASES = (
+    (stack_phases.OPTIMIZER | stack_phases.CLIPS, OPTIMIZER),
+    (stack_phases.BACKWARD, BACKWARD),
+    (stack_phases.FORWARD | stack_phases.COMPILED, FORWARD),
+    (stack_phases.LOADS, LOAD),
+    (stack_phases.BUILDS, BUILD),
+    (stack_phases.PYTHON, USER),
+)
+"""The first that a stack has marks of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """When each pass ran, in events of the trace; a pass is a run of events of one phase."""
+
+    made: NDArray[np.int8]
+    """The phase in which each allocation was made; int8, shape (n_allocations,)."""
+    phase: NDArray[np.int8]
+    """Of each pass: BUILD, FORWARD (loading included), BACKWARD or OPTIMIZER; shape (n_passes,)."""
+    start: NDArray[np.int64]
+    """Its first event; int64, shape (n_passes,), ascending."""
+    end: NDArray[np.int64]
+    """Its last event, with what follows that shows no phase; int64, shape (n_passes,)."""
+
+    def of(self, phase: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the passes of a phase start and end."""
+        chosen = self.phase == phase
+        return self.start[chosen], self.end[chosen]
+
+
+def find_passes(tables: History, history: DeviceHistory) -> Passes:
+    """Tell the passes from the call stacks of allocations and frees, and from named stages.
+
+    A thread without Python frames in a recording of Python frames alone is autograd's.
+
+    Args:
+        tables: the file.
+        history: the device.
+    """
+    rows = history.allocations
+    marks = stack_marks(tables.stacks)
+    made, freed = _phases(marks[rows.stack]), _phases(marks[rows.free_stack])
+    if find_stack_kind(tables) == "python":
+        made[missing_reason(history, tables.stacks) == EMPTY] = BACKWARD
+    phases = np.zeros(history.events + 1, np.int8)  # the last for what happens at no event
+    phases[rows.free_requested_event] = freed
+    phases[rows.alloc_event] = made
+    phases = phases[: history.events]
+    _name_by_stages(phases, history)
+    born = rows.alloc_event >= 0
+    made[born] = _filled(phases)[rows.alloc_event[born]]
+    kinds = np.where(phases == LOAD, np.int8(FORWARD), phases)
+    at = np.flatnonzero(kinds > USER)
+    first = np.append(True, kinds[at][1:] != kinds[at][:-1]) if len(at) else np.zeros(0, np.bool_)
+    start, last = at[first], at[np.append(first[1:], True)] if len(at) else at
+    known = np.append(np.flatnonzero(phases), history.events)
+    end = known[np.searchsorted(known, last, side="right")] - 1
+    return Passes(made, kinds[start], start, end)
+
+
+def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
+    found = np.zeros(len(marks), np.int8)
+    for wanted, phase in reversed(_PHASES):
+        found[marks & wanted != 0] = phase
+    return found
+
+
+def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
+    """Give events inside a stage its phase, where their own stacks tell of no pass."""
+    stages = history.stages
+    for i, name in enumerate(stages.name):
+        for pattern, phase in _STAGES:
+            if pattern.search(name):
+                inside = phases[max(int(stages.start_event[i]), 0) : int(stages.end_event[i])]
+                inside[is_among(inside, [NONE, USER])] = phase
+                break
+
+
+def _filled(phases: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Give what shows no phase that of its neighbours, where both have the same."""
+    known = np.flatnonzero(phases)
+    if not len(known):
+        return phases
+    place = np.arange(len(phases))
+    before = known[np.maximum(np.searchsorted(known, place, side="right") - 1, 0)]
+    after = known[np.minimum(np.searchsorted(known, place), len(known) - 1)]
+    return np.where(phases[before] == phases[after], phases[before], np.int8(NONE))

@@ -1,0 +1,120 @@
+"""What a program was doing when it allocated, as its call stack shows: marks for each stack."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.frames.frame_kinds import classify_frames, is_native_file
+from snapreport.ground.memoize import once_for_each, shared
+from snapreport.ground.safe_text import matched
+from snapreport.model.findings import NODE
+from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import lowest_on_path, marks_on_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+(
+    PYTHON,
+    BUILDS,
+    LOADS,
+    FORWARD,
+    BACKWARD,
+    OPTIMIZER,
+    RECOMPUTES,
+    NO_GRAD,
+    COMMUNICATES,
+    WORKS,
+    CACHES,
+    CLEARS,
+    CLIPS,
+    COMPILED,
+) = (np.int32(1 << bit) for bit in range(14))
+"""Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
+OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
+RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
+CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes."""
+
+
+_RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
+    (CLEARS, re.compile(r"^zero_grad$"), None),
+    (OPTIMIZER, re.compile(r"^(?!zero_grad$)"), re.compile(r"torch[/\\]optim[/\\](?!lr_sch|swa_)")),
+    (OPTIMIZER, None, re.compile(r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch")),
+    (OPTIMIZER, None, re.compile(r"transformers[/\\]optimization\.py|torchao[/\\]optim")),
+    (OPTIMIZER, None, re.compile(r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam")),
+    (OPTIMIZER, re.compile(r"^(_init_group|init_group|_init_state|init_state)$"), None),
+    (
+        CLIPS,
+        None,
+        re.compile(r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
+    ),
+    (
+        BACKWARD,
+        re.compile(r"Backward\w{0,40}::|torch::autograd::Engine|^\w{1,80}Backward\d*$"),
+        None,
+    ),
+    (BACKWARD, re.compile(r"AccumulateGrad|^(backward|_engine_run_backward)$"), None),
+    (
+        BACKWARD,
+        re.compile(r"^(backward|grad)$"),
+        re.compile(r"torch[/\\]autograd[/\\]__init__\.py"),
+    ),
+    (RECOMPUTES, None, re.compile(r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing")),
+    (RECOMPUTES, None, re.compile(r"tensor_parallel[/\\]random\.py")),
+    (FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
+    (FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
+    (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_(inductor|dynamo)[/\\]")),
+    (LOADS, None, re.compile(r"torch[/\\]utils[/\\]data[/\\]|[/\\]datasets[/\\]|data_collator")),
+    (BUILDS, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
+    (BUILDS, re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"), None),
+    (BUILDS, re.compile(r"^(reset_parameters|__init__|from_pretrained)$"), None),
+    (NO_GRAD, re.compile(r"^decorate_context$"), None),
+    (
+        COMMUNICATES,
+        re.compile(r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast)"),
+        None,
+    ),
+    (COMMUNICATES, re.compile(r"c10d::|ProcessGroup"), None),
+    (COMMUNICATES, None, re.compile(r"torch[/\\]distributed[/\\](distributed_c10d|nn)")),
+    (WORKS, re.compile(r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"), None),
+    (WORKS, re.compile(r"Workspace::Workspace"), None),
+    (CACHES, None, re.compile(r"cache_utils\.py|kv_?cache|KVCache")),
+    (CACHES, re.compile(r"[kK][vV]_?[cC]ache|past_key_value"), None),
+)
+"""Each a mark, and what a frame's function and file have where it sets it."""
+
+
+@once_for_each
+def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
+    """Return the marks of each stack; int32, shape (n_stacks + 1,), the last for NO_STACK."""
+    frames = stacks.frames
+    known: dict[str, list[int]] = {}
+    marks = np.zeros(len(frames), np.int32)
+    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        fitting = known.get(filename)
+        if fitting is None:
+            short = matched(filename)
+            fitting = [
+                k for k, (_, _, file) in enumerate(_RULES) if file is None or file.search(short)
+            ]
+            known[filename] = fitting
+        function = matched(name)
+        bits = np.int32(0) if is_native_file(filename) else PYTHON
+        for k in fitting:
+            mark, pattern, _ = _RULES[k]
+            if pattern is None or pattern.search(function):
+                bits |= mark
+        marks[i] = bits
+    marks[classify_frames(frames) == NODE] |= BACKWARD
+    own = marks[stacks.node_frame]
+    passes = own & (FORWARD | BACKWARD | OPTIMIZER)
+    innermost = lowest_on_path(stacks.node_parent, (passes == 0).astype(np.int8))
+    of_node = marks_on_path(stacks.node_parent, own)
+    of_node[own[innermost] & OPTIMIZER == 0] &= ~OPTIMIZER
+    found = np.zeros(len(stacks) + 1, np.int32)
+    framed = np.flatnonzero(stacks.stack_node >= 0)
+    found[framed] = of_node[stacks.stack_node[framed]]
+    return shared(found)

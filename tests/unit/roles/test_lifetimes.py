@@ -1,0 +1,128 @@
+"""Roles follow from what ran when memory was made and freed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapreport.model.history import History
+from snapreport.model.roles import ROLES
+from snapreport.roles.lifetimes import find_roles
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
+from tests.builders import KIB, frame, trace
+
+MAIN = frame("main", "train.py", 1)
+BUILD = [frame("__init__", "/x/torch/nn/modules/linear.py", 9), MAIN]
+LOAD = [frame("fetch", "/x/torch/utils/data/_utils/fetch.py", 9), MAIN]
+MODEL = [
+    frame("forward", "model.py", 9),
+    frame("_call_impl", "/x/torch/nn/modules/module.py"),
+    MAIN,
+]
+BACK = [frame("MulBackward0", "??", 0), frame("backward", "/x/torch/_tensor.py", 3), MAIN]
+STEP = [
+    frame("adamw", "/x/torch/optim/adamw.py", 9),
+    frame("step", "/x/torch/optim/adamw.py"),
+    MAIN,
+]
+CLEAR = [frame("zero_grad", "/x/torch/optim/optimizer.py", 9), MAIN]
+
+
+def training(turns: int = 3, late: bool = False) -> Any:
+    """Build a model of one parameter and train it with Adam; ``late``: from the second turn on."""
+    made = trace()
+    if not late:
+        made.alloc("weight", 64 * KIB, frames=BUILD)
+    for turn in range(turns):
+        made.alloc(f"batch{turn}", 32 * KIB, frames=LOAD)
+        made.alloc(f"scratch{turn}", 16 * KIB, frames=MODEL).free(f"scratch{turn}", frames=MODEL)
+        made.alloc(f"saved{turn}", 128 * KIB, frames=MODEL)
+        made.alloc(f"grad{turn}", 64 * KIB, frames=BACK)
+        made.alloc(f"local{turn}", 8 * KIB, frames=BACK)
+        made.free(f"saved{turn}", frames=BACK).free(f"local{turn}", frames=BACK)
+        if not turn and not late:
+            made.alloc("state", 64 * KIB, frames=STEP)
+        made.alloc(f"square{turn}", 64 * KIB, frames=STEP).free(f"square{turn}", frames=STEP)
+        made.free(f"grad{turn}", frames=CLEAR).free(f"batch{turn}", frames=[MAIN])
+    if late:
+        for place in ("weight", "first", "second"):
+            made.segment(place, 2 * KIB * KIB, (64 * KIB, 64 * KIB, "live"))
+    return made
+
+
+def roles_of(file: History) -> dict[int, set[str]]:
+    """Return the roles of each size in KiB."""
+    device = file.devices[0]
+    found = find_roles(file, device)
+    roles: dict[int, set[str]] = {}
+    for size, role in zip(device.allocations.size.tolist(), found.role.tolist(), strict=True):
+        roles.setdefault(size // KIB, set()).add(ROLES[role])
+    return roles
+
+
+def test_a_training_step_has_every_role() -> None:
+    roles = roles_of(training().file())
+    assert roles[64] == {"parameter", "gradient", "optimizer state", "temporary of optimizer"}
+    assert roles[32] == {"input"}
+    assert roles[16] == {"temporary of forward"}
+    assert roles[128] == {"activation"}
+    assert roles[8] == {"temporary of backward"}
+
+
+def test_gradients_are_told_in_every_turn() -> None:
+    file = training(turns=4).file()
+    device = file.devices[0]
+    role = find_roles(file, device).role
+    assert np.count_nonzero(role == ROLES.index("gradient")) == 4
+    assert np.count_nonzero(role == ROLES.index("optimizer state")) == 1
+
+
+def test_blocks_from_before_are_told_by_the_sizes_of_gradients() -> None:
+    file = training(late=True).file()
+    device = file.devices[0]
+    found = find_roles(file, device)
+    before = device.allocations.alloc_event < 0
+    assert sorted(ROLES[role] for role in found.role[before].tolist()) == [
+        "optimizer state", "optimizer state", "parameter",
+    ]  # fmt: skip
+
+
+def test_a_forward_pass_cut_short_holds_what_others_like_it_held() -> None:
+    made = training(turns=2)
+    made.alloc("batch", 32 * KIB, frames=LOAD).alloc("last", 128 * KIB, frames=MODEL)
+    roles = roles_of(made.file())
+    assert roles[128] == {"activation"}
+
+
+def test_passes_come_in_the_order_of_a_step() -> None:
+    file = training(turns=2).file()
+    passes = find_passes(file, file.devices[0])
+    assert passes.phase.tolist()[1:] == [FORWARD, BACKWARD, OPTIMIZER] * 2
+    assert (passes.end >= passes.start).all()
+    assert (np.diff(passes.start) > 0).all()
+
+
+def test_a_forward_pass_inside_an_optimizers_closure_is_no_step() -> None:
+    made = trace()
+    closure = [frame("closure", "train.py", 3), *STEP]
+    for turn in range(2):
+        made.alloc(f"saved{turn}", 128 * KIB, frames=[*MODEL[:2], *closure])
+        made.alloc(f"grad{turn}", 64 * KIB, frames=[BACK[0], BACK[1], *closure])
+        made.free(f"saved{turn}", frames=[BACK[0], BACK[1], *closure])
+        made.alloc(f"square{turn}", 32 * KIB, frames=STEP).free(f"square{turn}", frames=STEP)
+        made.free(f"grad{turn}", frames=CLEAR)
+    roles = roles_of(made.file())
+    assert roles[128] == {"activation"}
+    assert roles[64] == {"gradient"}
+    assert roles[32] == {"temporary of optimizer"}
+
+
+def test_what_the_file_states_is_believed() -> None:
+    made = trace().alloc("a", KIB, frames=STEP, category="parameter")
+    assert roles_of(made.file())[1] == {"parameter"}
+
+
+def test_without_evidence_it_is_unknown() -> None:
+    made = trace().alloc("a", KIB).alloc("b", 2 * KIB).free("b")
+    assert roles_of(made.file()) == {1: {"unknown"}, 2: {"unknown"}}
