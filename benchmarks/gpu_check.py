@@ -105,10 +105,10 @@ def differences(case: Case, folder: Path) -> list[str]:
             end, now = int(device.curve(curve)[-1]), expected["stats"][f"{counter}.current"]
             if end != now:
                 wrong.append(f"{file}: {curve} at the end {end:,}, PyTorch's {now:,}")
-        closing = device.findings.closing
+        closing = device.figures.closing
         if closing is None or not closing.closes:
             wrong.append(f"{file}: the replay does not close: {closing}")
-        if case.fails and not device.findings.ooms:
+        if case.fails and not device.figures.ooms:
             wrong.append(f"{file}: no failed request in it")
         for kind, times in device.history.anomalies.items():
             wrong.append(f"{file}: {times:,} times {kind}")

@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from snapreport.api.device import Moment
 from snapreport.api.loading import Snapshot
 from snapreport.exporters.export_input import DeviceExport, Export
+from snapreport.figures.callsites import find_site_frames
 from snapreport.model.history import History
 
 CURVES = ("allocated", "requested", "active")
@@ -28,8 +29,14 @@ def export_of(history: History, curve: str = "allocated", event: int | None = No
         one = snapshot.device(str(place.device))
         last = one.events - 1
         moment: Moment = one.at(None if event is None else min(event, last), curve=curve)
-        devices.append(DeviceExport(one.findings, moment.event, moment.live()))
-    return Export(snapshot.findings(), curve, tuple(devices), event is not None)
+        devices.append(DeviceExport(one.figures, moment.event, moment.live()))
+    return Export(
+        snapshot.history,
+        find_site_frames(snapshot.history.stacks),
+        curve,
+        tuple(devices),
+        event is not None,
+    )
 
 
 def written(write: Callable[[Export, BinaryIO], None], export: Export) -> bytes:
@@ -41,7 +48,9 @@ def written(write: Callable[[Export, BinaryIO], None], export: Export) -> bytes:
 
 def only(export: Export, place: int) -> Export:
     """Return the export of one of the devices."""
-    return Export(export.findings, export.curve, (export.devices[place],), export.at_moment)
+    return Export(
+        export.history, export.stack_sites, export.curve, (export.devices[place],), export.at_moment
+    )
 
 
 _INT, _TEXT, _MESSAGE, _BOOL = 3, 9, 11, 8

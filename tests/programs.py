@@ -13,6 +13,7 @@ from simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings
+from snapreport.model.history import History
 from tests.builders import MIB, history_of
 
 TINY = Transformer(layers=3, width=256, heads=4, vocabulary=2_000, batch=4, length=128)
@@ -102,9 +103,13 @@ class Program(TrainingRun):
         with self.call("main", "serve.py", 15):
             self.drop(loss, batch)
 
+    def history(self) -> History:
+        """Read what was recorded."""
+        return history_of(self.simulator.snapshot())
+
     def analysed(self) -> DeviceFindings:
         """Read and analyse what was recorded."""
-        return find(history_of(self.simulator.snapshot())).devices[0]
+        return find(self.history()).devices[0]
 
 
 def leaks(size: int, every: int = 1, since: int = 0) -> Each:

@@ -81,8 +81,8 @@ def diff(
         for found, event in zip(devices, (base_event, new_event), strict=True)
     )
     found = find_diff(
-        Recording(before.device.file, before.device.findings, before.event),
-        Recording(after.device.file, after.device.findings, after.event),
+        Recording(before.device.file, before.device.figures, before.event),
+        Recording(after.device.file, after.device.figures, after.event),
         curve=curve,
         by=by,
         moment=_words(at, stage, base_event, new_event),
@@ -147,7 +147,7 @@ def _pick_devices(
         other = new.device(device)
     else:
         other = _like(one, new)
-    kinds = one.findings.device.kind, other.findings.device.kind
+    kinds = one.figures.device.kind, other.figures.device.kind
     if kinds[0] != kinds[1]:
         raise DeviceError(
             f"{one.name} of {one.file.source.name} and {other.name} of {other.file.source.name}"
@@ -165,12 +165,12 @@ def _pick_devices(
 
 def _like(device: Device, new: Snapshot) -> Device:
     """Return the device of that name with anything on it, else one of that kind, else any."""
-    wanted = device.findings.device
+    wanted = device.figures.device
     same = [found for found in new.devices if found.device == wanted]
     if same and (_used(same[0]) or not any(_used(found) for found in new.devices)):
         return new.device(str(wanted))
     first = new.device()
-    if first.findings.device.kind == wanted.kind:
+    if first.figures.device.kind == wanted.kind:
         return first
     alike = [found for found in new.devices if found.device.kind == wanted.kind]
     used = [found for found in alike if _used(found)]

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.diagnosis.collect import diagnose
+from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import name_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.category_curves import find_profile
-from snapreport.figures.curves import Curves, find_curves, live_at, time_at
+from snapreport.figures.curves import live_at, time_at
 from snapreport.figures.event_at import entry_at
 from snapreport.figures.grouping import find_groups, label_allocations
 from snapreport.figures.line_memory import find_lines
@@ -50,7 +52,7 @@ from snapreport.model.answer_tables import (
 )
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
-from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFindings, StageUse
+from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import Allocations, DeviceHistory, History
 from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.segment_lives import SegmentLives
@@ -69,20 +71,20 @@ class Device:
     All sizes are bytes. An event is the index of a trace event; -1 is the start.
     """
 
-    def __init__(self, file: History, findings: DeviceFindings) -> None:
+    def __init__(self, file: History, figures: DeviceFigures) -> None:
         """Wrap a device; ``Snapshot.device()`` is the usual way to one."""
         self.file = file
-        self.findings = findings
+        self.figures = figures
 
     @property
     def name(self) -> str:
         """Such as ``cuda:0``."""
-        return str(self.findings.device)
+        return str(self.figures.device)
 
     @property
     def history(self) -> DeviceHistory:
         """The columns: allocations, other events, segments, stages."""
-        return self.findings.history
+        return self.figures.history
 
     @property
     def allocations(self) -> Allocations:
@@ -97,32 +99,32 @@ class Device:
     @property
     def peak(self) -> Amounts:
         """Every amount at the first event of the allocated peak."""
-        return self.findings.peak
+        return self.figures.peak
 
     @property
     def peaks(self) -> dict[str, CurvePeak]:
         """The peak of each curve that is known, by name."""
-        return self.findings.peaks
+        return self.figures.peaks
 
     @property
     def stages(self) -> tuple[StageUse, ...]:
         """Every annotated stage with its memory at start, peak and end."""
-        return self.findings.stages
+        return self.figures.stages
 
     @property
     def diagnosis(self) -> Diagnosis:
         """What went wrong, whether the recording can be trusted, and what to do."""
-        return self.findings.diagnosis
+        return diagnose(self.figures, self.file)
 
-    @property
+    @cached_property
     def trust(self) -> Trust:
         """What the recording covers, lost, and knows exactly; can its figures be trusted."""
-        return self.findings.trust
+        return judge_recording(self.file, self.figures)
 
     @property
     def times(self) -> NDArray[np.int64]:
         """Each event's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
-        return self.findings.times
+        return self.figures.times
 
     def curve(self, name: str) -> NDArray[np.int64]:
         """Return a curve: bytes after each event; int64, shape (events + 1,), start first.
@@ -133,18 +135,14 @@ class Device:
         Raises:
             ValueError: there is no such curve; profiles have none of reserved bytes.
         """
-        if name not in self.findings.curves:
-            raise ValueError(f"curve is {name!r}, none of {', '.join(self.findings.curves)}")
-        return self.findings.curves[name]
+        if name not in self.figures.curves:
+            raise ValueError(f"curve is {name!r}, none of {', '.join(self.figures.curves)}")
+        return self.figures.curves[name]
 
     @cached_property
     def segments(self) -> SegmentLives:
         """Every segment over its life; those after event s have start_event <= s < end_event."""
         return lives_of(self.history)
-
-    @cached_property
-    def _curves(self) -> Curves:
-        return find_curves(self.history, "reserved" in self.findings.curves)
 
     @cached_property
     def frame_kinds(self) -> NDArray[np.int8]:
@@ -189,7 +187,7 @@ class Device:
     def moment(self, wanted: MomentWanted) -> Moment:
         """Return a moment that was named before, as above."""
         curve = wanted.curve
-        if curve in CURVES and curve not in self.findings.curves:
+        if curve in CURVES and curve not in self.figures.curves:
             raise MomentError(
                 f"{self.name} has no {curve} bytes: no allocator reserved memory in this file."
             )
@@ -207,7 +205,7 @@ class Device:
         elif wanted.free is not None:
             found = event_of_allocation(self.history, self._row(wanted.free), "free")
         else:
-            found = int(values.argmax()) - 1 if self.findings.recorded else self.events - 1
+            found = int(values.argmax()) - 1 if self.figures.recorded else self.events - 1
         return Moment(self, found, curve)
 
     def categories(
@@ -307,7 +305,7 @@ class Device:
         return visible(f"<Device {self.name} of {self.file.source.name}>")
 
     def _repr_html_(self) -> str:
-        found = self.findings
+        found = self.figures
         amounts = html_table(*rows_of((found.start, found.peak, found.end)))
         answer = escape(visible(found.answer))
         return f"<div><strong>{escape(repr(self)[1:-1])}</strong><p>{answer}</p>{amounts}</div>"
@@ -331,9 +329,7 @@ class Moment:
     def amounts(self) -> Amounts:
         """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
         device = self.device
-        return find_amounts(
-            device.history, device.segments, device._curves, device.times, self.event
-        )
+        return find_amounts(device.history, device.figures.curves, device.times, self.event)
 
     @property
     def bytes(self) -> int:

@@ -12,6 +12,7 @@ from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.export_limit import limited
+from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import check_output, output_path, write_atomically
@@ -149,8 +150,10 @@ def _export_subject(
     for place in places:
         one = loaded.device(place)
         at = one.moment(moment)
-        chosen.append(DeviceExport(one.findings, at.event, at.live()))
-    return Export(loaded.findings(), curve, tuple(chosen), at_moment)
+        chosen.append(DeviceExport(one.figures, at.event, at.live()))
+    return Export(
+        loaded.history, find_site_frames(loaded.history.stacks), curve, tuple(chosen), at_moment
+    )
 
 
 def _export_raw(

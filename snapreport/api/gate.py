@@ -13,6 +13,7 @@ from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
+from snapreport.diagnosis.trust.recording_warnings import file_warnings
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.moment_lookup import find_stage
 from snapreport.frames.categories import DEFAULT_RULES
@@ -114,9 +115,9 @@ def check(
         checks += _Checker(each, wanted, rules).checks()
         if reference is not None:
             checks += _compare(each, file, reference, wanted.max_growth, rules, comparisons)
-    found = [Raised("", finding, False) for finding in file.findings().warnings]
+    found = [Raised("", finding, False) for finding in file_warnings(file.history)]
     for each in devices:
-        found += [Raised(each.name, one, False) for one in each.findings.diagnosis.findings]
+        found += [Raised(each.name, one, False) for one in each.diagnosis.findings]
     raised, ignored = _sort(found, wanted)
     return Verdict(
         source=file.history.source,
@@ -172,7 +173,7 @@ class _Checker:
 
     def __init__(self, device: Device, budget: Budget, rules: Sequence[Rule] | None) -> None:
         self.device, self.budget, self.rules = device, budget, rules
-        self.findings = device.findings
+        self.figures = device.figures
 
     def checks(self) -> Iterator[Check]:
         budget = self.budget
@@ -187,7 +188,7 @@ class _Checker:
 
     def _curve(self, name: str, what: str, limit: int) -> Check:
         curve = "reserved" if name == "max-reserved" else "allocated"
-        peak = self.findings.peaks.get(curve)
+        peak = self.figures.peaks.get(curve)
         if peak is None:
             return self._unknown(name, "", what, "no allocator reserved memory in this file", limit)
         return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
@@ -209,7 +210,7 @@ class _Checker:
 
     def _find_stage(self, name: str) -> StageUse:
         """Return the highest of the stages with a name, or that a glob fits."""
-        stages = self.findings.stages
+        stages = self.figures.stages
         fits_name = compile_glob(name)
         fits = [each for each in stages if fits_name(each.name)]
         if fits and name not in {each.name for each in stages}:
@@ -252,14 +253,14 @@ class _Checker:
         width: int = 0,
         extra: str = "",
     ) -> Check:
-        if not self.findings.recorded and value <= limit:
+        if not self.figures.recorded and value <= limit:
             return self._unknown(name, subject, what, _NO_HISTORY, limit)
         notes = [extra] if extra else []
         if value <= limit < value + width:
             notes.append(
                 f"It may be up to {format_bytes(value + width)}, which is over the budget."
             )
-        if value <= limit and _is_overwritten(self.findings.diagnosis.findings):
+        if value <= limit and _is_overwritten(self.device.diagnosis.findings):
             notes.append(_OVERWRITTEN)
         check = Check(
             name=name,
@@ -317,7 +318,7 @@ def _compare(
     if growth is None:
         return
     for side, name in ((found.base, "the other snapshot"), (found.new, "the snapshot")):
-        if not side.findings.recorded:
+        if not side.figures.recorded:
             reason = _NO_HISTORY.replace("the snapshot", name, 1)
             yield replace(unknown, text=unknown_text(what, reason))
             return

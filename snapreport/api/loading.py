@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from snapreport.bundle.query.sql_query import Database
     from snapreport.model.answer_tables import Cell
     from snapreport.model.category_rules import Rule
-    from snapreport.model.findings import Findings
+    from snapreport.model.findings import DeviceFigures, Findings
 
 PathLike = str | os.PathLike[str]
 
@@ -37,7 +37,7 @@ class Snapshot:
     def __init__(self, history: History) -> None:
         """Wrap a history; ``load()`` is the usual way to one."""
         self.history = history
-        self._findings: Findings | None = None
+        self._figures: dict[int, DeviceFigures] = {}
         self._database: Database | None = None
 
     @property
@@ -68,15 +68,28 @@ class Snapshot:
         Raises:
             DeviceError: the file has no such device.
         """
-        from snapreport.diagnosis.conclude import find
+        from snapreport.diagnosis.conclude import find, find_figures
 
-        plain = title is None and not notes and rules is None and colour == "site" and not ignore
-        if device is None and plain:
-            if self._findings is None:
-                self._findings = find(self.history)
-            return self._findings
-        chosen = None if device is None else [_find_device(self.history, str(device))]
-        return find(self.history, chosen, title or "", notes, rules, colour, ignore)
+        if device is None:
+            chosen: Sequence[int] = range(len(self.history.devices))
+        else:
+            chosen = [_find_device(self.history, str(device))]
+        figures = [
+            self._figures_of(place) if rules is None else find_figures(self.history, place, rules)
+            for place in chosen
+        ]
+        return find(self.history, figures, title or "", notes, colour, ignore)
+
+    def figures(self) -> list[DeviceFigures]:
+        """Return the figures of every device: what ``findings()`` has without a diagnosis."""
+        return [self._figures_of(place) for place in range(len(self.history.devices))]
+
+    def _figures_of(self, place: int) -> DeviceFigures:
+        from snapreport.diagnosis.conclude import find_figures
+
+        if place not in self._figures:
+            self._figures[place] = find_figures(self.history, place)
+        return self._figures[place]
 
     def device(self, device: str | int | None = None) -> Device:
         """Return one device: its peaks and curves, and what was live on it at any moment.
@@ -94,7 +107,7 @@ class Snapshot:
             chosen = self.history.default_device
         else:
             chosen = _find_device(self.history, str(0 if device is None else device))
-        return Device(self.history, self.findings().devices[chosen])
+        return Device(self.history, self._figures_of(chosen))
 
     def query(self, sql: str) -> list[dict[str, Cell]]:
         """Return what an SQL query gives over the tables of a bundle's ``elements.db``.

@@ -250,7 +250,7 @@ def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
         return None
     from snapreport.figures.thinning import Cutter
 
-    return Cutter(snapshot.findings().devices, cut).drawn()
+    return Cutter(snapshot.figures(), cut).drawn()
 
 
 def _reporter(kind: str) -> Reporter:

@@ -254,7 +254,7 @@ class Recording:
 
 def _headline(snapshot: Snapshot) -> str:
     """The title of the worst that was found on the device that a report opens with."""
-    found = snapshot.device().findings.diagnosis.findings
+    found = snapshot.device().diagnosis.findings
     return found[0].title if found else ""
 
 

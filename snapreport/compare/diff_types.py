@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.object_display import titled_table
 from snapreport.ground.safe_text import visible
-from snapreport.model.findings import Amounts, DeviceFindings
+from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.snapshot import Source
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class DiffSide:
     """One of the two recordings, and its moment."""
 
     source: Source
-    findings: DeviceFindings
+    figures: DeviceFigures
     event: int
     """-1 is the start."""
     time_us: int | None
@@ -133,7 +133,7 @@ class DiffSide:
     @property
     def device(self) -> str:
         """Such as ``cuda:0``."""
-        return str(self.findings.device)
+        return str(self.figures.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class Diff:
 
     def curves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the curve of each recording; int64, (events + 1,), index 0 is the start."""
-        return self.base.findings.curves[self.curve], self.new.findings.curves[self.curve]
+        return self.base.figures.curves[self.curve], self.new.figures.curves[self.curve]
 
     def __repr__(self) -> str:
         names = f"{self.base.source.name} and {self.new.source.name}"

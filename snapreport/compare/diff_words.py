@@ -103,7 +103,7 @@ def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
     if base.device != new.device:
         notes.append(f"BASE is {base.device}, and NEW {new.device}.")
     for name, side in (("BASE", base), ("NEW", new)):
-        findings = side.findings
+        findings = side.figures
         if not findings.recorded:
             notes.append(
                 f"{name} recorded no history: its figures are the state when the snapshot was"

@@ -24,14 +24,13 @@ from snapreport.compare.diff_words import write_conclusion, write_notes
 from snapreport.compare.site_matching import Site, SiteList, match_sites, site_of
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames
-from snapreport.figures.curves import find_curves, live_at, time_at
+from snapreport.figures.curves import live_at, time_at
 from snapreport.figures.grouping import label_allocations
 from snapreport.frames.categories import classify
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.frames.source_files import Keys, pair_files
-from snapreport.history.segment_replay import lives_of
 from snapreport.model.category_rules import Rule
-from snapreport.model.findings import MISSING_REASONS, DeviceFindings, StageUse
+from snapreport.model.findings import MISSING_REASONS, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.stacks import UNKNOWN_LINE
 from snapreport.native.sorting import unique
@@ -45,7 +44,7 @@ class Recording:
     """One side of a comparison: a device of a file, at an event."""
 
     file: History
-    findings: DeviceFindings
+    figures: DeviceFigures
     event: int
     """-1 for the start."""
 
@@ -96,7 +95,7 @@ def find_diff(
         categories=categories,
         by=by,
         groups=groups,
-        stages=_compare_stages(base.findings.stages, new.findings.stages),
+        stages=_compare_stages(base.figures.stages, new.figures.stages),
         settings=_compare_settings(base.file, new.file),
     )
 
@@ -106,16 +105,14 @@ class _Side:
 
     def __init__(self, recording: Recording, curve: str) -> None:
         self.recording = recording
-        self.file, self.findings = recording.file, recording.findings
+        self.file, self.figures = recording.file, recording.figures
         self.event, self.curve = recording.event, curve
-        rows = self.findings.history.allocations
-        live = live_at(
-            self.findings.history, self.event, "active" if curve == "reserved" else curve
-        )
+        rows = self.figures.history.allocations
+        live = live_at(self.figures.history, self.event, "active" if curve == "reserved" else curve)
         self.live = np.flatnonzero(live)
         self.weight = (rows.size if curve == "requested" else rows.block_size)[self.live]
-        self.bytes = int(self.findings.curves[curve][self.event + 1])
-        self.number, self.sites = _list_sites(self.file, self.findings)
+        self.bytes = int(self.figures.curves[curve][self.event + 1])
+        self.number, self.sites = _list_sites(self.file, self.figures)
 
     def held(self, number: NDArray[np.int64], groups: int) -> list[tuple[int, int]]:
         """Return the bytes and the count that are live of each group.
@@ -131,36 +128,29 @@ class _Side:
 
     def summary(self) -> DiffSide:
         """Return what a report says of this side."""
-        findings = self.findings
-        curves = find_curves(findings.history, "reserved" in findings.curves)
+        figures = self.figures
         return DiffSide(
             source=self.file.source,
-            findings=findings,
+            figures=figures,
             event=self.event,
-            time_us=time_at(findings.times, self.event),
+            time_us=time_at(figures.times, self.event),
             bytes=self.bytes,
             count=len(self.live),
-            amounts=find_amounts(
-                findings.history,
-                lives_of(findings.history),
-                curves,
-                findings.times,
-                self.event,
-            ),
+            amounts=find_amounts(figures.history, figures.curves, figures.times, self.event),
         )
 
 
-def _list_sites(file: History, findings: DeviceFindings) -> tuple[NDArray[np.int64], SiteList]:
+def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64], SiteList]:
     """Return the site of each allocation, behind them the reasons for none, and the sites."""
-    rows, stacks = findings.history.allocations, file.stacks
-    framed = findings.missing == HAS_FRAMES
+    rows, stacks = figures.history.allocations, file.stacks
+    framed = figures.missing == HAS_FRAMES
     site_frames = find_site_frames(stacks)
     of_stack = np.zeros(max(len(stacks), 1), np.int64)
     used: dict[Site, int] = {}
     for stack in unique(rows.stack[framed]).tolist():
         site = site_of(stacks, int(site_frames[stack]))
         of_stack[stack] = used.setdefault(site, len(used))
-    number = len(used) + findings.missing.astype(np.int64)
+    number = len(used) + figures.missing.astype(np.int64)
     number[framed] = of_stack[rows.stack[framed]]
     return number, SiteList(tuple(used), stacks)
 
@@ -223,9 +213,9 @@ def _in_use(changes: list[Change]) -> list[Change]:
 
 def _compare_categories(base: _Side, new: _Side, rules: Sequence[Rule] | None) -> list[Change]:
     def labels(side: _Side) -> tuple[NDArray[np.int64], list[str]]:
-        number, categories = side.findings.category, side.findings.categories
+        number, categories = side.figures.category, side.figures.categories
         if rules is not None:
-            number, categories = classify(side.file, side.findings.history, rules)
+            number, categories = classify(side.file, side.figures.history, rules)
         return number.astype(np.int64), [category.name for category in categories]
 
     return _compare_labels(base, new, labels(base), labels(new), str)
@@ -235,8 +225,8 @@ def _labels_comparer(
     by: str, rules: Sequence[Rule] | None
 ) -> Callable[[_Side, _Side], list[Change]]:
     def compare(base: _Side, new: _Side) -> list[Change]:
-        one = label_allocations(base.file, base.findings.history, by, rules)
-        other = label_allocations(new.file, new.findings.history, by, rules)
+        one = label_allocations(base.file, base.figures.history, by, rules)
+        other = label_allocations(new.file, new.figures.history, by, rules)
         return _compare_labels(base, new, one, other, str)
 
     return compare
@@ -327,7 +317,7 @@ def _sorted(changes: list[Change]) -> tuple[Change, ...]:
 
 def _figures(base: DiffSide, new: DiffSide) -> list[Figure]:
     """The curves' peaks, starts, averages and ends, and every amount at the moment."""
-    one, other = base.findings, new.findings
+    one, other = base.figures, new.figures
     names = [name for name in ("allocated", "requested", "active", "reserved") if name in one.peaks]
     shared = [name for name in names if name in other.peaks]
     found = [

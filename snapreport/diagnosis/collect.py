@@ -7,20 +7,20 @@ from snapreport.diagnosis.churn.churn_findings import find_churn
 from snapreport.diagnosis.growth.growth_findings import find_growth
 from snapreport.diagnosis.oom.who_held import find_memory
 from snapreport.diagnosis.trust.trust_finding import find_trust
+from snapreport.ground.memoize import once_for_both
 from snapreport.model.diagnoses import Diagnosis, in_order
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 _DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_faults)
 
 
-def diagnose(tables: History, ignore: tuple[str, ...], device: DeviceFindings) -> Diagnosis:
+@once_for_both
+def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device.
 
     Args:
-        tables: the file that it is from.
-        ignore: ids, codes or topics of findings to leave out.
         device: its figures.
+        tables: the file that it is from.
     """
-    found = in_order(each for find in _DETECTORS for each in find(tables, device))
-    return Diagnosis(found).without(ignore)
+    return Diagnosis(in_order(each for find in _DETECTORS for each in find(tables, device)))

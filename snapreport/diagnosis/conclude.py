@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,19 +19,18 @@ from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import event_times, find_curves, find_peaks
-from snapreport.figures.fragmentation import find_allocator_use
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.site_names import site_names
-from snapreport.history.segment_replay import lives_of, reserved_changes
+from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
-from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.roles.repeating_step import find_iterations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,10 +38,9 @@ if TYPE_CHECKING:
 
 def find(
     history: History,
-    devices: Sequence[int] | None = None,
+    figures: Sequence[DeviceFigures] | None = None,
     title: str = "",
     notes: str = "",
-    rules: Sequence[Rule] | None = None,
     colour: str = "site",
     ignore: Sequence[str] = (),
 ) -> Findings:
@@ -51,47 +48,59 @@ def find(
 
     Args:
         history: the file.
-        devices: positions in ``history.devices``; None for all.
-        title: of the report; if empty the one given when recording, or the source's name.
+        figures: of the devices to show; None for all of the file.
+        title: of the report; if empty the history's.
         notes: the user's Markdown; if empty those given when recording.
-        rules: for categories; None for our own.
         colour: what a page's timeline is coloured by at first.
         ignore: ids, codes or topics of findings that the diagnosis leaves out.
     """
-    chosen = list(range(len(history.devices))) if devices is None else list(devices)
-    default, noted = history.default_device, history.recorder
+    if figures is None:
+        figures = [find_figures(history, place) for place in range(len(history.devices))]
+    noted = history.recorder
+    opens = history.devices[history.default_device] if history.devices else None
     return Findings(
         history=history,
-        title=title or (noted and noted.title) or history.source.name,
+        title=title or history.title,
         notes=notes or (noted.notes if noted else ""),
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
         site_names=site_names(history.stacks),
-        devices=tuple(
-            _find_device(history, history.devices[i], rules, tuple(ignore)) for i in chosen
-        ),
-        default=chosen.index(default) if default in chosen else 0,
+        devices=tuple(_conclude(history, each, ignore) for each in figures),
+        default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
         warnings=silence(file_warnings(history), ignore)[0],
     )
 
 
-def _find_device(
-    tables: History,
-    history: DeviceHistory,
-    rules: Sequence[Rule] | None,
-    ignore: tuple[str, ...],
-) -> DeviceFindings:
+def _conclude(tables: History, device: DeviceFigures, ignore: Sequence[str]) -> DeviceFindings:
+    return DeviceFindings(
+        **vars(device),
+        allocator=allocator_of(device),
+        diagnosis=diagnose(device, tables).without(tuple(ignore)),
+        trust=judge_recording(tables, device),
+    )
+
+
+def find_figures(
+    tables: History, device: int, rules: Sequence[Rule] | None = None
+) -> DeviceFigures:
+    """Work out the figures of one device, without its diagnosis.
+
+    Args:
+        tables: the file.
+        device: its position in ``tables.devices``.
+        rules: for categories; None for our own.
+    """
+    history = tables.devices[device]
     reserves = tables.layout != "profiler"
     curves = find_curves(history, reserves)
     times = event_times(history)
     peaks = find_peaks(history, curves, times)
     # Without a history the lone event, if any, leads to the only state that is known.
     event = peaks["allocated"].event if recorded(history, tables) else history.events - 1
-    lives = lives_of(history)
-    start = find_amounts(history, lives, curves, times, START)
-    peak = find_amounts(history, lives, curves, times, event)
+    start = find_amounts(history, curves, times, START)
+    peak = find_amounts(history, curves, times, event)
     ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, event)
@@ -99,18 +108,18 @@ def _find_device(
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
     category, categories = classify(tables, history, rules)
-    return DeviceFindings(
+    return DeviceFigures(
         history=history,
         recorded=recorded(history, tables),
         first_time_us=_first_known(times),
         last_time_us=_first_known(times[::-1]),
         start=start,
         peak=peak,
-        end=find_amounts(history, lives, curves, times, history.events - 1),
+        end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
-        statistics=curves_statistics(curves.named(), times),
+        statistics=curves_statistics(curves, times),
         sizes=allocation_statistics(history),
-        curves=curves.named(),
+        curves=curves,
         times=times,
         reserved_events=changes[0] if reserves else none,
         reserved_bytes=changes[1] if reserves else none,
@@ -131,10 +140,6 @@ def _find_device(
         answer=_ended(history, tables)
         + write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
-        find_allocator_use=partial(find_allocator_use, history, lives, curves),
-        find_iterations=partial(find_iterations, tables, history, curves.allocated),
-        diagnose=partial(diagnose, tables, ignore),
-        judge=partial(judge_recording, tables),
     )
 
 

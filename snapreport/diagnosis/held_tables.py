@@ -7,14 +7,14 @@ import numpy as np
 from snapreport.figures.callsites import find_sites, site_text
 from snapreport.figures.curves import live_at
 from snapreport.model.diagnoses import Column, Table
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 _ROWS = 12
 _COLUMNS = (Column("bytes"), Column("share", "share"), Column("allocations", "count"))
 
 
-def sites_table(tables: History, device: DeviceFindings, event: int, title: str) -> Table:
+def sites_table(tables: History, device: DeviceFigures, event: int, title: str) -> Table:
     """List the call sites with the most allocated bytes after an event."""
     sites = find_sites(device.history, tables.stacks, event)
     whole = sum(each.bytes for each in sites)
@@ -30,7 +30,7 @@ def sites_table(tables: History, device: DeviceFindings, event: int, title: str)
     return Table(title, (*_COLUMNS, Column("call site", "text")), rows, max(len(sites) - _ROWS, 0))
 
 
-def categories_table(device: DeviceFindings, event: int, title: str) -> Table:
+def categories_table(device: DeviceFigures, event: int, title: str) -> Table:
     """List the categories with allocated bytes after an event, the most first."""
     live = live_at(device.history, event, "allocated")
     held = np.zeros(len(device.categories), np.int64)

@@ -13,7 +13,7 @@ def write(export: Export, out: BinaryIO) -> None:
 
     Source: the header of Brendan Gregg's flamegraph.pl.
     """
-    frames = export.findings.history.stacks.frames
+    frames = export.history.stacks.frames
     # A semicolon would end a frame, and a line's end the stack.
     texts = [
         frame_text(name, filename, line).replace(";", ",")

@@ -1,18 +1,24 @@
-"""What an exporter is given: findings, and what is live at a moment of each device."""
+"""What an exporter is given: a history, and what is live at a moment of each device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from snapreport.model.answer_tables import LiveRows
-from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceExport:
     """One device at a moment."""
 
-    found: DeviceFindings
+    found: DeviceFigures
     event: int
     """-1 is the start."""
     live: LiveRows
@@ -23,7 +29,9 @@ class DeviceExport:
 class Export:
     """What is to be written in another tool's form."""
 
-    findings: Findings
+    history: History
+    stack_sites: NDArray[np.int32]
+    """The call site of each stack, a frame id; -1 for an empty stack."""
     curve: str
     """``allocated``, ``active`` (both block bytes) or ``requested``: what bytes are counted, and
     until when an allocation counts."""

@@ -39,7 +39,7 @@ def tables(export: Export) -> Iterator[list[Column]]:
 
 
 def _columns(export: Export, device: DeviceExport) -> list[Column]:
-    found, history = device.found, export.findings.history
+    found, history = device.found, export.history
     rows, never = found.history.allocations, found.history.events
     chosen = np.sort(device.live.rows) if export.at_moment else np.arange(len(rows))
     everyone = np.ones(len(chosen), np.bool_)

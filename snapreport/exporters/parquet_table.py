@@ -34,5 +34,5 @@ def write(export: Export, out: BinaryIO) -> None:
         pa.table({column.name: array(column) for column in columns}) for columns in tables(export)
     ]
     table = pa.concat_tables(parts).unify_dictionaries()
-    about = {"curve": export.curve, "source": export.findings.history.source.name}
+    about = {"curve": export.curve, "source": export.history.source.name}
     pq.write_table(table.replace_schema_metadata(about), out, compression="zstd")

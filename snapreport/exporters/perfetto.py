@@ -16,7 +16,7 @@ from snapreport.exporters.export_input import Export
 from snapreport.exporters.lanes import lanes
 from snapreport.exporters.stack_weights import ends, site_names, stack_texts, weights
 from snapreport.ground.protobuf import data, number, text, varint
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def write(export: Export, out: BinaryIO) -> None:
         _Device(export, place, begin or 0, names, emit).write()
 
 
-def event_times_ns(found: DeviceFindings, begin_us: int) -> NDArray[np.int64]:
+def event_times_ns(found: DeviceFigures, begin_us: int) -> NDArray[np.int64]:
     """Return when each event is drawn, in nanoseconds: growing; int64, shape (events + 1,).
 
     The first is the start, a nanosecond before event 0. Without recorded times an event lasts a
@@ -196,7 +196,7 @@ class _Device:
 
     def _described(self, chosen: NDArray[np.int64]) -> Iterator[tuple[int, int | None, int, bytes]]:
         """Yield when each allocation begins and ends, its name and its arguments."""
-        history = self._export.findings.history
+        history = self._export.history
         rows, never = self._found.history.allocations, self._found.history.events
         names, name = site_names(self._export, self._found)
         framed = self._found.missing == 0

@@ -31,7 +31,7 @@ def write(export: Export, out: BinaryIO) -> None:
     device = export.devices[0]
     strings = _Strings()
     parts = [data(_SAMPLE_TYPE, strings.pair(*value)) for value in VALUES]
-    frames = export.findings.history.stacks.frames
+    frames = export.history.stacks.frames
     stacks = weigh_stacks(export)
     used = sorted({frame for stack in stacks for frame in stack.frames})
     # Ids may not be 0. What has no frames gets a location of its own, named after the reason.
@@ -47,7 +47,7 @@ def write(export: Export, out: BinaryIO) -> None:
     parts.append(data(_MAPPING, number(1, 1) + number(5, strings.place("snapreport")) + flags))
     parts += _locations(frames, used, unframed, strings)
     about = moment_text(device.found.device, export.curve, device.event)
-    comment = strings.place(f"{export.findings.title}: {about}, by snapreport {__version__}")
+    comment = strings.place(f"{export.history.title}: {about}, by snapreport {__version__}")
     parts.append(number(_COMMENT, comment))
     first, last = device.found.first_time_us, device.found.last_time_us
     if first is not None and last is not None:

@@ -21,13 +21,13 @@ def write(export: Export, out: BinaryIO) -> None:
     Source: the schema that the npm package ``speedscope`` ships, version 1.25.
     """
     device = export.devices[0]
-    frames = export.findings.history.stacks.frames
+    frames = export.history.stacks.frames
     stacks = weigh_stacks(export)
     name = moment_text(device.found.device, export.curve, device.event)
     ever = f"{device.found.device}, {export.curve} bytes over the whole recording"
     document = {
         "$schema": _SCHEMA,
-        "name": visible(export.findings.title),
+        "name": visible(export.history.title),
         "exporter": f"snapreport@{__version__}",
         "activeProfileIndex": 0,
         "shared": {

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapreport.exporters.export_input import Export
 from snapreport.ground.safe_text import visible
-from snapreport.model.findings import MISSING_REASONS, DeviceFindings
+from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.history import Allocations
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.stacks import StackTable, short_name
@@ -52,7 +52,7 @@ def weigh_stacks(export: Export, place: int = 0) -> list[StackWeight]:
     """
     device = export.devices[place]
     rows = device.found.history.allocations
-    stacks = export.findings.history.stacks
+    stacks = export.history.stacks
     # Stacks that were interned apart may be the same node; reasons are numbered below zero.
     missing = device.found.missing.astype(np.int64)
     node = np.where(missing > 0, -missing, 0)
@@ -122,18 +122,18 @@ def frame_text(name: str, filename: str, line: int) -> str:
     return f"{short} ({filename}:{line})" if line > 0 else f"{short} ({filename})"
 
 
-def site_names(export: Export, found: DeviceFindings) -> tuple[list[str], NDArray[np.int64]]:
+def site_names(export: Export, found: DeviceFigures) -> tuple[list[str], NDArray[np.int64]]:
     """Name the call site of every allocation, each name once.
 
     Returns:
         the names: ``function (file:line)``, or the reason for none; and each allocation's, int64.
     """
-    frames = export.findings.history.stacks.frames
+    frames = export.history.stacks.frames
     rows = found.history.allocations
     n_reasons = len(MISSING_REASONS)
     key = found.missing.astype(np.int64)
     framed = key == 0
-    key[framed] = export.findings.stack_sites[rows.stack[framed]] + n_reasons
+    key[framed] = export.stack_sites[rows.stack[framed]] + n_reasons
     keys, place = np.unique(key, return_inverse=True)
     names = [
         MISSING_REASONS[k]

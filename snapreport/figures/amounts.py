@@ -10,7 +10,6 @@ from snapreport.figures.curves import Curves, live_at, time_at
 from snapreport.figures.reserved_parts import fill_segments
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
-from snapreport.model.segment_lives import SegmentLives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 def find_amounts(
     history: DeviceHistory,
-    lives: SegmentLives,
     curves: Curves,
     times: NDArray[np.int64],
     event: int,
@@ -27,38 +25,37 @@ def find_amounts(
 
     Args:
         history: the device.
-        lives: its segments.
         curves: its curves.
         times: int64, shape (n_events,), as from ``event_times``.
         event: -1 for the start.
     """
     rows = history.allocations
     live = live_at(history, event, "allocated")
-    active = int(curves.active[event + 1])
-    reserved = None if curves.reserved is None else int(curves.reserved[event + 1])
+    active = int(curves["active"][event + 1])
+    reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
     # With segment events missing, reserved is too low (a warning says so): then nothing follows.
     known = reserved is not None and reserved >= active
     width = int((rows.block_size_max[live] - rows.block_size[live]).sum())
     return Amounts(
         event=event,
         time_us=time_at(times, event),
-        requested=int(curves.requested[event + 1]),
-        allocated=int(curves.allocated[event + 1]),
+        requested=int(curves["requested"][event + 1]),
+        allocated=int(curves["allocated"][event + 1]),
         active=active,
         reserved=reserved,
-        slack=active - int(curves.requested[event + 1]),
+        slack=active - int(curves["requested"][event + 1]),
         inactive=reserved - active if known and reserved is not None else None,
-        fragmentation=find_fragmentation(history, lives, event) if known else None,
+        fragmentation=find_fragmentation(history, event) if known else None,
         live=int(live.sum()),
         allocated_width=width,
     )
 
 
-def find_fragmentation(history: DeviceHistory, lives: SegmentLives, event: int) -> int:
+def find_fragmentation(history: DeviceHistory, event: int) -> int:
     """Return the inactive bytes in segments that hold a live block, after an event.
 
     ``empty_cache()`` can give back segments without one; of these only whole free pages of
     expandable ones.
     """
-    size, used = fill_segments(history, lives, event)
+    size, used = fill_segments(history, event)
     return int((size - used)[used > 0].sum())

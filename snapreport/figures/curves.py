@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,26 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Bytes after each event; int64, shape (n_events + 1,). Index 0 is the start (event -1)."""
-
-    requested: NDArray[np.int64]
-    allocated: NDArray[np.int64]
-    active: NDArray[np.int64]
-    reserved: NDArray[np.int64] | None
-    """None where no allocator reserves (profiler files)."""
-
-    def named(self) -> dict[str, NDArray[np.int64]]:
-        """Return the curves that are known, by name."""
-        curves = {
-            "requested": self.requested,
-            "allocated": self.allocated,
-            "active": self.active,
-        }
-        if self.reserved is not None:
-            curves["reserved"] = self.reserved
-        return curves
+Curves = dict[str, "NDArray[np.int64]"]
+"""Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
+where no allocator reserves memory (profiler files)."""
 
 
 def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
@@ -47,18 +29,17 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         reserves: whether its segments are memory that an allocator holds.
     """
     rows = history.allocations
-    reserved = None
-    if reserves:
-        events, values = reserved_changes(history.other, history.segments)
-        reserved = np.repeat(values, np.diff(np.append(events, history.events)))
-    return Curves(
-        requested=sum_live(rows.size, rows.alloc_event, rows.free_event, history.events),
-        allocated=sum_live(
+    curves = {
+        "requested": sum_live(rows.size, rows.alloc_event, rows.free_event, history.events),
+        "allocated": sum_live(
             rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
         ),
-        active=sum_live(rows.block_size, rows.alloc_event, rows.free_event, history.events),
-        reserved=reserved,
-    )
+        "active": sum_live(rows.block_size, rows.alloc_event, rows.free_event, history.events),
+    }
+    if reserves:
+        events, values = reserved_changes(history.other, history.segments)
+        curves["reserved"] = np.repeat(values, np.diff(np.append(events, history.events)))
+    return curves
 
 
 def peak_without(
@@ -70,7 +51,7 @@ def peak_without(
     """Return the most of a curve less some weights, and the first event that has it.
 
     Args:
-        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        curve: int64, shape (n_events + 1,), index 0 is the start.
         weight, begin, end: int64, shape (n,): what is taken away over ``begin <= event < end``.
     """
     rest = curve - sum_live(weight, begin, end, len(curve) - 1)
@@ -93,9 +74,8 @@ def find_peaks(
         less = rows.block_size[wide] - rows.block_size_max[wide]
         ends = {"allocated": rows.free_requested_event, "active": rows.free_event}
         for name, end in ends.items():
-            curve = curves.named()[name]
-            most[name] = peak_without(curve, less, rows.alloc_event[wide], end[wide])[0]
-    return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.named().items()}
+            most[name] = peak_without(curves[name], less, rows.alloc_event[wide], end[wide])[0]
+    return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.items()}
 
 
 def find_peak(
@@ -104,7 +84,7 @@ def find_peak(
     """Return the most of a curve, at the first event that attains it.
 
     Args:
-        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        curve: int64, shape (n_events + 1,), index 0 is the start.
         times: int64, shape (n_events,), as from ``event_times``.
         most: the upper bound of the peak, where the curve is a lower one.
     """

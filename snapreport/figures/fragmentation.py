@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.curves import Curves
+from snapreport.ground.memoize import once_for_each
 from snapreport.history.block_sizes import SMALL_SIZE
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
@@ -23,21 +26,22 @@ _SMALL_SEGMENT = 2**21
 _UNKNOWN = -1
 
 
-def find_allocator_use(history: DeviceHistory, lives: SegmentLives, curves: Curves) -> AllocatorUse:
-    """Follow every allocation through the segments.
+@once_for_each
+def allocator_of(device: DeviceFigures) -> AllocatorUse:
+    """Return a device's segments over time, and the fragmentation after every event."""
+    return find_allocator_use(device.history, device.curves)
 
-    Args:
-        history: the device.
-        lives: its segments, as from ``segment_lives``.
-        curves: its curves.
-    """
-    if curves.reserved is None:  # a profiler's segments only frame the addresses that it saw
+
+def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
+    """Follow every allocation through the segments."""
+    lives = lives_of(history)
+    if "reserved" not in curves:  # a profiler's segments only frame the addresses that it saw
         none = np.zeros(len(lives), np.bool_)
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
     born, freed = _segments_around(history, lives)
     fragmentation = fragmentation_of(history, lives, born, freed)
-    fragmentation[curves.reserved < curves.active] = _UNKNOWN
+    fragmentation[curves["reserved"] < curves["active"]] = _UNKNOWN
     named = _infer_pools(lives, history.allocations, born)
     return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
 

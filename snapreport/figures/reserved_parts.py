@@ -7,30 +7,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.curves import live_at
-from snapreport.history.segment_replay import segments_at
+from snapreport.history.segment_replay import lives_of, segments_at
 from snapreport.model.history import DeviceHistory
-from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import ReservedParts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def find_reserved_parts(
-    history: DeviceHistory, lives: SegmentLives, reserved: int, event: int
-) -> ReservedParts:
+def find_reserved_parts(history: DeviceHistory, reserved: int, event: int) -> ReservedParts:
     """Return the parts after an event; where all is well they add up to ``reserved``.
 
     Args:
         history: the device.
-        lives: its segments.
         reserved: bytes reserved after that event, as the curve has it.
         event: -1 for the start.
     """
     rows = history.allocations
     held, active = live_at(history, event, "allocated"), live_at(history, event, "active")
     requested = int(rows.size[held].sum())
-    size, used = fill_segments(history, lives, event)
+    size, used = fill_segments(history, event)
     return ReservedParts(
         event=event,
         requested=requested,
@@ -43,9 +39,10 @@ def find_reserved_parts(
 
 
 def fill_segments(
-    history: DeviceHistory, lives: SegmentLives, event: int
+    history: DeviceHistory, event: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the bytes of each segment after an event, and of the live blocks in it; shape (n,)."""
+    lives = lives_of(history)
     rows = segments_at(lives, event)
     address, size = lives.address[rows], lives.size[rows]
     used = np.zeros(len(rows), np.int64)

@@ -30,7 +30,7 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
     ):
         before = max(start - 1, START)  # the event whose amounts it began with
         # Index s + 1 holds event s: from the state before the first event to that after the last.
-        inside = curves.allocated[before + 1 : max(end, before + 1) + 1]
+        inside = curves["allocated"][before + 1 : max(end, before + 1) + 1]
         peak = int(inside.argmax())
         events = (max(start, 0), max(end, 0))
         first, last = np.searchsorted(rows.alloc_event, events).tolist()

@@ -27,7 +27,7 @@ from snapreport.native.sweeps import sum_live
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from snapreport.model.findings import DeviceFindings
+    from snapreport.model.findings import DeviceFigures
 
 TIME_COLUMNS = 4096
 REST_COLUMNS = (8192, 1024, 128)
@@ -48,7 +48,7 @@ class Thinning:
 class Cutter:
     """Says what of some devices is drawn, for one cut and any thinning."""
 
-    def __init__(self, devices: Sequence[DeviceFindings], cut: Cut | None) -> None:
+    def __init__(self, devices: Sequence[DeviceFigures], cut: Cut | None) -> None:
         """Apply the cut; a time is after the first event of each device.
 
         Raises:
@@ -104,7 +104,7 @@ class Cutter:
 class _Device:
     """One device's allocations in the order in which they are left out."""
 
-    def __init__(self, device: DeviceFindings, cut: Cut) -> None:
+    def __init__(self, device: DeviceFigures, cut: Cut) -> None:
         self._device, self._history = device, device.history
         rows, events = self._history.allocations, self._history.events
         self._window = _window(device, cut)
@@ -214,7 +214,7 @@ def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDAr
     )
 
 
-def _window(device: DeviceFindings, cut: Cut) -> tuple[int, int] | None:
+def _window(device: DeviceFigures, cut: Cut) -> tuple[int, int] | None:
     """The first and the last event that are drawn; None for all."""
     if cut.first is None and cut.last is None:
         return None
@@ -226,7 +226,7 @@ def _window(device: DeviceFindings, cut: Cut) -> tuple[int, int] | None:
     return first, last
 
 
-def _event(device: DeviceFindings, bound: Bound, *, first: bool = False) -> int:
+def _event(device: DeviceFigures, bound: Bound, *, first: bool = False) -> int:
     """The event of a bound: the first at or after a time, or the last at or before it."""
     if bound.event is not None:
         return bound.event

@@ -67,7 +67,7 @@ def find_what_if(
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        curve: int64, shape (n_events + 1,), index 0 is the start.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
     """
     row, group, names = members
@@ -98,7 +98,7 @@ def find_without(
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), as in ``Curves``.
+        curve: int64, shape (n_events + 1,), index 0 is the start.
         patterns: parts of names, globs, or ``/regex/``.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
 

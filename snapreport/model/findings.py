@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from snapreport.model.category_rules import Category
 from snapreport.model.cut import Picture
 from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.iterations import Iterations
 from snapreport.model.recording_facts import Closing as Closing
 from snapreport.model.recording_facts import CurvePeak as CurvePeak
 from snapreport.model.recording_facts import OomEvent as OomEvent
@@ -135,8 +133,8 @@ class StageUse(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceFindings(Shown):
-    """Conclusions about one device."""
+class DeviceFigures(Shown):
+    """What one device's history shows without a diagnosis: curves, peaks, sites, stages."""
 
     history: DeviceHistory
     recorded: bool
@@ -180,39 +178,23 @@ class DeviceFindings(Shown):
     answer: str
     """One paragraph: what held the memory at the peak."""
     warnings: tuple[Finding, ...]
-    find_allocator_use: Callable[[], AllocatorUse]
-    """Works out ``allocator``, which most reporters do without."""
-    find_iterations: Callable[[], Iterations | None]
-    """Works out ``iterations``, likewise."""
-    diagnose: Callable[[DeviceFindings], Diagnosis]
-    """Works out ``diagnosis``, likewise."""
-    judge: Callable[[DeviceFindings], Trust]
-    """Works out ``trust``, likewise."""
-
-    @cached_property
-    def allocator(self) -> AllocatorUse:
-        """Its segments over time, and the fragmentation after every event."""
-        return self.find_allocator_use()
-
-    @cached_property
-    def iterations(self) -> Iterations | None:
-        """The turns of the program's outer loop; None where nothing shows one."""
-        return self.find_iterations()
-
-    @cached_property
-    def diagnosis(self) -> Diagnosis:
-        """What went wrong, whether the recording can be trusted, and what to do."""
-        return self.diagnose(self)
-
-    @cached_property
-    def trust(self) -> Trust:
-        """What the recording covers, lost, and knows exactly."""
-        return self.judge(self)
 
     @property
     def device(self) -> DeviceId:
         """Which device this is about."""
         return self.history.device
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceFindings(DeviceFigures):
+    """The figures of one device, and the conclusions drawn from them."""
+
+    allocator: AllocatorUse
+    """Its segments over time, and the fragmentation after every event."""
+    diagnosis: Diagnosis
+    """What went wrong, whether the recording can be trusted, and what to do."""
+    trust: Trust
+    """What the recording covers, lost, and knows exactly."""
 
 
 @dataclass(frozen=True, eq=False)

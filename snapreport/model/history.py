@@ -154,3 +154,8 @@ class History(Shown):
     """Whether paths and names are as recorded, shortened, or redacted."""
     length: int = field(default=0, compare=False)
     """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""
+
+    @property
+    def title(self) -> str:
+        """The one given when recording, or the source's name."""
+        return (self.recorder and self.recorder.title) or self.source.name

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.model.history import DeviceHistory, History, Stages
+from snapreport.ground.memoize import once_for_both
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History, Stages
 from snapreport.model.iterations import Iterations, Source
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import median, unique
@@ -39,9 +41,8 @@ _BY_OPTIMIZER, _BY_MARKER, _BY_NAME = 0.95, 0.9, 0.8
 used outside of the loop; a name that repeats may be a part of a step."""
 
 
-def find_iterations(
-    tables: History, history: DeviceHistory, allocated: NDArray[np.int64]
-) -> Iterations | None:
+@once_for_both
+def find_iterations(device: DeviceFigures, tables: History) -> Iterations | None:
     """Find the turns of the program's outer loop, or None where nothing shows one.
 
     ``ProfilerStep#N`` stages are believed. Else a turn ends with each ``Optimizer.step`` stage
@@ -50,10 +51,10 @@ def find_iterations(
     allocations, and the confidence the part of them that keep to it.
 
     Args:
-        tables: the file.
-        history: the device.
-        allocated: int64, shape (n_events + 1,), bytes after each event; index 0 is the start.
+        device: the device.
+        tables: the file that it is from.
     """
+    history, allocated = device.history, device.curves["allocated"]
     if history.events <= 1:
         return None
     stages = history.stages

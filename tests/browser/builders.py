@@ -19,6 +19,7 @@ from snapreport.model.findings import (
     CallSite,
     CallTree,
     CurvePeak,
+    DeviceFigures,
     DeviceFindings,
     Findings,
     OomEvent,
@@ -210,7 +211,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     if spec.allocator:
         peaks["reserved"] = CurvePeak(reserved, -1, None)
         curves["reserved"] = np.full(events + 1, reserved, dtype=np.int64)
-    return DeviceFindings(
+    figures = DeviceFigures(
         history=history,
         recorded=events > 1,
         first_time_us=1_700_000_000_000_000 if spec.times else None,
@@ -240,16 +241,16 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         inferred_blocks=0,
         answer=spec.answer,
         warnings=(),
-        find_allocator_use=lambda: AllocatorUse(
-            lives_of(history), np.zeros(events + 1, dtype=np.int64), -1
-        ),
-        diagnose=lambda device: Diagnosis(_found(spec, device)),
-        judge=_trust,
-        find_iterations=lambda: None,
+    )
+    return DeviceFindings(
+        **vars(figures),
+        allocator=AllocatorUse(lives_of(history), np.zeros(events + 1, dtype=np.int64), -1),
+        diagnosis=Diagnosis(_found(spec, figures)),
+        trust=_trust(figures),
     )
 
 
-def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
+def _found(spec: DeviceSpec, device: DeviceFigures) -> tuple[Finding, ...]:
     """The findings of a spec: its own, then a line for each warning, failed requests first."""
     plain = []
     for k, text in enumerate(spec.warnings):
@@ -261,7 +262,7 @@ def _found(spec: DeviceSpec, device: DeviceFindings) -> tuple[Finding, ...]:
     return (*spec.found, *plain)
 
 
-def _trust(device: DeviceFindings) -> Trust:
+def _trust(device: DeviceFigures) -> Trust:
     """A recording of which there is little to say."""
     window = Window(device.history.events, None, None, 0, 0, 0, 0, None, 0, 0)
     facts = TrustFacts(

@@ -213,7 +213,7 @@ def amounts(_: Golden, device: DeviceFindings) -> list[list[int | None]]:
     """Event, requested, allocated, active, reserved, and how many live in either curve."""
     history = device.history
     reserved = "reserved" in device.curves
-    curves = find_curves(history, reserved).named()
+    curves = find_curves(history, reserved)
     return [
         [
             event,

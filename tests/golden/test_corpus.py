@@ -118,7 +118,7 @@ def row_id(row: Golden) -> str:
 
 @pytest.mark.parametrize("row", TABLE, ids=row_id)
 def test_requested_figures_are_golden(load: Load, row: Golden) -> None:
-    device = load(row.file).device(row.device).findings
+    device = load(row.file).device(row.device).figures
     assert device.history.events == row.events
     assert device.start.requested == row.baseline
     assert (device.peaks["requested"].bytes, device.peaks["requested"].event) == row.requested
@@ -126,7 +126,7 @@ def test_requested_figures_are_golden(load: Load, row: Golden) -> None:
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.allocated], ids=row_id)
 def test_allocated_figures_are_golden(load: Load, row: Golden) -> None:
-    device = load(row.file).device(row.device).findings
+    device = load(row.file).device(row.device).figures
     assert (device.peaks["allocated"].bytes, device.peaks["allocated"].event) == row.allocated
     if device.recorded:
         assert (device.peak.allocated, device.peak.event) == row.allocated
@@ -136,7 +136,7 @@ def test_allocated_figures_are_golden(load: Load, row: Golden) -> None:
 
 @pytest.mark.parametrize("row", TABLE, ids=row_id)
 def test_reserved_figures_are_golden(load: Load, row: Golden) -> None:
-    device = load(row.file).device(row.device).findings
+    device = load(row.file).device(row.device).figures
     assert device.end.reserved == row.reserved_end
     if row.reserved is not None:
         most = device.peaks["reserved"].bytes
@@ -145,7 +145,7 @@ def test_reserved_figures_are_golden(load: Load, row: Golden) -> None:
 
 @pytest.mark.parametrize("row", TABLE, ids=row_id)
 def test_peak_trees_and_amounts_agree_with_the_curves(load: Load, row: Golden) -> None:
-    device = load(row.file).device(row.device).findings
+    device = load(row.file).device(row.device).figures
     peak = device.peak
     assert device.tree.bytes[0] == device.peaks["allocated"].bytes
     assert device.tree.count[0] == peak.live
@@ -168,7 +168,7 @@ def test_two_files_have_an_allocated_peak_of_some_width(load: Load, row: Golden)
 
 def test_the_forward_trace_has_its_baseline_stacks_and_peak_blocks(load: Load) -> None:
     snapshot = load("memory_forward_bf16_128")
-    device = snapshot.device(0).findings
+    device = snapshot.device(0).figures
     rows = device.history.allocations
     baseline = rows.alloc_event == -1
     assert int(baseline.sum()) == 137
@@ -206,7 +206,7 @@ def test_29_small_requests_of_the_forward_trace_fill_blocks_of_2_mib(load: Load)
 
 def test_the_second_gpu_ran_out_of_memory_at_event_421(load: Load) -> None:
     snapshot = load("three_gpus_expandable_oom")
-    device = snapshot.device(1).findings
+    device = snapshot.device(1).figures
     (oom,) = device.ooms
     assert (oom.event, oom.size, oom.device_free) == (421, 5308694528, 95682560)
     before = [
@@ -222,7 +222,7 @@ def test_the_second_gpu_ran_out_of_memory_at_event_421(load: Load) -> None:
 
 
 def test_the_earlier_snapshot_events_state_the_active_bytes(load: Load) -> None:
-    device = load("snapshot_event_inside").device(0).findings
+    device = load("snapshot_event_inside").device(0).figures
     rows, other = device.history.allocations, device.history.other
     markers = [i for i, action in enumerate(other.action) if action == "snapshot"]
     assert markers

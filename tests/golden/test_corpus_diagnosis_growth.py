@@ -11,6 +11,7 @@ from snapreport.diagnosis.conclude import find
 from snapreport.history.build import build_history
 from snapreport.model.findings import Findings
 from snapreport.read import read_snapshot
+from snapreport.roles.repeating_step import find_iterations
 from tests.programs import figures, found, of_code
 
 TOPICS = ("growth", "churn", "allocator", "transient-peak")
@@ -69,8 +70,9 @@ def test_each_file_gets_its_findings(corpus: Path, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_layers_of_a_model_are_taken_for_no_steps(corpus: Path, name: str) -> None:
     # None of these files holds more than one step of its program, but many layers of a model.
-    for device in analysed(corpus / name).devices:
-        assert device.iterations is None
+    findings = analysed(corpus / name)
+    for device in findings.devices:
+        assert find_iterations(device, findings.history) is None
 
 
 def test_slack_of_the_forward_pass_is_all_of_blocks_handed_out_whole(corpus: Path) -> None:

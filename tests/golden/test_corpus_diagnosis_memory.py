@@ -19,13 +19,13 @@ _MODELS = "train/models.py"
 
 def findings(path: Path, device: int) -> list[Finding]:
     found = snapreport.load(path).device(device)
-    return list(find_memory(found.file, found.findings))
+    return list(find_memory(found.file, found.figures))
 
 
 @pytest.fixture(scope="module")
 def oom(corpus: Path) -> OomVerdict:
     found = snapreport.load(corpus / "three_gpus_expandable_oom.pickle").device(1)
-    verdict = judge(found.file, found.findings, found.findings.ooms[0])
+    verdict = judge(found.file, found.figures, found.figures.ooms[0])
     assert verdict is not None
     return verdict
 
@@ -87,13 +87,13 @@ def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
     snapshot = snapreport.load(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
-        found = list(find_memory(device.file, device.findings))
+        found = list(find_memory(device.file, device.figures))
         if not device.peak.allocated:
             assert found == []
             continue
         (finding,) = found
-        assert finding.severity == ("critical" if device.findings.ooms else "note")
-        whole = device.findings.peak.allocated
+        assert finding.severity == ("critical" if device.figures.ooms else "note")
+        whole = device.figures.peak.allocated
         for suggestion in finding.suggestions:
             freed = suggestion.frees if suggestion.frees is not None else suggestion.most
             assert freed is not None

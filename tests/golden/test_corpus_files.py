@@ -10,7 +10,6 @@ import pytest
 
 import snapreport
 from snapreport.figures.amounts import find_fragmentation
-from snapreport.history.segment_replay import lives_of
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history
@@ -92,9 +91,8 @@ def assert_final_blocks_have_allocations(device: DeviceHistory) -> None:
 def test_fragmentation_over_time_is_that_of_single_events(path: Path) -> None:
     for device in snapreport.load(path).findings().devices:
         history, fragmentation = device.history, device.allocator.fragmentation
-        lives = lives_of(history)
         events = np.unique(np.linspace(-1, history.events - 1, 60).astype(int))
-        expected = [find_fragmentation(history, lives, int(event)) for event in events]
+        expected = [find_fragmentation(history, int(event)) for event in events]
         assert fragmentation[events + 1].tolist() == expected
         for amounts in (device.start, device.peak, device.end):
             assert fragmentation[amounts.event + 1] == amounts.fragmentation

@@ -77,7 +77,7 @@ def diagnose(case: Case) -> tuple[Sequence[Finding], float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snap.pickle"
         path.write_bytes(pickle.dumps(case.snapshot))
-        device = snapreport.load(path).device("cuda:0").findings
+        device = snapreport.load(path).device("cuda:0")
     began = time.perf_counter()
     return device.diagnosis.findings, time.perf_counter() - began
 

@@ -104,7 +104,7 @@ def test_categories_partition_memory_over_time(simulation: Simulated) -> None:
 def test_peaks_in_spans_are_those_of_the_curve(simulation: Simulated) -> None:
     for device in devices(simulation):
         whole = device.curve("allocated")
-        assert device.at().bytes == int(whole.max()) or not device.findings.recorded
+        assert device.at().bytes == int(whole.max()) or not device.figures.recorded
         events = some_events(device.events, 4)
         for first in events:
             for last in events:

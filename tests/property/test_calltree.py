@@ -20,7 +20,7 @@ CURVES = ("requested", "allocated", "active")
 @for_simulations(150)
 def test_the_root_is_the_curve_at_the_event_to_the_byte(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
-        curves = find_curves(device).named()
+        curves = find_curves(device)
         for event in some_events(device.events, 3):
             for curve in CURVES:
                 tree = find_call_tree(device, file.stacks, event, curve)
@@ -103,7 +103,7 @@ def test_call_sites_share_out_the_allocated_bytes(simulation: Simulated) -> None
         for event in some_events(device.events, 3):
             sites = find_sites(device, file.stacks, event)
             live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
-            assert sum(site.bytes for site in sites) == int(curves.allocated[event + 1])
+            assert sum(site.bytes for site in sites) == int(curves["allocated"][event + 1])
             assert sum(site.requested for site in sites) == int(rows.size[live].sum())
             assert sum(site.count for site in sites) == int(live.sum())
             sizes = [site.bytes for site in sites]

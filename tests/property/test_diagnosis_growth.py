@@ -17,7 +17,9 @@ from snapreport.diagnosis.allocator_use.allocator_faults import (
     find_tightest,
 )
 from snapreport.diagnosis.churn.churn_measure import find_pending, find_transients
+from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.roles.repeating_step import find_iterations
 from tests.builders import MIB
 from tests.programs import Plan, Program, figures, found, leaks
 from tests.property.simulated import Simulated, for_simulations
@@ -44,7 +46,7 @@ class CutProgram(Program):
         return super().new(size, *native)
 
 
-def cut_run(seed: int, leak: int) -> DeviceFindings:
+def cut_run(seed: int, leak: int) -> Findings:
     """Train with a seed's choice of everything, with a leak of so many bytes an iteration or 0."""
     rng = random.Random(seed)
     plan = Plan(
@@ -60,22 +62,23 @@ def cut_run(seed: int, leak: int) -> DeviceFindings:
     program = CutProgram(plan, rng.choice([None, rng.randrange(300, 2600)]))
     with contextlib.suppress(_CutError):
         program.run()
-    return program.analysed()
+    return find(program.history())
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_healthy_training_raises_no_alarm_wherever_it_is_cut(seed: int) -> None:
-    device = cut_run(seed, leak=0)
+    (device,) = cut_run(seed, leak=0).devices
     assert [each.id for each in found(device, *TOPICS) if each.severity != "note"] == []
     assert not [each for each in found(device, "growth") if each.code == "leak"]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_leak_is_said_with_its_true_size_or_not_at_all(seed: int) -> None:
-    device = cut_run(seed, leak=2 * MIB)
+    findings = cut_run(seed, leak=2 * MIB)
+    (device,) = findings.devices
     said = [each for each in found(device, *TOPICS) if each.code == "leak"]
     assert [figures(each)["growth per iteration"] for each in said] in ([], [2 * MIB])
-    turns = device.iterations
+    turns = find_iterations(device, findings.history)
     stacks = bool((device.missing == 0).any())
     if turns is not None and len(turns) > 5 and stacks:
         assert said, "six iterations or more are enough to tell"
@@ -102,8 +105,8 @@ def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulated) -> None:
 
 @for_simulations(60)
 def test_iterations_lie_in_the_recording_one_after_the_other(simulation: Simulated) -> None:
-    for _, device in devices(simulation):
-        turns = device.iterations
+    for findings, device in devices(simulation):
+        turns = find_iterations(device, findings.history)
         if turns is None:
             continue
         assert len(turns.names) == len(turns) >= 2

@@ -66,7 +66,7 @@ def test_changes_sum_to_that_of_the_curve(curve: str) -> None:
             found = snapreport.diff(one, other, curve=curve, by=by)
             assert_sums(found)
             assert found.base.bytes == one.device(found.base.device).curve(curve).max() or (
-                not found.base.findings.recorded
+                not found.base.figures.recorded
             )
 
     check()

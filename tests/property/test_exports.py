@@ -55,7 +55,7 @@ def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simul
         timelines = read_perfetto(written(perfetto.write, export))
         assert len(timelines) == len(export.devices)
         for device, timeline in zip(export.devices, timelines.values(), strict=True):
-            known = (d.first_time_us for d in export.findings.devices)
+            known = (d.first_time_us for d in (each.found for each in export.devices))
             begin = min((time_us for time_us in known if time_us is not None), default=0)
             clock = perfetto.event_times_ns(device.found, begin).tolist()
             for name, values in device.found.curves.items():

@@ -64,11 +64,10 @@ def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulat
 
 
 def assert_fragmentation_at_every_event(history: DeviceHistory) -> None:
-    lives, curves = lives_of(history), find_curves(history)
-    fragmentation = find_allocator_use(history, lives, curves).fragmentation
-    assert curves.reserved is not None
-    known = curves.reserved >= curves.active
-    expected = [find_fragmentation(history, lives, event) for event in range(-1, history.events)]
+    curves = find_curves(history)
+    fragmentation = find_allocator_use(history, curves).fragmentation
+    known = curves["reserved"] >= curves["active"]
+    expected = [find_fragmentation(history, event) for event in range(-1, history.events)]
     assert fragmentation.tolist() == np.where(known, expected, -1).tolist()
 
 

@@ -23,7 +23,7 @@ def test_live_strips_stack_up_to_the_curve_at_every_sampled_event(columns: int) 
     def check(simulation: Simulated) -> None:
         for _, device in device_files(simulation):
             strips = make_strips(device, columns)
-            requested = find_curves(device).requested
+            requested = find_curves(device)["requested"]
             for event in sampled_events(device, columns).tolist():
                 top = 0
                 for row in live_rows(device, event):
@@ -72,7 +72,7 @@ def test_paths_go_forward_and_never_below_zero(columns: int) -> None:
 @for_simulations(120)
 def test_each_column_is_sampled_at_its_most_requested_event(simulation: Simulated) -> None:
     for _, device in device_files(simulation):
-        requested = find_curves(device).requested[1:]
+        requested = find_curves(device)["requested"][1:]
         for columns in (1, 3, 20):
             events = sampled_events(device, columns)
             if device.events <= columns:

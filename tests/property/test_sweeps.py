@@ -71,9 +71,9 @@ def assert_all_same(history: DeviceHistory) -> None:
     assert_same_lives(lives, plain)
     assert misfits == also
     curves, plain_curves = both(lambda: find_curves(history))
-    for name, curve in plain_curves.named().items():
-        assert_same(curves.named()[name], curve)
-    use, plain_use = both(lambda: find_allocator_use(history, lives, curves))
+    for name, curve in plain_curves.items():
+        assert_same(curves[name], curve)
+    use, plain_use = both(lambda: find_allocator_use(history, curves))
     assert_same_lives(use.segments, plain_use.segments)
     assert_same(use.fragmentation, plain_use.fragmentation)
     rows = history.allocations

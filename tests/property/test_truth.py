@@ -29,10 +29,9 @@ def test_requested_active_and_reserved_curves_are_true_at_every_event(
 ) -> None:
     for history, truth in device_pairs(simulation):
         curves = find_curves(history)
-        assert curves.requested.tolist() == truth.requested.tolist()
-        assert curves.reserved is not None
-        assert curves.reserved.tolist() == truth.reserved.tolist()
-        assert (curves.active <= truth.active).all()
+        assert curves["requested"].tolist() == truth.requested.tolist()
+        assert curves["reserved"].tolist() == truth.reserved.tolist()
+        assert (curves["active"] <= truth.active).all()
 
 
 @for_simulations(300)
@@ -43,8 +42,8 @@ def test_the_allocated_curve_is_true_within_its_stated_width(simulation: Simulat
         width = rows.block_size_max - rows.block_size
         assert (width >= 0).all()
         for end, low, true in (
-            (rows.free_requested_event, curves.allocated, truth.allocated),
-            (rows.free_event, curves.active, truth.active),
+            (rows.free_requested_event, curves["allocated"], truth.allocated),
+            (rows.free_event, curves["active"], truth.active),
         ):
             deltas = np.zeros(history.events + 2, np.int64)
             np.add.at(deltas, rows.alloc_event + 1, width)
@@ -184,9 +183,8 @@ def test_older_layouts_give_the_same_curves(layout: Any) -> None:
         history = history_of(layout(simulation.snapshot()))
         for device, truth in zip(history.devices, simulation.truths, strict=True):
             curves = find_curves(device)
-            assert curves.requested.tolist() == truth.requested.tolist()
-            assert curves.reserved is not None
-            assert curves.reserved.tolist() == truth.reserved.tolist()
+            assert curves["requested"].tolist() == truth.requested.tolist()
+            assert curves["reserved"].tolist() == truth.reserved.tolist()
 
     check()
 
@@ -217,11 +215,10 @@ def test_a_list_of_segments_gives_the_final_state(simulation: Simulated) -> None
     for device in history_of(layouts.segment_list(simulation.snapshot())).devices:
         truth = truths[device.device.ordinal]
         curves = find_curves(device)
-        assert curves.requested.tolist() == [truth.requested[-1]]
-        assert curves.allocated.tolist() == [truth.allocated[-1]]
-        assert curves.active.tolist() == [truth.active[-1]]
-        assert curves.reserved is not None
-        assert curves.reserved.tolist() == [truth.reserved[-1]]
+        assert curves["requested"].tolist() == [truth.requested[-1]]
+        assert curves["allocated"].tolist() == [truth.allocated[-1]]
+        assert curves["active"].tolist() == [truth.active[-1]]
+        assert curves["reserved"].tolist() == [truth.reserved[-1]]
 
 
 @for_simulations(100)
@@ -233,7 +230,7 @@ def test_a_trace_without_free_requests_gives_the_requested_curve(simulation: Sim
     ):
         kept = np.array([event["action"] != "free_requested" for event in trace], np.bool_)
         expected = truth.keeping(kept)
-        assert find_curves(device).requested.tolist() == expected.requested.tolist()
+        assert find_curves(device)["requested"].tolist() == expected.requested.tolist()
 
 
 @for_simulations(100, plain=True)
@@ -258,4 +255,4 @@ def test_a_profiler_snapshot_gives_the_requested_curve(simulation: Simulated) ->
             if block["state"] == "active_pending_free"
         ]
         if not pending:
-            assert find_curves(device, reserves=False).requested.tolist() == expected.tolist()
+            assert find_curves(device, reserves=False)["requested"].tolist() == expected.tolist()

@@ -13,7 +13,7 @@ from tests.property.simulated import Simulated, device_files, for_simulations
 def test_what_if_peaks_are_those_of_a_replay_without_the_group(simulation: Simulated) -> None:
     for file, history in device_files(simulation):
         rows = history.allocations
-        curve = find_curves(history).allocated
+        curve = find_curves(history)["allocated"]
         for by in ("site", "category", "stage"):
             members = find_members(file, history, by)
             names = members[2]

@@ -16,10 +16,11 @@ from snapreport.diagnosis.allocator_use.allocator_fault_types import (
     Tightest,
 )
 from snapreport.figures.curves import live_at
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import SMALL_GRANULE, heap_at
 from snapreport.history.action_codes import code_actions
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
@@ -39,7 +40,7 @@ _KIND = {
 _EMPTY_CACHE = re.compile(r"empty_?cache", re.IGNORECASE)
 
 
-def find_bursts(tables: History, device: DeviceFindings) -> tuple[Burst, ...]:
+def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
     """Return the runs of segments given back, in order, and say why as far as that shows.
 
     A request that the driver refuses makes the allocator give back what it caches, and ask again:
@@ -96,7 +97,7 @@ def _that_empty_the_cache(tables: History, stacks: Iterable[int]) -> set[int]:
 
 
 def _reason(
-    device: DeviceFindings,
+    device: DeviceFigures,
     kind: NDArray[np.int64],
     first: int,
     last: int,
@@ -113,7 +114,7 @@ def _reason(
     return "failed" if kind[after] == _FAILED else "retry"
 
 
-def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
+def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
     """Return the state when reserved memory reached its most; None where it is not known.
 
     Reserved memory only grows when nothing that is cached serves a request, so what is free just
@@ -140,7 +141,7 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
             elsewhere=0,
             beyond=max(beyond, 0),
         )
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, event)
+    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
@@ -162,7 +163,7 @@ def find_tightest(tables: History, device: DeviceFindings) -> Tightest | None:
     )
 
 
-def _raised_for(device: DeviceFindings) -> int | None:
+def _raised_for(device: DeviceFigures) -> int | None:
     """Return the allocation for which a large segment last raised reserved memory to a record."""
     events, reserved = device.reserved_events, device.reserved_bytes
     if len(events) < 2:
@@ -178,7 +179,7 @@ def _raised_for(device: DeviceFindings) -> int | None:
 
 
 def find_private_pools(
-    tables: History, device: DeviceFindings, event: int
+    tables: History, device: DeviceFigures, event: int
 ) -> tuple[PrivatePool, ...]:
     """Return what private pools hold after an event, the one with most inactive bytes first.
 
@@ -187,7 +188,7 @@ def find_private_pools(
         device: the device's figures.
         event: -1 for the start.
     """
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, event)
+    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     pools = []
@@ -199,7 +200,7 @@ def find_private_pools(
     return tuple(sorted(pools, key=lambda each: -each.inactive))
 
 
-def find_slack(tables: History, device: DeviceFindings) -> Slack:
+def find_slack(tables: History, device: DeviceFigures) -> Slack:
     """Split the slack at the allocated peak by the size that was asked for, and by its cause.
 
     Args:

@@ -15,11 +15,13 @@ from snapreport.diagnosis.allocator_use.allocator_faults import (
 )
 from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import median
+from snapreport.roles.repeating_step import find_iterations
 
 MIB = 1 << 20
 _LEAST = 32 * MIB
@@ -42,7 +44,7 @@ _COMES_BACK = 0.25
 _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
-def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield the findings.
 
     Args:
@@ -69,20 +71,18 @@ def find_allocator_faults(tables: History, device: DeviceFindings) -> Iterator[F
         )
 
 
-def _is_expandable(tables: History, device: DeviceFindings) -> bool:
+def _is_expandable(tables: History, device: DeviceFigures) -> bool:
     """Whether expandable segments are on already, as set or as seen."""
-    seen = bool(device.allocator.segments.expandable.any())
+    seen = bool(allocator_of(device).segments.expandable.any())
     return tables.settings.get("expandable_segments") is True or seen
 
 
-def _fragmentation(
-    tables: History, device: DeviceFindings, tightest: Tightest
-) -> Iterator[Finding]:
+def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
     lost = min(tightest.pieces, tightest.beyond)
     share = lost / max(tightest.reserved, 1)
     if share < _LOST or lost < _LEAST:
         return
-    curve = device.allocator.fragmentation
+    curve = allocator_of(device).fragmentation
     known = curve[curve >= 0]
     suggestions: tuple[Suggestion, ...] = ()
     if not _is_expandable(tables, device):
@@ -124,7 +124,7 @@ def _fragmentation(
             Figure("most reserved less most active", tightest.beyond),
             Figure("at event", tightest.event, "event"),
             Figure("most fragmentation", int(known.max()), meaning="over the recording"),
-            Figure("most at event", device.allocator.most, "event"),
+            Figure("most at event", allocator_of(device).most, "event"),
             Figure("median fragmentation", int(median(known)), meaning="over the recording"),
         ),
         suggestions=suggestions,
@@ -133,12 +133,12 @@ def _fragmentation(
     )
 
 
-def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iterator[Finding]:
+def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
     if not device.recorded:
         return
     end = device.end
     reserved = end.reserved or 0
-    half = _active_lately(device)
+    half = _active_lately(tables, device)
     at_end = min((end.inactive or 0) - (end.fragmentation or 0), reserved - half)
     falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
     if at_end < max(_UNUSED * reserved, _LEAST) or not falls_off:
@@ -195,19 +195,19 @@ def _unused(tables: History, device: DeviceFindings, tightest: Tightest) -> Iter
     )
 
 
-def _active_lately(device: DeviceFindings) -> int:
+def _active_lately(tables: History, device: DeviceFigures) -> int:
     """Return the most that was active in the second half of the program's iterations.
 
     What they do not need, later ones will hardly need either. Without a loop nothing tells that,
     and it is all that was ever active.
     """
-    turns, active = device.iterations, device.curves["active"]
+    turns, active = find_iterations(device, tables), device.curves["active"]
     if turns is None or len(turns) < _ENOUGH:
         return int(active.max())
     return int(active[int(turns.starts[len(turns) // 2]) :].max())
 
 
-def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if not any(pool != (0, 0) for pool in tables.pools):
         return
     event = device.peak.event
@@ -255,7 +255,7 @@ def _locked(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_slack(tables, device)
     peak = device.peak.allocated
     if found.total < max(_SLACK * peak, _LEAST):
@@ -332,11 +332,11 @@ def _slack(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
     if not bursts:
         return
     given = sum(burst.bytes for burst in bursts)
-    curve = device.allocator.fragmentation
+    curve = allocator_of(device).fragmentation
     # In use no more, and yet not to be given back, when the allocator was short of memory.
     pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
     suggestions: tuple[Suggestion, ...] = ()
@@ -373,7 +373,7 @@ def _retries(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -
     )
 
 
-def _thrash(tables: History, device: DeviceFindings, bursts: Sequence[Burst]) -> Iterator[Finding]:
+def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
     back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
     if len(back) < _CYCLES:
         return

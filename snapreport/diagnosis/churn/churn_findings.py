@@ -15,7 +15,7 @@ from snapreport.diagnosis.churn.churn_measure import (
 from snapreport.diagnosis.site_tables import TOP, site_table
 from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import distinct
 
@@ -34,7 +34,7 @@ _PENDING, _PENDING_COSTS = 0.02, 0.25
 fall by. Some waiting is the price of working on two streams at once."""
 
 
-def find_churn(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield the findings.
 
     Args:
@@ -49,7 +49,7 @@ def find_churn(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield from _pending(tables, device)
 
 
-def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_remade(tables, device)
     count = len(found.rows)
     if count < _OFTEN or count < _SHARE * found.made:
@@ -75,7 +75,7 @@ def _remade(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _transients(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     peak = device.peak.allocated
     found = find_transients(tables, device)
     if min(found.bytes, found.peak_falls) < max(_TRANSIENT * peak, MIB):
@@ -111,7 +111,7 @@ def _transients(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_held_through(device)
     peak = device.peak.allocated
     if found is None or found.most < max(_HELD * peak, MIB):
@@ -153,7 +153,7 @@ def _held_through(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _pending(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_pending(device)
     active = int(device.curves["active"].max())
     if found.most < max(_PENDING * active, MIB):
@@ -196,7 +196,7 @@ def _pending(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     )
 
 
-def _streams(device: DeviceFindings, rows: np.ndarray, byte_events: np.ndarray) -> Table:
+def _streams(device: DeviceFigures, rows: np.ndarray, byte_events: np.ndarray) -> Table:
     """Add up the waiting by the stream that made the memory."""
     allocations = device.history.allocations
     streams, place = distinct(allocations.stream[rows])

@@ -11,11 +11,12 @@ from snapreport.diagnosis.churn.churn_types import HeldThrough, Pending, Remade,
 from snapreport.figures.callsites import label_sites
 from snapreport.figures.curves import live_at, peak_without
 from snapreport.frames.missing_stacks import HAS_FRAMES
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import distinct, is_among, median, stable_order
 from snapreport.native.sweeps import sum_live
+from snapreport.roles.repeating_step import find_iterations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ _NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
 as of the backward pass."""
 
 
-def find_remade(tables: History, device: DeviceFindings) -> Remade:
+def find_remade(tables: History, device: DeviceFigures) -> Remade:
     """Find allocations of the same call site and size as one that was freed just before.
 
     Args:
@@ -53,7 +54,7 @@ def find_remade(tables: History, device: DeviceFindings) -> Remade:
     return Remade(chosen, int(rows.block_size[chosen].sum()), len(made))
 
 
-def find_transients(tables: History, device: DeviceFindings) -> Transients:
+def find_transients(tables: History, device: DeviceFigures) -> Transients:
     """Find what is short-lived among what is live at the allocated peak.
 
     Args:
@@ -61,7 +62,7 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
         device: the device's figures.
     """
     history, rows = device.history, device.history.allocations
-    turns = device.iterations
+    turns = find_iterations(device, tables)
     span = history.events if turns is None else int(median(np.diff(turns.bounds)))
     longest = max(int(SHORT * span), _SHORT_EVENTS)
     life = rows.free_requested_event - rows.alloc_event
@@ -80,7 +81,7 @@ def find_transients(tables: History, device: DeviceFindings) -> Transients:
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 
 
-def find_held_through(device: DeviceFindings) -> HeldThrough | None:
+def find_held_through(device: DeviceFigures) -> HeldThrough | None:
     """Find what is live all through an optimizer's step that does not need it; None without one.
 
     Only what is freed later in the recording counts: the rest may be kept on purpose.
@@ -129,7 +130,7 @@ def find_held_through(device: DeviceFindings) -> HeldThrough | None:
     )
 
 
-def find_pending(device: DeviceFindings) -> Pending:
+def find_pending(device: DeviceFigures) -> Pending:
     """Find what waits between the request to free it and its being free."""
     history, rows = device.history, device.history.allocations
     # Freed in one go, the two events follow each other.

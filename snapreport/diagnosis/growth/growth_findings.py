@@ -14,10 +14,11 @@ from snapreport.diagnosis.site_tables import TOP, site_table
 from snapreport.figures.callsites import name_sites, short_site
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Severity, Suggestion, Table, View
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
 from snapreport.native.sorting import is_among
+from snapreport.roles.repeating_step import find_iterations
 
 MIB = 1 << 20
 MANY = 1000
@@ -45,7 +46,7 @@ _WRITES = (
 _TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
 
 
-def find_growth(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield the findings.
 
     Args:
@@ -55,7 +56,7 @@ def find_growth(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     if not device.recorded:
         return
     yield from _optimizer_state(tables, device)
-    turns = device.iterations
+    turns = find_iterations(device, tables)
     if turns is None:
         return
     growth = find_step_growth(tables, device, turns)
@@ -77,7 +78,7 @@ def find_growth(tables: History, device: DeviceFindings) -> Iterator[Finding]:
     yield from say.held_over(growth.held_over)
 
 
-def _optimizer_state(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Say that state made by an optimizer's first step is no leak."""
     history, rows = device.history, device.history.allocations
     state = [i for i, each in enumerate(device.categories) if each.name == "optimizer state"]
@@ -110,7 +111,7 @@ class _Words:
     """Says what was found about one device."""
 
     tables: History
-    device: DeviceFindings
+    device: DeviceFigures
     turns: Iterations
 
     def name(self, site: SiteGrowth) -> str:

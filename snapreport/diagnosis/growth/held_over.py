@@ -8,7 +8,7 @@ import numpy as np
 
 from snapreport.diagnosis.growth.growth_types import HeldOver
 from snapreport.frames.missing_stacks import HAS_FRAMES
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START
 from snapreport.native.sorting import is_among, median, unique
 from snapreport.native.sweeps import sum_live
@@ -27,7 +27,7 @@ _GRADIENTS = ("backward",)
 
 
 def is_own(
-    device: DeviceFindings, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
+    device: DeviceFigures, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
 ) -> NDArray[np.bool_]:
     """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
     own = [i for i, category in enumerate(device.categories) if category.name in names]
@@ -49,7 +49,7 @@ def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
 
 
 def find_held_over(
-    device: DeviceFindings,
+    device: DeviceFigures,
     bounds: NDArray[np.int64],
     number: NDArray[np.int64],
     growing: NDArray[np.int64],

@@ -10,7 +10,7 @@ import numpy as np
 from snapreport.diagnosis.growth.growth_types import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.diagnosis.growth.held_over import bounds_until, find_held_over, is_own
 from snapreport.figures.callsites import label_sites
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
 from snapreport.native.sorting import distinct, median, stable_order, unique
@@ -49,7 +49,7 @@ _SOON = 2
 """What last grew so many turns before the end grows still."""
 
 
-def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations) -> StepGrowth:
+def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) -> StepGrowth:
     """Sort what outlives the turns by whether it grows.
 
     Args:
@@ -85,7 +85,7 @@ def find_step_growth(tables: History, device: DeviceFindings, turns: Iterations)
 class _Live:
     """The allocations that are live at some bound, from which to which."""
 
-    device: DeviceFindings
+    device: DeviceFigures
     bounds: NDArray[np.int64]
     stride: int
     """Turns from bound to bound."""

@@ -6,12 +6,12 @@ from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.peak_finding import peak_finding
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Figure, Finding, View
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recorder_notes import Failure
 
 
-def cpu_oom_finding(tables: History, device: DeviceFindings, failed: Failure) -> Finding:
+def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> Finding:
     """Say what was asked for and what was live: the profiler has no event for a failed request.
 
     Args:

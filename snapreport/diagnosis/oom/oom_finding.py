@@ -21,7 +21,7 @@ from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
 from snapreport.model.stacks import NO_STACK, FrameTable, short_name
@@ -31,7 +31,7 @@ _MOST = 5
 _ROWS = 12
 
 
-def oom_findings(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield a verdict for each function in which requests failed: of the last of them.
 
     Args:
@@ -59,7 +59,7 @@ def _subject(frames: FrameTable, frame: int) -> str:
 
 
 def _finding(
-    tables: History, device: DeviceFindings, ooms: list[OomEvent], subject: str, where: str
+    tables: History, device: DeviceFigures, ooms: list[OomEvent], subject: str, where: str
 ) -> Finding:
     oom = ooms[-1]
     verdict = judge(tables, device, oom)
@@ -105,7 +105,7 @@ def _finding(
     )
 
 
-def _capacity(tables: History, device: DeviceFindings) -> int | None:
+def _capacity(tables: History, device: DeviceFigures) -> int | None:
     """All memory of the device, as the driver counts it; None where it was not noted."""
     noted = tables.recorder.device(str(device.device)) if tables.recorder else None
     return None if noted is None else noted.total_after or noted.capacity

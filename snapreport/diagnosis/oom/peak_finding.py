@@ -12,14 +12,14 @@ from snapreport.diagnosis.oom.savings import find_peak_savings
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
-from snapreport.model.findings import Amounts, DeviceFindings
+from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.what_if import WhatIf
 
 _ROWS = 12
 
 
-def peak_finding(tables: History, device: DeviceFindings) -> Finding:
+def peak_finding(tables: History, device: DeviceFigures) -> Finding:
     """Say what held the memory at the allocated peak, and what would lower it.
 
     Without a history it is about the state when the snapshot was written.
@@ -68,7 +68,7 @@ def peak_finding(tables: History, device: DeviceFindings) -> Finding:
     )
 
 
-def _no_failure(tables: History, device: DeviceFindings) -> str:
+def _no_failure(tables: History, device: DeviceFigures) -> str:
     """Say that no request failed, as far as that is known: profilers do not tell of any."""
     noted = tables.recorder
     if noted is not None and noted.cpu_failure is not None:
@@ -118,7 +118,7 @@ def _what_if(found: Sequence[WhatIf], what: str) -> Table:
     )
 
 
-def _categories(device: DeviceFindings) -> Members:
+def _categories(device: DeviceFigures) -> Members:
     """Put allocations into the device's own categories, which a user's rules may have made."""
     number = device.category.astype(np.int64)
     return np.arange(len(number)), number, [category.name for category in device.categories]

@@ -16,10 +16,11 @@ from snapreport.diagnosis.oom.failed_request import Request
 from snapreport.diagnosis.oom.saving_types import Change, Saving
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.curves import live_at, peak_without
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
 from snapreport.frames.categories import category_of_stack, shows_training
 from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
-from snapreport.model.findings import MISSING_REASONS, DeviceFindings
+from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.stacks import NO_STACK
 from snapreport.model.what_if import WhatIf
@@ -41,7 +42,7 @@ _HALF = 0.5
 
 
 def find_peak_savings(
-    tables: History, device: DeviceFindings, by_site: Sequence[WhatIf]
+    tables: History, device: DeviceFigures, by_site: Sequence[WhatIf]
 ) -> tuple[Saving, ...]:
     """Return what would lower the allocated peak, that which lowers it most first.
 
@@ -84,7 +85,7 @@ def find_peak_savings(
 
 
 def find_oom_savings(
-    tables: History, device: DeviceFindings, verdict: OomVerdict, stack: int
+    tables: History, device: DeviceFigures, verdict: OomVerdict, stack: int
 ) -> tuple[Saving, ...]:
     """Return what would have freed memory for a request that failed, the most first.
 
@@ -123,7 +124,7 @@ def _in_order(found: Iterable[Saving]) -> tuple[Saving, ...]:
 
 
 def _of_program(
-    tables: History, device: DeviceFindings, phase: str
+    tables: History, device: DeviceFigures, phase: str
 ) -> Iterator[tuple[Change, NDArray[np.bool_], float]]:
     """Yield changes to the program: the allocations that each concerns, and the share it frees.
 
@@ -150,7 +151,7 @@ def _of_program(
         yield "inference", activations, 1.0
 
 
-def _of_allocator(tables: History, device: DeviceFindings, verdict: OomVerdict) -> Iterator[Saving]:
+def _of_allocator(tables: History, device: DeviceFigures, verdict: OomVerdict) -> Iterator[Saving]:
     """Yield changes to the allocator's settings and use, where they would have been enough."""
     if verdict.pending:
         yield Saving("record-stream", verdict.pending)
@@ -167,7 +168,7 @@ def _of_allocator(tables: History, device: DeviceFindings, verdict: OomVerdict) 
     if in_pages >= short:
         yield Saving("expandable", None, in_pages)
     rules = split_rules(tables.settings)
-    heap = heap_at(device.history, device.allocator.segments, tables.pools, verdict.event)
+    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, verdict.event)
     request = Request(verdict.size, verdict.stream, rules)
     if rules.max_split_size == SplitRules().max_split_size:
         limit, kept = _best_split(heap, request)
@@ -217,7 +218,7 @@ def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
     return best
 
 
-def _from_rounding(device: DeviceFindings, heap: Heap, request: Request, pieces: int) -> int:
+def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: int) -> int:
     """Return what rounding could free at the most, 0 where sizes do not vary enough for it."""
     rows = device.history.allocations
     sizes = rows.size[(rows.size > SMALL_SIZE) & (rows.stream == request.stream)]

@@ -12,10 +12,11 @@ from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
 from snapreport.diagnosis.oom.removals import find_removals
 from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, Removal
 from snapreport.figures.callsites import label_sites
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.history.block_sizes import split_rules
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
 from snapreport.model.segment_lives import LARGE, SMALL
@@ -29,7 +30,7 @@ _GIANT = 0.5
 _KINDS = {SMALL: "small", LARGE: "large"}
 
 
-def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict | None:
+def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict | None:
     """Say why a request failed; None where what the allocator had is not known.
 
     That is so without an allocator (profiler files), and where segment events are missing: then
@@ -47,7 +48,7 @@ def judge(tables: History, device: DeviceFindings, oom: OomEvent) -> OomVerdict 
         return None
     history = device.history
     at = int(np.flatnonzero(history.other.event == oom.event)[0])
-    heap = heap_at(history, device.allocator.segments, tables.pools, oom.event)
+    heap = heap_at(history, allocator_of(device).segments, tables.pools, oom.event)
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
     rules = split_rules(tables.settings)
@@ -212,9 +213,7 @@ def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
     return "default" if pool == NO_ID else f"private {pools[pool][0]},{pools[pool][1]}"
 
 
-def _pools_nearby(
-    tables: History, device: DeviceFindings, stream: int, event: int
-) -> Iterator[int]:
+def _pools_nearby(tables: History, device: DeviceFigures, stream: int, event: int) -> Iterator[int]:
     """Yield the private pools that are in use around an event, the likeliest first.
 
     Those of the allocation before on the stream, of that before on any, and of the next.
@@ -232,7 +231,7 @@ def _pools_nearby(
             yield pool
 
 
-def _best_ceiling(device: DeviceFindings, oom: OomEvent) -> int:
+def _best_ceiling(device: DeviceFigures, oom: OomEvent) -> int:
     """Return the most that PyTorch is known to have been able to have, up to a failed request."""
     known = device.reserved_bytes[device.reserved_events <= oom.event].tolist()
     known += [
@@ -244,7 +243,7 @@ def _best_ceiling(device: DeviceFindings, oom: OomEvent) -> int:
 
 
 def _removals(
-    tables: History, device: DeviceFindings, heap: Heap, request: Request, device_free: int
+    tables: History, device: DeviceFigures, heap: Heap, request: Request, device_free: int
 ) -> tuple[tuple[Removal, ...], int]:
     """Try what could be done without; memory of which no call site is known is not tried."""
     number, names = label_sites(device.history, tables.stacks)

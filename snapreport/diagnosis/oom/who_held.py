@@ -8,11 +8,11 @@ from snapreport.diagnosis.oom.cpu_oom import cpu_oom_finding
 from snapreport.diagnosis.oom.oom_finding import oom_findings
 from snapreport.diagnosis.oom.peak_finding import peak_finding
 from snapreport.model.diagnoses import Finding
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 
-def find_memory(tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def find_memory(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield a verdict for each place at which requests failed; where none did, the peak.
 
     Args:

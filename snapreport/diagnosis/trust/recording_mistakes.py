@@ -153,7 +153,7 @@ def baseline_faults(
     if history.events < 2:
         return
     rows = history.allocations
-    start, most = int(curves.allocated[0]), peak.bytes
+    start, most = int(curves["allocated"][0]), peak.bytes
     live = live_at(history, peak.event, "allocated") & (rows.alloc_event == START)
     unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
     if most and start > LATE * most:
@@ -162,8 +162,8 @@ def baseline_faults(
             Figure("part of the peak", start / most, "share"),
             Figure("live at the peak without a call stack, from before", unknown),
         ]
-        if curves.reserved is not None:
-            figures.append(Figure("reserved before the first event", int(curves.reserved[0])))
+        if "reserved" in curves:
+            figures.append(Figure("reserved before the first event", int(curves["reserved"][0])))
         # With lost events the recording may have begun in time: then that is the thing to mend.
         lost = loss.state == "lost"
         amount = f"{format_bytes(start)}, {rounded_share(start, most)} of the peak,"
@@ -293,8 +293,8 @@ def end_faults(
 ) -> Iterator[Finding]:
     """Yield what there is to say of the moment at which the file was written."""
     if is_early(history, tables, curves):
-        peak, end = int(curves.allocated.max()), int(curves.allocated[-1])
-        earlier = int(curves.allocated[_three_quarters(history.events)])
+        peak, end = int(curves["allocated"].max()), int(curves["allocated"][-1])
+        earlier = int(curves["allocated"][_three_quarters(history.events)])
         open_stages = int((history.stages.end_time_us == NO_TIME).sum())
         yield Finding(
             "dumped-early",
@@ -363,10 +363,10 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
         return False
     if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
-    event, peak = int(curves.allocated.argmax()) - 1, int(curves.allocated.max())
-    if event < history.events * (1 - _LAST) - 1 or curves.allocated[-1] < _GROWN * peak:
+    event, peak = int(curves["allocated"].argmax()) - 1, int(curves["allocated"].max())
+    if event < history.events * (1 - _LAST) - 1 or curves["allocated"][-1] < _GROWN * peak:
         return False
-    return bool(curves.allocated[_three_quarters(history.events)] < _GROWN * peak)
+    return bool(curves["allocated"][_three_quarters(history.events)] < _GROWN * peak)
 
 
 def _three_quarters(events: int) -> int:
@@ -374,7 +374,7 @@ def _three_quarters(events: int) -> int:
 
 
 def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Finding]:
-    end = int(curves.allocated[-1])
+    end = int(curves["allocated"][-1])
     freed, after = oom.allocated - end, history.events - 1 - oom.event
     if freed < _FREED * oom.allocated or not freed:
         return

@@ -59,7 +59,7 @@ def device_warnings(
         peak: the allocated one.
     """
     reason = missing_reason(history, tables.stacks)
-    reserved = 0 if curves.reserved is None else int(curves.reserved[0])
+    reserved = int(curves["reserved"][0]) if "reserved" in curves else 0
     loss = find_loss(history, tables, reason, reserved)
     found = [
         *history_faults(history, tables, reason),
@@ -202,7 +202,7 @@ def _of_closing(closing: Closing | None) -> Iterator[Finding]:
 
 
 def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
-    if curves.reserved is None:
+    if "reserved" not in curves:
         if history.events:
             yield Finding(
                 "no-allocator",
@@ -212,8 +212,8 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
                 " reserved memory, slack and fragmentation are not known.",
             )
         return
-    missing = int((curves.active - curves.reserved).max())
-    missing = max(missing, -int(curves.reserved.min()))
+    missing = int((curves["active"] - curves["reserved"]).max())
+    missing = max(missing, -int(curves["reserved"].min()))
     if missing > 0:
         yield Finding(
             "reserved-too-low",

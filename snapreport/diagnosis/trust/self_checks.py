@@ -51,9 +51,9 @@ def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) ->
     in_use = segments.block_state != INACTIVE
     held = segments.block_state == ACTIVE
     return Closing(
-        requested=int(curves.requested[-1]) - int(segments.block_requested[in_use].sum()),
-        allocated=int(curves.allocated[-1]) - int(segments.block_size[held].sum()),
-        active=int(curves.active[-1]) - int(segments.block_size[in_use].sum()),
+        requested=int(curves["requested"][-1]) - int(segments.block_requested[in_use].sum()),
+        allocated=int(curves["allocated"][-1]) - int(segments.block_size[held].sum()),
+        active=int(curves["active"][-1]) - int(segments.block_size[in_use].sum()),
     )
 
 
@@ -65,14 +65,14 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
         if action != "oom":
             continue
         event = int(other.event[i])
-        reserved = None if curves.reserved is None else int(curves.reserved[event + 1])
+        reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
         found.append(
             OomEvent(
                 event=event,
                 time_us=time_at(other.time_us, i),
                 size=int(other.size[i]),
                 device_free=int(other.addr[i]),
-                allocated=int(curves.allocated[event + 1]),
+                allocated=int(curves["allocated"][event + 1]),
                 reserved=reserved,
                 stack=int(other.stack[i]),
             )

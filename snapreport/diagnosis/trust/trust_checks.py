@@ -12,9 +12,8 @@ from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.diagnosis.trust.trust_sentences import verdict_sentence, write_checks
 from snapreport.figures.reserved_parts import find_reserved_parts
 from snapreport.frames.stack_kinds import find_stack_kind
-from snapreport.history.segment_replay import lives_of
 from snapreport.model.diagnoses import Finding, Suggestion
-from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFindings
+from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.trust import MissingStacks, ReservedParts, Trust, TrustFacts, Verdict, Window
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _MORE_RESERVED = 1.1
 
 
-def judge_recording(tables: History, device: DeviceFindings) -> Trust:
+def judge_recording(tables: History, device: DeviceFigures) -> Trust:
     """Return everything that tells whether a device's figures can be trusted.
 
     Args:
@@ -45,7 +44,7 @@ def judge_recording(tables: History, device: DeviceFindings) -> Trust:
     )
 
 
-def _facts(tables: History, device: DeviceFindings) -> TrustFacts:
+def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
     history = device.history
     return TrustFacts(
         window=_window(device),
@@ -63,7 +62,7 @@ def _facts(tables: History, device: DeviceFindings) -> TrustFacts:
     )
 
 
-def _window(device: DeviceFindings) -> Window:
+def _window(device: DeviceFigures) -> Window:
     rows, events = device.history.allocations, device.history.events
     freed = (rows.alloc_event == START) & (rows.free_event < events)
     return Window(
@@ -80,7 +79,7 @@ def _window(device: DeviceFindings) -> Window:
     )
 
 
-def _missing(device: DeviceFindings) -> tuple[MissingStacks, ...]:
+def _missing(device: DeviceFigures) -> tuple[MissingStacks, ...]:
     rows, event = device.history.allocations, device.peak.event
     live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
 
@@ -97,14 +96,13 @@ def _missing(device: DeviceFindings) -> tuple[MissingStacks, ...]:
     return tuple(sorted(found, key=lambda each: (-each.peak_bytes, -each.bytes)))
 
 
-def _parts(device: DeviceFindings, amounts: Amounts) -> ReservedParts | None:
+def _parts(device: DeviceFigures, amounts: Amounts) -> ReservedParts | None:
     if amounts.reserved is None or amounts.inactive is None:
         return None
-    lives = lives_of(device.history)
-    return find_reserved_parts(device.history, lives, amounts.reserved, amounts.event)
+    return find_reserved_parts(device.history, amounts.reserved, amounts.event)
 
 
-def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
+def _verdict(device: DeviceFigures, facts: TrustFacts) -> Verdict:
     codes = {each.code for each in device.warnings}
     loss, peak = facts.loss, device.peaks["allocated"]
     if not device.history.events and not len(device.history.segments):
@@ -125,7 +123,7 @@ def _verdict(device: DeviceFindings, facts: TrustFacts) -> Verdict:
     return "trusted"
 
 
-def used_more_before(device: DeviceFindings) -> bool:
+def used_more_before(device: DeviceFigures) -> bool:
     """Say whether more was reserved before the first event than was ever in use after it."""
     reserved = device.start.reserved
     return reserved is not None and reserved > _MORE_RESERVED * device.peaks["active"].bytes

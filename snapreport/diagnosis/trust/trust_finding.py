@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snapreport.model.diagnoses import Finding
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 
-def find_trust(_tables: History, device: DeviceFindings) -> Iterator[Finding]:
+def find_trust(_tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield the findings: those that a bundle's manifest has, too.
 
     Args:

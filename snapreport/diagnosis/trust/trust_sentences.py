@@ -8,7 +8,7 @@ from dataclasses import replace
 from snapreport.diagnosis.trust.recording_mistakes import GONE
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, share_in_words
 from snapreport.model.diagnoses import Figure, Finding
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Check, Mark, TrustFacts, Verdict, Window
@@ -17,7 +17,7 @@ from snapreport.model.trust import Check, Mark, TrustFacts, Verdict, Window
 _FEW_MISSING = 0.05
 
 
-def verdict_sentence(verdict: Verdict, device: DeviceFindings, facts: TrustFacts) -> str:
+def verdict_sentence(verdict: Verdict, device: DeviceFigures, facts: TrustFacts) -> str:
     """Say the verdict as a reader needs it: first what, then why."""
     closing = facts.closing
     sound = (
@@ -83,7 +83,7 @@ def _doubt(facts: TrustFacts) -> str:
     return " and ".join(reasons) or "events of segments are missing"
 
 
-def _why_earlier(device: DeviceFindings, facts: TrustFacts) -> str:
+def _why_earlier(device: DeviceFigures, facts: TrustFacts) -> str:
     if facts.loss.state in GONE:
         return f"{GONE[facts.loss.state].lower()} ({facts.loss.signs[0]})"
     if device.peaks["allocated"].event == START:
@@ -152,7 +152,7 @@ _MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
 
 
 def write_checks(
-    found: Sequence[Finding], tables: History, device: DeviceFindings, facts: TrustFacts
+    found: Sequence[Finding], tables: History, device: DeviceFigures, facts: TrustFacts
 ) -> tuple[Check, ...]:
     """Answer each question about a recording's trustworthiness, the weightiest first."""
     if not device.history.events and not len(device.history.segments):
@@ -210,7 +210,7 @@ def _covered(window: Window) -> list[Figure]:
     return figures + [Figure(label, n, "count") for label, n in counts.items() if n]
 
 
-def _beginning(account: _Account, device: DeviceFindings) -> Check:
+def _beginning(account: _Account, device: DeviceFigures) -> Check:
     start, peak = device.start.allocated, device.peaks["allocated"].bytes
     good = (
         f"Only {format_bytes(start)} was allocated before the first event,"
@@ -223,7 +223,7 @@ def _beginning(account: _Account, device: DeviceFindings) -> Check:
     return account.check("beginning", "Beginning", good, figures, started_late="not ok")
 
 
-def _end(account: _Account, device: DeviceFindings) -> Check:
+def _end(account: _Account, device: DeviceFigures) -> Check:
     last = device.peak.event == device.history.events - 1
     good = (
         f"The file was written with {format_bytes(device.end.allocated)} allocated,"
@@ -246,7 +246,7 @@ def _loss(account: _Account, facts: TrustFacts) -> Check:
     return account.check("loss", "Lost events", good, mark="unknown")
 
 
-def _stacks(account: _Account, device: DeviceFindings, facts: TrustFacts) -> Check:
+def _stacks(account: _Account, device: DeviceFigures, facts: TrustFacts) -> Check:
     missing, total = sum(each.peak_bytes for each in facts.missing), device.peak.allocated
     moment = "at the peak" if device.recorded else "at the end"
     text = (
@@ -279,7 +279,7 @@ def _closing(account: _Account, facts: TrustFacts) -> Check:
     return account.check("closing", "Final state", good, does_not_close="not ok")
 
 
-def _reserved(account: _Account, device: DeviceFindings, facts: TrustFacts) -> Check:
+def _reserved(account: _Account, device: DeviceFigures, facts: TrustFacts) -> Check:
     known = [
         (name, each) for name, each in (("peak", facts.at_peak), ("end", facts.at_end)) if each
     ]

@@ -36,19 +36,19 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
 
 
 def _side(side: DiffSide) -> dict[str, Any]:
-    findings = side.findings
+    figures = side.figures
     return {
         "file": side.source.name,
         "sha256": side.source.sha256,
         "device": side.device,
-        "recorded": findings.recorded,
-        "events": findings.history.events,
+        "recorded": figures.recorded,
+        "events": figures.history.events,
         "event": side.event,
         "time_us": side.time_us,
         "bytes": side.bytes,
         "count": side.count,
         "amounts": asdict(side.amounts),
-        "peaks": {name: asdict(peak) for name, peak in findings.peaks.items()},
+        "peaks": {name: asdict(peak) for name, peak in figures.peaks.items()},
     }
 
 

@@ -39,7 +39,7 @@ class DiffMarkdownReporter:
 
 
 def _report(diff: Diff, most: int) -> Iterator[str]:
-    memory = memory_name(side.findings.device for side in (diff.base, diff.new))
+    memory = memory_name(side.figures.device for side in (diff.base, diff.new))
     new, base = escaped(diff.new.source.name), escaped(diff.base.source.name)
     yield f"## {memory}: {new} against {base}"
     yield ""

@@ -71,12 +71,12 @@ def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
 
 def _progress(side: DiffSide) -> NDArray[np.int64]:
     """Where each event begins, the start first and the end last; (events + 2,)."""
-    return np.arange(side.findings.history.events + 2, dtype=np.int64)
+    return np.arange(side.figures.history.events + 2, dtype=np.int64)
 
 
 def _elapsed(side: DiffSide) -> NDArray[np.int64] | None:
     """Microseconds from the first event to each event, the start first; None without times."""
-    times = side.findings.times
+    times = side.figures.times
     if len(times) < 2 or not bool((times != NO_TIME).all()):
         return None
     since = np.maximum.accumulate(times) - times[0]
@@ -152,7 +152,7 @@ def _side(
         area=f"{line}V{HEIGHT}H0Z",
         x=round(100 * (float(at) + half) / max(end, 1), 2),
         y=round(100 * (1 - side.bytes / top), 2),
-        bands=tuple(_bands(side.findings.stages, begin, end)),
+        bands=tuple(_bands(side.figures.stages, begin, end)),
     )
 
 

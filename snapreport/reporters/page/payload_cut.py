@@ -26,14 +26,12 @@ def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
     rows = drawn.rows
     allocations = device.history.allocations
     kept = {field.name: getattr(allocations, field.name)[rows] for field in fields(Allocations)}
-    use = device.allocator  # of all allocations, and worked out once
     return replace(
         device,
         history=replace(device.history, allocations=Allocations(**kept)),
         missing=device.missing[rows],
         category=device.category[rows],
         times=device.times if drawn.times is None else drawn.times,
-        find_allocator_use=lambda: use,
     )
 
 

@@ -67,7 +67,7 @@ def test_an_unknown_device_lists_those_there_are(samples: Path) -> None:
 
 
 def test_the_cpu_of_a_profile_is_a_device_by_its_kind(samples: Path) -> None:
-    device = snapreport.load(samples / "cpu_profile.pickle").device("cpu").findings
+    device = snapreport.load(samples / "cpu_profile.pickle").device("cpu").figures
     assert device.peak.reserved is None
     assert device.peak.requested == device.peak.allocated > 0
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from snapreport.diagnosis.conclude import find
-from snapreport.model.findings import DeviceFindings
+from snapreport.diagnosis.conclude import find_figures
+from snapreport.model.findings import DeviceFigures
 from tests.builders import BASE, MIB, TraceBuilder, frame, trace
 
 SITE = "/usr/lib/python3.11/site-packages"
@@ -15,8 +15,8 @@ INTERPRETER = frame("_PyEval_EvalFrameDefault", "??", 0)
 UNWIND = frame("torch::unwind::unwind()", "??", 0)
 
 
-def found(builder: TraceBuilder) -> DeviceFindings:
-    return find(builder.file()).devices[0]
+def found(builder: TraceBuilder) -> DeviceFigures:
+    return find_figures(builder.file(), 0)
 
 
 def site_of(*frames: dict[str, Any]) -> str:
@@ -92,7 +92,7 @@ def test_the_tree_merges_stacks_from_the_outermost_frame() -> None:
         .alloc("c", 2048, frames=[frame("main", line=9)])
     )
     file = builder.file()
-    tree = find(file).devices[0].tree
+    tree = find_figures(file, 0).tree
     names = [file.stacks.frames.names[f] if f >= 0 else "" for f in tree.frame.tolist()]
     assert names == ["", "main", "g", "f"]
     assert tree.parent.tolist() == [-1, 0, 1, 1]

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.figures.amounts import find_fragmentation
 from snapreport.figures.curves import find_curves
 from snapreport.history.segment_replay import lives_of, segments_at
-from snapreport.model.findings import DeviceFindings
+from snapreport.model.findings import DeviceFigures
 from tests.builders import BASE, FIRST_US, MIB, TraceBuilder, trace
 
 
-def found(builder: TraceBuilder) -> DeviceFindings:
-    return find(builder.file()).devices[0]
+def found(builder: TraceBuilder) -> DeviceFigures:
+    return find_figures(builder.file(), 0)
 
 
 def test_requested_falls_at_completion_and_allocated_at_the_request() -> None:
     curves = find_curves(trace().alloc("a", 4).free("a").history())
-    assert curves.requested.tolist() == [0, 4, 4, 0]
-    assert curves.allocated.tolist() == [0, 512, 0, 0]
-    assert curves.active.tolist() == [0, 512, 512, 0]
+    assert curves["requested"].tolist() == [0, 4, 4, 0]
+    assert curves["allocated"].tolist() == [0, 512, 0, 0]
+    assert curves["active"].tolist() == [0, 512, 512, 0]
 
 
 def test_a_baseline_allocation_counts_from_the_start() -> None:
     curves = find_curves(trace().alloc("b", 2).free("a", 4).history())
-    assert curves.requested.tolist() == [4, 6, 6, 2]
-    assert curves.allocated.tolist() == [512, 1024, 512, 512]
+    assert curves["requested"].tolist() == [4, 6, 6, 2]
+    assert curves["allocated"].tolist() == [512, 1024, 512, 512]
 
 
 def test_peak_is_the_first_of_two_equal_maxima() -> None:
@@ -62,8 +62,7 @@ def test_reserved_is_replayed_backwards_from_the_final_segments() -> None:
         .segment(BASE + 40 * MIB, 2 * MIB, is_expandable=True)
     )
     curves = find_curves(builder.history())
-    assert curves.reserved is not None
-    assert [size // MIB for size in curves.reserved.tolist()] == [2, 0, 20, 20, 24, 22]
+    assert [size // MIB for size in curves["reserved"].tolist()] == [2, 0, 20, 20, 24, 22]
     device = found(builder)
     assert device.reserved_events.tolist() == [-1, 0, 1, 3, 4]
     assert [size // MIB for size in device.reserved_bytes.tolist()] == [2, 0, 20, 24, 22]
@@ -101,7 +100,7 @@ def test_fragmentation_leaves_out_segments_without_a_live_block() -> None:
         .segment(BASE + 80 * MIB, 20 * MIB, (2 * MIB, 2 * MIB, "pending"))
     )
     history = builder.history()
-    assert find_fragmentation(history, lives_of(history), -1) == 16 * MIB + 18 * MIB
+    assert find_fragmentation(history, -1) == 16 * MIB + 18 * MIB
     end = found(builder).end
     assert end.inactive == 54 * MIB
     assert end.slack == 0

@@ -25,7 +25,7 @@ def two_peaks() -> TraceBuilder:
 def what_if(made: TraceBuilder, by: str = "site") -> dict[str, WhatIf]:
     file = made.file()
     history = file.devices[0]
-    curve = find_curves(history).allocated
+    curve = find_curves(history)["allocated"]
     found = find_what_if(history, find_members(file, history, by), curve)
     assert [each.peak_bytes for each in found] == sorted(each.peak_bytes for each in found)
     return {each.name: each for each in found}
@@ -84,7 +84,7 @@ def test_stages_of_one_name_inside_one_another_count_once() -> None:
 def test_several_are_taken_away_together() -> None:
     file = two_peaks().file()
     history = file.devices[0]
-    members, curve = find_members(file, history, "site"), find_curves(history).allocated
+    members, curve = find_members(file, history, "site"), find_curves(history)["allocated"]
     found = find_without(history, members, curve, ["model.py:*"])
     assert found.name == "first  model.py:4, second  model.py:2"
     assert (found.peak_bytes, found.peak_event, found.falls) == (5 * MIB, 6, MIB)
@@ -99,7 +99,7 @@ def test_several_are_taken_away_together() -> None:
 def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     file = two_peaks().file()
     history = file.devices[0]
-    members, curve = find_members(file, history, "site"), find_curves(history).allocated
+    members, curve = find_members(file, history, "site"), find_curves(history)["allocated"]
     with pytest.raises(PatternError, match="'attention' fits none of 3 names"):
         find_without(history, members, curve, ["model", "attention"])
     with pytest.raises(ValueError, match="none of site, category"):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.model.findings import StageUse
 from tests.builders import KIB, TraceBuilder, trace
 
@@ -23,7 +23,7 @@ def stages(builder: TraceBuilder) -> dict[str, tuple[int, int]]:
 
 
 def use(builder: TraceBuilder) -> dict[str, StageUse]:
-    return {stage.name: stage for stage in find(builder.file()).devices[0].stages}
+    return {stage.name: stage for stage in find_figures(builder.file(), 0).stages}
 
 
 def test_a_stage_holds_the_events_between_its_markers() -> None:

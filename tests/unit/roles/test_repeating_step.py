@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
+from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
+from snapreport.roles.repeating_step import find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
 from tests.programs import Plan, Program
 
 
 def iterations(builder: TraceBuilder) -> Iterations | None:
-    return find(builder.file()).devices[0].iterations
+    return iterations_in(builder.file())
+
+
+def iterations_in(file: History) -> Iterations | None:
+    return find_iterations(find_figures(file, 0), file)
 
 
 def loop(turns: int, *, jitter: int = 0) -> TraceBuilder:
@@ -136,8 +142,9 @@ def test_events_without_stacks_and_without_a_rhythm_show_nothing() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("varied", [False, True])
 def test_the_steps_of_a_training_are_found_from_its_allocations(seed: int, varied: bool) -> None:
-    staged = Program(Plan(seed, 12, varied=varied)).run().analysed().iterations
-    bare = Program(Plan(seed, 12, stages=False, varied=varied)).run().analysed().iterations
+    staged = iterations_in(Program(Plan(seed, 12, varied=varied)).run().history())
+    plan = Plan(seed, 12, stages=False, varied=varied)
+    bare = iterations_in(Program(plan).run().history())
     assert staged is not None
     assert bare is not None
     assert (staged.source, bare.source) == ("profiler", "pattern")

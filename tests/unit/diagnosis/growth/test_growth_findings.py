@@ -9,6 +9,7 @@ import pytest
 from simulator import AllocatorSettings
 from simulator.training import Transformer
 from snapreport.diagnosis.conclude import find
+from snapreport.roles.repeating_step import find_iterations
 from tests.builders import MIB, trace
 from tests.programs import (
     Each,
@@ -71,11 +72,13 @@ def test_a_leak_in_every_third_step_is_said_by_the_step() -> None:
 
 
 def test_a_leak_that_begins_late_says_since_when() -> None:
-    device = Program(Plan(iterations=12, each=leaks(MIB, since=6))).run().analysed()
+    file = Program(Plan(iterations=12, each=leaks(MIB, since=6))).run().history()
+    device = find(file).devices[0]
+    iterations = find_iterations(device, file)
     said = figures(of_code(device, "leak"))
     assert said["iterations that grew"] == 6
-    assert device.iterations is not None
-    assert said["grows since event"] == int(device.iterations.starts[6])
+    assert iterations is not None
+    assert said["grows since event"] == int(iterations.starts[6])
 
 
 def test_many_leaking_sites_are_one_finding_with_a_table() -> None:

@@ -10,6 +10,7 @@ import pytest
 from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.growth import step_growth
 from snapreport.diagnosis.growth.held_over import bounds_until
+from snapreport.roles.repeating_step import find_iterations
 from tests.builders import frame, trace
 
 SITES, TURNS = 30, 8
@@ -27,7 +28,8 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
         made.end(f"ProfilerStep#{turn}", 10 * SITES * (turn + 1))
     file = made.file()
     device = find(file).devices[0]
-    assert device.iterations is not None
+    iterations = find_iterations(device, file)
+    assert iterations is not None
     looked_at: list[int] = []
     judge = step_growth._judge
 
@@ -36,7 +38,7 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
         return judge(live, *rest)
 
     monkeypatch.setattr(step_growth, "_judge", counted)
-    found = step_growth.find_step_growth(file, device, device.iterations)
+    found = step_growth.find_step_growth(file, device, iterations)
     assert len(found.of("leak")) == SITES
     assert sorted(site.per_step for site in found.sites) == [512 * (i + 1) for i in range(SITES)]
     # All of every site's: with 5,000 call sites and a million allocations it must not be 5 * 10^9.

@@ -79,10 +79,10 @@ def test_where_the_failed_request_was_made_is_said(samples: Path) -> None:
     outer = KeyError("while it was handled")
     outer.__cause__ = raised(PYTORCH_S)
     snapshot = ended_by(samples / "cpu_profile.pickle", outer)
-    (first, *_) = snapshot.device().findings.diagnosis.findings
+    (first, *_) = snapshot.device().diagnosis.findings
     assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:73)")
     hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
-    assert "raised" not in hidden.device().findings.diagnosis.findings[0].title
+    assert "raised" not in hidden.device().diagnosis.findings[0].title
 
 
 def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(samples: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(sample
         values = {"failure": describe(RuntimeError(PYTORCH_S)), "devices": [row]}
         noted = recorder_info({"format": 1, "recorder": "torch.profiler", **values})
         snapshot = snapreport.Snapshot(replace(history, recorder=noted))
-        (first, *_) = snapshot.device().findings.diagnosis.findings
+        (first, *_) = snapshot.device().diagnosis.findings
         assert bool(first.suggestions) == enough
         assert ("It has to be smaller" in first.explanation) != enough
         assert ("could have been less" in first.explanation) == enough
@@ -101,22 +101,20 @@ def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(sample
 def test_a_redacted_report_says_it_too(samples: Path) -> None:
     snapshot = ended_by(samples / "cpu_profile.pickle", RuntimeError(PYTORCH_S))
     hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
-    assert hidden.device().findings.diagnosis.findings[0].code == "oom"
+    assert hidden.device().diagnosis.findings[0].code == "oom"
 
 
 @pytest.mark.parametrize("error", [None, ValueError("something else")])
 def test_of_requests_that_a_program_survived_a_profile_knows_nothing(
     samples: Path, error: Exception | None
 ) -> None:
-    (first, *_) = (
-        ended_by(samples / "cpu_profile.pickle", error).device().findings.diagnosis.findings
-    )
+    (first, *_) = ended_by(samples / "cpu_profile.pickle", error).device().diagnosis.findings
     assert first.code == "peak"
     assert NO_FAILURE not in first.explanation
 
 
 def explanation(snapshot: snapreport.Snapshot) -> str:
-    found = snapshot.device(0).findings.diagnosis.findings
+    found = snapshot.device(0).diagnosis.findings
     return next(each.explanation for each in found if each.code == "peak")
 
 
