@@ -97,8 +97,8 @@ fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz 
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
 EXAMPLES ?= 10
-thorough: $(VENV)/.dev ## try ten times as many examples in the property tests, others each time: make thorough EXAMPLES=50
-	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 tests/property tests/unit/simulator
+thorough: $(VENV)/.dev browser ## every seed and every real file, and ten times as many examples, others each time: make thorough EXAMPLES=50
+	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
 screenshots: $(VENV)/.dev browser ## take the README's picture again
 	$(BIN)/python -m docs.make_screenshots

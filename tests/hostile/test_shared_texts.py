@@ -17,6 +17,7 @@ from snapreport.read import read_bytes, read_snapshot
 from tests.builders import frame, trace
 from tests.corpus import NO_CORPUS, corpus_files
 from tests.hostile.cost import assert_within
+from tests.thorough import small, some
 
 needs_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs are tried in forks")
 
@@ -92,10 +93,11 @@ SMALL = {
 }
 """Others, which need not be."""
 
+PLACES_OF_TEXTS = [(place, text) for place in (*LARGE, *SMALL) for text in TEXTS]
+
 
 @needs_forks
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("place", [*LARGE, *SMALL])
+@pytest.mark.parametrize(("place", "text"), some(PLACES_OF_TEXTS, 17))
 def test_a_text_that_is_used_again_and_again_is_cheap(place: str, text: str) -> None:
     data = pickle.dumps((LARGE | SMALL)[place](TEXTS[text]), 4)
     assert_within(data, seconds=6, mib=400)
@@ -139,7 +141,7 @@ def test_a_small_file_gives_no_large_export(form: str) -> None:
 
 
 @pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS)
-@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", small(corpus_files()), ids=lambda path: path.stem)
 def test_no_real_file_comes_near(path: Path, tmp_path: Path) -> None:
     raw = read_snapshot(path)
     assert raw.stacks.characters() * 8 < raw.length * MOST_WRITTEN

@@ -20,7 +20,7 @@ from snapreport.diagnosis.conclude import find
 from snapreport.history.build import build_history
 from snapreport.model.findings import Findings
 from snapreport.model.history import DeviceHistory, History
-from tests.property.examples import OTHERS_EACH_TIME, tried
+from tests.thorough import OTHERS_EACH_TIME, tried
 
 Test = Callable[..., None]
 

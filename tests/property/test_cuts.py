@@ -25,12 +25,13 @@ from tests.corpus import corpus_files
 from tests.laid_strips import rows_of
 from tests.payloads import Unpacked, drawn_curves
 from tests.property.simulated import Simulated, for_simulations
+from tests.thorough import small
 
 _SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 _ENDINGS = {".pickle", ".gz", ".zst", ".json"}
 FILES = [
     *(path for path in sorted(_SAMPLES.iterdir()) if path.suffix in _ENDINGS),
-    *corpus_files(),
+    *small(corpus_files()),
 ]
 
 

@@ -12,8 +12,8 @@ import snapreport
 from snapreport.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
-from tests.property.examples import tried
 from tests.property.simulated import Simulated, Test, for_simulations, simulations
+from tests.thorough import tried
 
 _CURVES = ("allocated", "requested", "active", "reserved")
 

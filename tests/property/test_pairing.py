@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from snapreport.history.pairing import ABSENT, pair_events
 from snapreport.model.snapshot import DeviceId, Trace
-from tests.property.examples import tried
+from tests.thorough import tried
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 Move = tuple[str, int]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from snapreport.figures import peaks_without as module
 from snapreport.figures.peaks_without import peaks_without
 from snapreport.native.sweeps import sum_live
-from tests.property.examples import tried
+from tests.thorough import tried
 
 EVENTS = 40
 member = st.tuples(

@@ -15,7 +15,7 @@ from fuzz.targets import run
 from snapreport.ground.errors import SnapreportError
 from snapreport.read import read_bytes, unpickle
 from tests.builders import differences
-from tests.property.examples import tried
+from tests.thorough import tried
 
 bounded = tried(100)
 

@@ -16,9 +16,9 @@ from snapreport.model.history import START, DeviceHistory
 from snapreport.native import library, strip_rows
 from snapreport.native.strip_rows import StripRows
 from tests.laid_strips import device_of, drawn_rows
-from tests.property.examples import tried
 from tests.property.simulated import Simulated, device_files, for_simulations
 from tests.reference import strips as reference
+from tests.thorough import tried
 
 SIZES = st.one_of(st.integers(0, 5), st.integers(0, 1 << 40), st.sampled_from([0, 1 << 62]))
 

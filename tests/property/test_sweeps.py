@@ -25,6 +25,7 @@ from tests.property.simulated import Simulated, device_pairs, for_simulations
 from tests.reference import segments as segments_reference
 from tests.reference import sweeps as reference
 from tests.reference.holes import replay_holes
+from tests.thorough import some
 from tests.unit.history.test_holes import as_columns, scene, spans_of
 
 Found = TypeVar("Found")
@@ -130,7 +131,7 @@ def odd_recording(seed: int, many: bool = False) -> tuple[Events, Segments, int]
 
 def test_segment_events_that_fit_nothing() -> None:
     found = 0
-    for seed in range(600):
+    for seed in some(range(600), 150):
         recording = odd_recording(seed)
         (lives, misfits), (plain, also) = both(partial(segment_lives, *recording))
         assert_same_lives(lives, plain)
@@ -164,7 +165,7 @@ def test_segments_beyond_all_memory_are_refused(addr: int) -> None:
 
 def test_where_addresses_lie_at_some_events() -> None:
     chance = np.random.default_rng(3)
-    for seed in range(300):
+    for seed in some(range(300), 75):
         other, segments, events = odd_recording(seed)
         lives = segment_lives(other, segments, events)[0]
         at = np.sort(chance.integers(-1, events + 2, 40))
@@ -217,7 +218,7 @@ def test_columns_of_another_length_or_type_are_refused() -> None:
         assert sum_live(column, 0 * three, 2 * three, 3).tolist() == [0, 3, 3, 0]
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", some(range(120), 30))
 def test_holes_are_those_of_the_replay(seed: int) -> None:
     blocks, segments = scene(seed)
     addr, born, died = as_columns(blocks)
@@ -228,7 +229,7 @@ def test_holes_are_those_of_the_replay(seed: int) -> None:
     assert_same(compiled[1], replayed[1])
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", some(range(120), 30))
 def test_holes_of_blocks_that_overlap_are_those_of_the_replay(seed: int) -> None:
     chance = np.random.default_rng(seed)
     n = int(chance.integers(1, 40))

@@ -17,6 +17,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
 from tests.builders import history_of
+from tests.thorough import some
 
 Case = tuple[History, DeviceFindings, OomEvent, OomVerdict]
 
@@ -47,7 +48,7 @@ def cases(seed: int, *, private: bool = False, expandable: bool | None = None) -
         yield file, device, oom, verdict
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some(range(60), 15))
 def test_pools_add_up_and_what_is_missing_is_what_the_device_lacked(seed: int) -> None:
     for _, _, oom, verdict in cases(seed, private=seed % 3 == 0):
         for name in ("reserved", "allocated", "pending", "inactive"):
@@ -60,7 +61,7 @@ def test_pools_add_up_and_what_is_missing_is_what_the_device_lacked(seed: int) -
         assert kept <= verdict.inactive
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", some(range(100), 25))
 def test_a_request_of_the_default_pool_always_failed_for_lack_of_memory(seed: int) -> None:
     """The allocator has tried everything: so the figures must show that nothing could serve."""
     for _, _, _, verdict in cases(seed):
@@ -69,7 +70,7 @@ def test_a_request_of_the_default_pool_always_failed_for_lack_of_memory(seed: in
         assert verdict.returnable == 0
 
 
-@pytest.mark.parametrize("seed", range(0, 100, 2))
+@pytest.mark.parametrize("seed", some(range(0, 100, 2), 12))
 def test_full_means_that_all_free_memory_together_is_too_little(seed: int) -> None:
     for _, _, _, verdict in cases(seed):
         free = verdict.device_free + verdict.inactive + verdict.pending
@@ -79,7 +80,7 @@ def test_full_means_that_all_free_memory_together_is_too_little(seed: int) -> No
             assert free >= verdict.needed
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 10))
 def test_removals_make_room_and_no_smaller_set_does(seed: int) -> None:
     for file, device, oom, verdict in cases(seed, expandable=False):
         number, names = label_sites(device.history, file.stacks)

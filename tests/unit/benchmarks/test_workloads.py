@@ -28,6 +28,7 @@ from snapreport.diagnosis.trust.self_checks import find_closing
 from snapreport.figures.curves import find_curves
 from tests.builders import history_of
 from tests.corpus import NO_CORPUS, corpus_files
+from tests.thorough import small
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -133,7 +134,7 @@ def test_what_is_set_up_again_is_on_its_own_stream_and_in_its_own_pool() -> None
 @pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS)
 def test_real_recordings_are_repeated_soundly() -> None:
     repeatable = 0
-    for path in corpus_files():
+    for path in small(corpus_files()):
         snapshot = pickle.loads(path.read_bytes())
         try:
             made = repeated(snapshot, 2)

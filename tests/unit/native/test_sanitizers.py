@@ -14,6 +14,7 @@ import pytest
 from snapreport.native import library
 from snapreport.native.compiling import NAME, sources_hash
 from tests.conftest import REPOSITORY
+from tests.thorough import IN_FULL
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("gcc") is None, reason="gcc has the sanitizers"
@@ -79,7 +80,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
             "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
             "PYTHONPATH": str(folder),
-            "SNAPREPORT_EXAMPLES": "0.3",
+            "SNAPREPORT_EXAMPLES": "1" if IN_FULL else "0.1",
         },
         capture_output=True,
         text=True,

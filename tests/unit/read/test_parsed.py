@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import pickletools
 import random
@@ -22,6 +21,7 @@ from snapreport.read.parsed import ParsedTrace, compress, parse, renumber
 from tests.builders import MIB, differences, frame, stack, trace
 from tests.corpus import every_corpus_file
 from tests.property.simulated import Simulated, for_simulations
+from tests.thorough import some
 
 
 def verdict(data: bytes) -> RawSnapshot | str:
@@ -311,8 +311,7 @@ def mutated(data: bytes, seed: int, count: int) -> Iterator[bytes]:
         yield bytes(bent)
 
 
-# More than a test can wait for: SNAPREPORT_MUTATIONS says how many of each.
-MUTATIONS = int(os.environ.get("SNAPREPORT_MUTATIONS", "600"))
+MUTATIONS = len(some(range(600), 150))
 
 
 @pytest.mark.parametrize("protocol", [2, 4])

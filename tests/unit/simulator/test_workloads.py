@@ -16,7 +16,7 @@ from simulator.invariants import violations
 from simulator.settings import MIB
 from simulator.strategies import simulations
 from simulator.training import TrainingRun, Transformer
-from tests.property.examples import tried
+from tests.thorough import tried
 
 
 def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
