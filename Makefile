@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -85,6 +85,10 @@ kills: $(VENV)/.installed ## kill convert and render at random moments: make kil
 SEEDS ?= 20
 verdicts: $(VENV)/.installed ## count hits and false alarms of the diagnosis: make verdicts SEEDS=50
 	$(BIN)/python -m tests.laboratory.verdicts --seeds $(SEEDS)
+
+laboratory: $(VENV)/.dev ## judge roles and advice by real programs: make laboratory ONLY=unet,lora
+	@$(BIN)/python -m tests.laboratory roles $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m tests.laboratory advice $(if $(ONLY),--only $(ONLY))
 
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
 gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's counters
