@@ -27,6 +27,7 @@ from snapreport.figures.moment_lookup import (
     find_stage,
     peak_between,
 )
+from snapreport.figures.role_use import evidence_texts
 from snapreport.figures.statistics import curve_statistics
 from snapreport.figures.what_if_peaks import (
     find_held,
@@ -53,8 +54,9 @@ from snapreport.model.answer_tables import (
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFigures, StageUse
-from snapreport.model.history import Allocations, DeviceHistory, History
+from snapreport.model.history import DeviceHistory, History
 from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import PeakWithout, WhatIf
@@ -86,10 +88,15 @@ class Device:
         """The columns: allocations, other events, segments, stages."""
         return self.figures.history
 
+    @cached_property
+    def allocations(self) -> AllocationsWithRoles:
+        """Every allocation as NumPy columns, in birth order; with its role in words."""
+        return with_roles(self.history.allocations, self.roles)
+
     @property
-    def allocations(self) -> Allocations:
-        """Every allocation as NumPy columns, in birth order."""
-        return self.history.allocations
+    def roles(self) -> Roles:
+        """What each allocation is for, told from call stacks and lifetimes, and the evidence."""
+        return self.figures.roles
 
     @property
     def events(self) -> int:
@@ -237,6 +244,8 @@ class Device:
         texts = [""] * len(names)
         if by == "category":
             texts = [category.rule for category in self.categories(rules)[1]]
+        elif by == "role":
+            texts = evidence_texts(self.roles)
         return find_profile(self.history, number, names, texts, curve, points)
 
     def what_if(

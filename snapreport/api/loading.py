@@ -62,7 +62,7 @@ class Snapshot:
             notes: the user's Markdown, to be put on top of a report.
             rules: for categories, as from ``load_rules()``; None for our own.
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
-                ``stage`` or ``context``.
+                ``role``, ``stage`` or ``context``.
             ignore: findings to leave out, by id, code or topic.
 
         Raises:

@@ -152,7 +152,7 @@ def render(
         notes: Markdown to put on top of the report.
         rules: for categories, as from ``load_rules()``; None for our own.
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
-            ``stage`` or ``context``.
+            ``role``, ``stage`` or ``context``.
         ignore: findings to leave out, by id, code or topic.
         from_: the first event that a page draws allocation by allocation: a number, or a time after
             the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;

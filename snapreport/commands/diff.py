@@ -52,8 +52,8 @@ from snapreport.ground.files import check_output, output_path, report_format
 @click.option(
     "--by",
     type=click.Choice(
-        ["site", "file", "function", "module", "category", "stage", "stream", "pool", "context",
-         "size"]
+        ["site", "file", "function", "module", "category", "role", "stage", "stream", "pool",
+         "context", "size"]
     ),
     default="site",
     show_default=True,

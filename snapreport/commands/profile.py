@@ -1,4 +1,4 @@
-"""``snapreport profile``: memory by category over time."""
+"""``snapreport profile``: memory by category or role over time."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from snapreport.commands.output.answer_printing import (
 from snapreport.commands.output.console import print_bytes
 
 
-@click.command(short_help="Print memory by category over time.")
+@click.command(short_help="Print memory by category or role over time.")
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Of this device")
 @click.option(
     "--by",
-    type=click.Choice(["category", "stage", "context"]),
+    type=click.Choice(["category", "role", "stage", "context"]),
     default="category",
     show_default=True,
-    help="What tells allocations apart: a category, the stage or the compiled graph they are of.",
+    help="What tells allocations apart: a category, a role, or the stage or compiled graph they "
+    "are of.",
 )
 @rules_option
 @click.option(
@@ -72,9 +73,12 @@ def profile(
     named; what none matches is unknown. --rules takes your own, as JSON or YAML, in a file or as
     they are: {"attention": "attn|attention", "mlp": "mlp.py"}.
 
+    Roles are told from when allocations were made and freed, and what ran then; each with the
+    evidence for it.
+
     \b
     Example:
-      snapreport profile snap.zip --by category
+      snapreport profile snap.zip --by role
     """  # fmt: skip
     if rules is not None and by != "category":
         raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")

@@ -56,7 +56,7 @@ from snapreport.model.name_treatment import NamesWanted
 @rules_option
 @click.option(
     "--colour",
-    type=click.Choice(["site", "category", "stage", "context"]),
+    type=click.Choice(["site", "category", "role", "stage", "context"]),
     help="What the page's timeline is coloured by at first; site by default.",
 )
 @ignore_option

@@ -70,7 +70,7 @@ def whatif(
     full: bool,
     quiet: bool,
 ) -> None:
-    """Print the peak of a SNAPSHOT or BUNDLE had a call site, category or stage made nothing.
+    """Print the peak of a SNAPSHOT or BUNDLE had a call site, role or stage made nothing.
 
     Exact: when something is taken away, another moment may be the peak. All else stays as it
     was recorded.

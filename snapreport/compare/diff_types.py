@@ -26,6 +26,7 @@ DIFF_GROUPINGS = (
     "function",
     "module",
     "category",
+    "role",
     "stage",
     "stream",
     "pool",

@@ -20,6 +20,7 @@ from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import allocator_of
+from snapreport.figures.role_use import find_role_use
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
 from snapreport.frames.categories import classify
@@ -31,6 +32,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
 from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.roles.lifetimes import find_roles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,6 +110,7 @@ def find_figures(
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
     category, categories = classify(tables, history, rules)
+    roles = find_roles(tables, history)
     return DeviceFigures(
         history=history,
         recorded=recorded(history, tables),
@@ -125,6 +128,8 @@ def find_figures(
         reserved_bytes=changes[1] if reserves else none,
         category=category,
         categories=categories,
+        roles=roles,
+        held_by_role=find_role_use(history, roles, event),
         missing=missing_reason(history, tables.stacks),
         tree=find_call_tree(history, tables.stacks, event),
         sites=sites,

@@ -1,4 +1,4 @@
-"""Live allocations grouped by what they have in common: a stack, a file, a stage, a size."""
+"""Live allocations grouped by what they have in common: a stack, a file, a role, a size."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from snapreport.model.answer_tables import GROUPINGS, Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable, short_name
 from snapreport.names.short_paths import short_names
 from snapreport.native.sorting import distinct, unique
+from snapreport.roles.lifetimes import find_roles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +90,8 @@ def label_allocations(
     if by == "category":
         number, categories = classify(file, history, rules)
         return number.astype(np.int64), [category.name for category in categories]
+    if by == "role":
+        return find_roles(file, history).role.astype(np.int64), list(ROLES)
     if by == "stage":
         return _by_stage(history)
     if by == "size":

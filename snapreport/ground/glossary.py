@@ -8,6 +8,37 @@ _CHECKPOINT = (
     "Dropping activations in the forward pass and computing them again in the backward pass: less"
     " memory, more time (torch.utils.checkpoint)."
 )
+ROLE_MEANINGS = MappingProxyType(
+    {
+        "parameter": "A weight of the model, which training changes.",
+        "buffer": "A tensor of the model that training does not change, such as a running mean.",
+        "gradient": "The derivative of the loss by a parameter, as large as the parameter.",
+        "optimizer state": (
+            "What an optimizer keeps for each parameter: for Adam two numbers per parameter."
+        ),
+        "activation": (
+            "A result of the forward pass that is kept until the backward pass has used it."
+        ),
+        "temporary of forward": "Made in a forward pass, and not kept for backward.",
+        "temporary of backward": "Made in a backward pass, and freed in it.",
+        "temporary of optimizer": "Made in an optimizer step, and freed in it.",
+        "communication buffer": "What is sent to other GPUs, or comes from them.",
+        "KV cache": (
+            "Keys and values of earlier tokens, or the state that a recurrent model carries on."
+        ),
+        "input": "A batch of data, before the model works on it.",
+        "compiled-graph pool": (
+            "Memory set apart for a CUDA graph or a pool of the program's own; what is in it is not"
+            " told apart."
+        ),
+        "workspace": "Memory that a library such as cuBLAS works in.",
+        "unknown": "Nothing in the recording tells what this memory is for.",
+    }
+)
+"""What memory of each role is; in the order of ``model.roles.ROLES``."""
+_OTHER_WORDS = ("buffer", "input", "unknown")
+"""Roles that our texts use in another sense, too."""
+
 GLOSSARY = MappingProxyType(
     {
         "live": "Allocated, and not freed yet at that moment.",
@@ -57,10 +88,12 @@ GLOSSARY = MappingProxyType(
         "call site": "The line of your code that made an allocation.",
         "call stack": "The chain of calls that led to an allocation.",
         "frame": "One entry of a call stack: a function, its file and the line.",
-        "category": (
-            "What memory is for, such as parameter or activation: guessed from its call stack, or"
-            " as your own rules say."
+        "role": (
+            "What an allocation is for, such as parameter or activation: told from when it was made"
+            " and freed, and from what ran then."
         ),
+        "category": "What a rule, one of ours or of your own, calls memory by its call stack.",
+        **{role: text for role, text in ROLE_MEANINGS.items() if role not in _OTHER_WORDS},
         "baseline": "What was live before the recording began.",
         "event": (
             "One entry of the recording, such as an allocation, a free or a failed request. Events"
@@ -82,13 +115,6 @@ GLOSSARY = MappingProxyType(
         "driver": "NVIDIA's software below PyTorch, which owns the GPU's memory.",
         "forward pass": "Computing the model's outputs from a batch.",
         "backward pass": "Computing the gradients, by loss.backward().",
-        "activation": (
-            "A result of the forward pass that is kept until the backward pass has used it."
-        ),
-        "gradient": "The derivative of the loss by a parameter, as large as the parameter.",
-        "optimizer state": (
-            "What an optimizer keeps for each parameter: for Adam two numbers per parameter."
-        ),
         "checkpoint": _CHECKPOINT,
         "checkpointed": _CHECKPOINT,
         "checkpointing": _CHECKPOINT,

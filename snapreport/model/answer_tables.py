@@ -24,6 +24,7 @@ GROUPINGS = (
     "function",
     "module",
     "category",
+    "role",
     "stage",
     "stream",
     "pool",

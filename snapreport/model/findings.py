@@ -18,6 +18,7 @@ from snapreport.model.recording_facts import Closing as Closing
 from snapreport.model.recording_facts import CurvePeak as CurvePeak
 from snapreport.model.recording_facts import OomEvent as OomEvent
 from snapreport.model.recording_facts import OwnCounters as OwnCounters
+from snapreport.model.roles import Roles, RoleUse
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
@@ -161,6 +162,10 @@ class DeviceFigures(Shown):
     category: NDArray[np.int32]
     """Each allocation's place in ``categories``; shape (n_allocations,)."""
     categories: tuple[Category, ...]
+    roles: Roles
+    """What each allocation is for, and how that is known."""
+    held_by_role: tuple[RoleUse, ...]
+    """What is live at the allocated peak, by role, most bytes first."""
     missing: NDArray[np.int8]
     """Why each allocation has no frames, 0 where it has; a place in ``MISSING_REASONS``."""
     tree: CallTree
@@ -217,7 +222,7 @@ class Findings(Shown):
     """Position in ``devices`` of the one to open with."""
     settings: dict[str, Any]
     colour: str
-    """What the page's timeline is coloured by at first: site, category, stage or context."""
+    """What the page's timeline is coloured by at first: site, category, role, stage or context."""
     warnings: tuple[Finding, ...]
     """About the file as a whole."""
     picture: Picture | None = None

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.ground.object_display import Shown
+from snapreport.model.history import Allocations
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -65,3 +68,50 @@ class Roles:
     evidence: NDArray[np.int8]
     """Places in ``seen``."""
     seen: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationsWithRoles(Allocations):
+    """Allocations, and what each is for."""
+
+    role: NDArray[np.object_]
+    """One of ``ROLES``."""
+    role_evidence: NDArray[np.object_]
+    """What was seen that tells."""
+    role_confidence: NDArray[np.float64]
+    """0 to 1."""
+
+
+def with_roles(rows: Allocations, roles: Roles) -> AllocationsWithRoles:
+    """Return allocations with their roles in words."""
+    texts = np.array([each.text for each in roles.seen], np.object_)
+    confidence = np.array([each.confidence for each in roles.seen])
+    return AllocationsWithRoles(
+        **vars(rows),
+        role=np.array(ROLES, np.object_)[roles.role],
+        role_evidence=texts[roles.evidence],
+        role_confidence=confidence[roles.evidence],
+    )
+
+
+@dataclass(frozen=True)
+class EvidenceUse(Shown):
+    """What allocations of one role hold by one evidence."""
+
+    text: str
+    confidence: float
+    bytes: int
+    """Block bytes, as in the allocated curve; likewise in ``RoleUse``."""
+    count: int
+
+
+@dataclass(frozen=True)
+class RoleUse(Shown):
+    """What allocations of one role hold at a moment."""
+
+    role: str
+    """One of ``ROLES``."""
+    bytes: int
+    count: int
+    evidence: tuple[EvidenceUse, ...]
+    """What the role was told by, most bytes first; together they are the whole."""

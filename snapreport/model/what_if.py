@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from snapreport.ground.object_display import Shown
 from snapreport.model.answer_tables import Group
 
-WHAT_IF_GROUPINGS = ("site", "category", "stage", "line", "file", "function", "module", "context")
-"""What can be taken away together: all that one call site made, all of one category, and so on."""
+WHAT_IF_GROUPINGS = (
+    "site",
+    "category",
+    "role",
+    "stage",
+    "line",
+    "file",
+    "function",
+    "module",
+    "context",
+)
+"""What can be taken away together: all that one call site made, all of one role, and so on."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.roles import UNKNOWN, Evidence, Roles
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
 from snapreport.model.stacks import NO_STACK, FrameTable, StackTable
@@ -228,6 +229,12 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         sizes=AllocationStatistics(0, 0, 0, 0, None, None, None),
         category=np.zeros(len(spec.rows), np.int32),
         categories=(Category("unknown", "no rule matches its call stack"),),
+        roles=Roles(
+            np.full(len(spec.rows), UNKNOWN, np.int8),
+            np.zeros(len(spec.rows), np.int8),
+            (Evidence("nothing tells", 0.0),),
+        ),
+        held_by_role=(),
         missing=np.array([row.stack is None for row in spec.rows], dtype=np.int8),
         tree=_no_tree(peak),
         sites=_sites(spec.rows, peak),

@@ -111,6 +111,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
             }
             for site in device.sites
         ],
+        "roles": [asdict(role) for role in device.held_by_role],
         "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat
         "ooms": [
             {key: value for key, value in asdict(oom).items() if key != "stack"}

@@ -25,6 +25,7 @@ from snapreport.reporters.words.plain_text import (
     without_html,
 )
 from snapreport.reporters.words.recording_words import recording_rows
+from snapreport.reporters.words.role_words import known_text
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount,
@@ -150,6 +151,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     if device.peaks["allocated"].width:
         yield width_text(device.peaks["allocated"])
         yield ""
+    yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
     yield from _stages(device, room.stages)
     if room.nodes:
@@ -162,6 +164,24 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     if device.closing is None or not device.closing.closes:  # else the sentence says so
         yield f"Final state: {closing_text(device)}."
         yield ""
+
+
+def _roles(device: DeviceFindings) -> Iterator[str]:
+    if not device.held_by_role:
+        return
+    yield "### By role at the peak"
+    yield ""
+    total = device.peak.allocated
+    rows = [
+        (
+            each.role,
+            format_bytes(each.bytes),
+            format_share(each.bytes, total),
+            escaped(known_text(each)),
+        )
+        for each in device.held_by_role
+    ]
+    yield from table(("role", "bytes", "share", "how known"), rows, left=(0, 3))
 
 
 def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:

@@ -31,6 +31,9 @@ def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
         history=replace(device.history, allocations=Allocations(**kept)),
         missing=device.missing[rows],
         category=device.category[rows],
+        roles=replace(
+            device.roles, role=device.roles.role[rows], evidence=device.roles.evidence[rows]
+        ),
         times=device.times if drawn.times is None else drawn.times,
     )
 

@@ -30,6 +30,7 @@ GROUP_WORDS = {
     "function": "function",
     "module": "module",
     "category": "category",
+    "role": "role",
     "stage": "stage it was made in",
     "stream": "stream",
     "pool": "pool",
