@@ -132,7 +132,7 @@ def tasks(page: Page) -> Iterator[Task]:
         yield f"panel: {name}", tab(name)
         if name == "recording":
             continue
-        yield f"  {name}: go to 70 %", goto(0.7)
+        yield f"  {name}: go to 70%", goto(0.7)
         yield f"  {name}: next event, five times", press(*["]"] * 5)
         if name in ("stacks", "lines", "live"):
             yield f"  {name}: choose a row", click(".panel:visible .list [data-row='2']")

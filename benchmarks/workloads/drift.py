@@ -4,7 +4,7 @@ Noise that no recording has would be as unfair as repetition. A real step asks f
 sizes again and again: real recordings of 900 to 8,000 allocations have 11 to 93 distinct sizes,
 and 78 to 97 % of all allocations have a size that their stack asked for before. So all
 requests of a round that were equal stay equal, and are others than in the next round, as with
-batches of another length; drawn one by one they were 7,000 sizes, and 80 %. Likewise
+batches of another length; drawn one by one they were 7,000 sizes, and 80%. Likewise
 an allocation lies where the last of its stack and size did as often as in the recording repeated
 (24 % and 26 %), and at an address seen before in 93 % of all cases (52 to 92 % in real ones).
 """

@@ -44,9 +44,14 @@ def format_signed_bytes(count: int) -> str:
     return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 
-def format_count(count: int) -> str:
+def format_count(count: float) -> str:
     """Write a count with thousands separators: ``22,332``."""
     return f"{int(count):,}"
+
+
+def format_number(value: float) -> str:
+    """Write a count, or a number with one digit of its fraction: ``1,024.5``."""
+    return f"{value:,.1f}" if value % 1 else format_count(value)
 
 
 def format_share(part: float, whole: float = 1) -> str:

@@ -11,7 +11,7 @@ from snapreport.model.trust import Check, ReservedParts, Trust
 from snapreport.reporters.page.finding_cards import SuggestionCard
 from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.words.finding_words import figure_text, frees_text
-from snapreport.reporters.words.trust_words import PARTS, part_rows
+from snapreport.reporters.words.trust_words import PARTS, difference_text, part_rows
 
 _KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
 """What the style calls a part, where it is not its name."""
@@ -111,10 +111,10 @@ def _bar(moment: str, parts: ReservedParts, define: Definitions) -> BarCard:
         marked = define.mark(title)
         cards.append(PartCard(kind, title, marked, percent, start, size, exact, share))
         start += percent
-    off = parts.difference
+    off = difference_text(parts)
     return BarCard(
         moment=moment,
         reserved=format_bytes(parts.reserved),
-        sum=f"its parts are off by {off:+,} bytes" if off else "its parts add up, to the byte",
+        sum=f"its parts are {off}" if off else "its parts add up, to the byte",
         parts=tuple(cards),
     )

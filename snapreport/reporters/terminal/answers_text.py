@@ -11,11 +11,8 @@ from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, Trac
 from snapreport.model.findings import Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
-from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
+from snapreport.reporters.words.plain_text import cut, cut_place, one_line
 from snapreport.reporters.words.summary_rows import amount, event_name, event_range, plural
-
-FIGURES_WIDTH = 40
-"""Columns that the figures of a table take before its text."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ def amounts(
 
 def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | None) -> None:
     """Write live allocations by what they have in common."""
-    room = max(page.width - FIGURES_WIDTH, 20)
     shown = found if most is None else found[:most]
     page.table(
         ("bytes", "share", "count", "requested", by),
@@ -76,18 +72,18 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
                 format_share(group.bytes, total),
                 format_count(group.count),
                 format_bytes(group.requested),
-                _cut(by, group.name, room),
+                group.name,
             )
             for group in shown
         ],
         shares=[group.bytes / max(total, 1) for group in shown],
+        cut=cut_place if by in ("line", "file") else cut,  # paths tell most at their end
     )
     _say_rest(page, len(found) - len(shown), sum(group.bytes for group in found[len(shown) :]))
 
 
 def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
     """Write the line tracer's table."""
-    room = max(page.width - 52, 20)
     shown = found if most is None else found[:most]
     page.table(
         ("bytes", "cumulative", "median", "count", "allocated", "line"),
@@ -98,10 +94,11 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
                 format_bytes(line.median),
                 format_count(line.count),
                 format_bytes(line.total),
-                cut_place(line.location, room),
+                line.location,
             )
             for line in shown
         ],
+        cut=cut_place,
     )
     _say_rest(page, len(found) - len(shown), sum(line.bytes for line in found[len(shown) :]))
 
@@ -125,7 +122,6 @@ def allocations(
         most: so many rows at the most; None for all.
     """
     count = len(live.rows) if most is None else min(most, len(live.rows))
-    room = max(page.width - 66, 16)
     page.table(
         ("bytes", "requested", "address", "made", "freed", "call site"),
         [
@@ -137,7 +133,7 @@ def allocations(
                 "-"
                 if rows.free_requested_event[i] >= events
                 else format_count(int(rows.free_requested_event[i])),
-                cut_site(sites[k], room),
+                sites[k],
             )
             for k, i in enumerate(live.rows[:count].tolist())
         ],
@@ -149,7 +145,6 @@ def stages(
     page: Page, numbered: Sequence[tuple[str, StageUse]], tops: Sequence[Sequence[Group]]
 ) -> None:
     """Write stages with their memory, and below each the largest stacks at its peak, if any."""
-    room = max(page.width - 68, 16)
     names = [("  " * min(stage.depth, 8) + one_line(label), stage) for label, stage in numbered]
     page.table(
         ("events", "start", "peak", "end", "change", "stage"),
@@ -160,10 +155,11 @@ def stages(
                 amount(stage.peak_bytes),
                 amount(stage.end_bytes),
                 "-" if stage.change is None else format_signed_bytes(stage.change),
-                name if len(name) <= room else f"{name[: room - 1]}…",
+                name,
             )
             for name, stage in names
         ],
+        cut=cut,
     )
     for (label, stage), top in zip(numbered, tops, strict=True):
         if top:
@@ -175,8 +171,3 @@ def stages(
 def _say_rest(page: Page, count: int, held: int) -> None:
     if count:
         page.say(f"and {format_count(count)} more with {format_bytes(held)}; --full shows all")
-
-
-def _cut(by: str, name: str, room: int) -> str:
-    """Paths tell most at their end, names and stacks at their beginning."""
-    return cut_place(name, room) if by in ("line", "file") else cut(name, room)

@@ -1,57 +1,76 @@
-"""Tables whose figures stand whole: headings break into lines, and texts take what room is left."""
+"""Tables whose figures stand whole: texts take what room is left, and headings may break."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from snapreport.reporters.words.plain_text import cut_site, one_line
+from rich.cells import cell_len
+
+from snapreport.ground.safe_text import replaced
 
 _GAP = "  "
-_LEAST = 16
+_LEAST = 8
 """Columns that a text gets at least."""
+_ENOUGH = 32
+"""A text that has so many is no reason to break headings."""
 
 
 def lay_out_columns(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[bool], width: int
-) -> Iterator[str]:
-    """Yield the lines of a table.
+    headings: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    texts: Sequence[bool],
+    width: int,
+    cut: Callable[[str, int], str],
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a table's heading, and a line for each row.
 
     Args:
-        headings: one for each column.
+        headings: one for each column; they break into lines where the table is too wide.
         rows: of as many cells.
-        texts: which columns are texts, set to the left and cut as call sites are.
+        texts: which columns are texts, set to the left and cut; all others stand whole.
         width: of the terminal, in columns.
+        cut: makes a text fit into so many columns.
     """
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    widths = [
-        max([*(len(word) for word in heading.split()), *(len(row[i]) for row in cells), 1])
-        for i, heading in enumerate(headings)
-    ]
-    figures = sum(wide for wide, text in zip(widths, texts, strict=True) if not text)
-    room = width - figures - len(_GAP) * (len(widths) - 1)
-    share = max(room // max(sum(texts), 1), _LEAST)
-    # A text that is shorter than its share leaves the rest to the others.
-    spare = sum(max(share - wide, 0) for wide, text in zip(widths, texts, strict=True) if text)
-    for i, text in enumerate(texts):
-        if text and widths[i] > share:
-            more = min(widths[i] - share, spare)
-            widths[i], spare = share + more, spare - more
-    titles = [textwrap.wrap(heading, wide) for heading, wide in zip(headings, widths, strict=True)]
+    names = [replaced(heading) for heading in headings]
+    cells = [[replaced(cell) for cell in row] for row in rows]
+    widest = [max(map(_width, column)) for column in zip(*cells, strict=True)] or [0] * len(names)
+
+    def fit(headings: Sequence[int]) -> list[int]:
+        """Return the columns' widths; the room that figures leave is shared out among texts."""
+        widths = list(map(max, headings, widest))
+        room = width - len(_GAP) * (len(widths) - 1)
+        room -= sum(wide for wide, text in zip(widths, texts, strict=True) if not text)
+        narrowest_first = sorted(
+            (i for i, text in enumerate(texts) if text), key=widths.__getitem__
+        )
+        for done, i in enumerate(narrowest_first):
+            share = max(room // (len(narrowest_first) - done), _LEAST)
+            widths[i] = min(widths[i], share)
+            room -= widths[i]
+        return widths
+
+    widths = fit([_width(name) for name in names])
+    if any(wide < min(need, _ENOUGH) for wide, need in zip(widths, widest, strict=True)):
+        widths = fit([max(map(_width, name.split()), default=0) for name in names])
+    titles = [textwrap.wrap(name, max(wide, 1)) for name, wide in zip(names, widths, strict=True)]
     tallest = max(map(len, titles))
-    for line in range(tallest):
-        words = [
-            title[line - tallest + len(title)] if line >= tallest - len(title) else ""
-            for title in titles
-        ]
-        yield _line(words, widths, texts)
-    for row in cells:
-        yield _line(row, widths, texts)
+    above = [[""] * (tallest - len(title)) + title for title in titles]
+
+    def line(row: Sequence[str]) -> str:
+        return _GAP.join(
+            _padded(cell if _width(cell) <= wide or not text else cut(cell, wide), wide, text)
+            for cell, wide, text in zip(row, widths, texts, strict=True)
+        ).rstrip()
+
+    return [line(words) for words in zip(*above, strict=True)], [line(row) for row in cells]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> str:
-    parts = [
-        cut_site(cell, wide).ljust(wide) if text else cell.rjust(wide)
-        for cell, wide, text in zip(cells, widths, texts, strict=True)
-    ]
-    return _GAP.join(parts).rstrip()
+def _padded(cell: str, wide: int, left: bool) -> str:
+    space = " " * (wide - _width(cell))
+    return cell + space if left else space + cell
+
+
+def _width(text: str) -> int:
+    """Return the columns that a text takes: two for a letter of Chinese."""
+    return len(text) if text.isascii() else cell_len(text)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, Table
 from snapreport.model.findings import Findings
-from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import (
     SEVERITY_WORDS,
@@ -102,7 +101,7 @@ def _table(page: Page, table: Table, most: int | None) -> None:
     page.say()
     _indented(page, one_line(table.title))
     shown = table.rows if most is None else table.rows[:most]
-    lines = lay_out_columns(
+    page.table(
         [column.title for column in table.columns],
         [
             [
@@ -112,10 +111,8 @@ def _table(page: Page, table: Table, most: int | None) -> None:
             for row in shown
         ],
         [column.unit == "text" for column in table.columns],
-        page.width - len(_INDENT) * 2,
+        indent=_INDENT * 2,
     )
-    for line in lines:
-        page.say(_INDENT * 2 + line)
     rest = len(table.rows) - len(shown) + table.left_out
     if rest:
         page.say(f"{_INDENT * 2}and {rest:,} more")

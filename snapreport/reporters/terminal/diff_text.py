@@ -22,7 +22,6 @@ from snapreport.reporters.words.diff_rows import (
 from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
 from snapreport.reporters.words.summary_rows import amount
 
-_FIGURES_WIDTH = 48
 _MATCH = 24
 
 
@@ -69,7 +68,6 @@ def _changes(page: Page, changes: Sequence[Change], by: str, diff: Diff, most: i
     """Write a table of changes; a call site says how it was matched."""
     shown, rest = split_rows(changes, most)
     page.say(f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}")
-    room = max(page.width - _FIGURES_WIDTH, 20)
     page.table(
         ("change", "BASE", "NEW", "count", GROUP_WORDS[by]),
         [
@@ -78,23 +76,20 @@ def _changes(page: Page, changes: Sequence[Change], by: str, diff: Diff, most: i
                 format_bytes(change.base_bytes),
                 format_bytes(change.new_bytes),
                 _count(change.new_count - change.base_count),
-                _row_name(change, by, room),
+                _row_name(change),
             )
             for change in shown
         ],
+        cut=cut_place if by == "file" else cut_site,  # of a path its end tells most
     )
     if rest:
         page.say(f"{rest[0].upper()}{rest[1:]}; --full shows all.")
 
 
-def _row_name(change: Change, by: str, room: int) -> str:
+def _row_name(change: Change) -> str:
     match = match_text(change, _MATCH)
-    tail = f"  ({match})" if match else ""
-    room = max(room - len(tail), 16)
-    if change.kind != "site":
-        # Of a path its end tells most.
-        return (cut_place if by == "file" else cut)(change.name, room) + tail
-    return cut_site(f"{change.name}  {place_text(place_of(change))}".rstrip(), room) + tail
+    place = place_text(place_of(change)) if change.kind == "site" else ""
+    return "  ".join(filter(None, (change.name, place, match and f"({match})")))
 
 
 def _count(change: int) -> str:
@@ -127,7 +122,6 @@ def _stages(page: Page, diff: Diff, most: int | None) -> None:
     if not diff.stages:
         return
     stages = diff.stages if most is None else diff.stages[:most]
-    room = max(page.width - _FIGURES_WIDTH, 20)
     page.say()
     page.say("Peaks inside stages, in allocated bytes")
     page.table(
@@ -138,10 +132,11 @@ def _stages(page: Page, diff: Diff, most: int | None) -> None:
                 amount(stage.base_peak),
                 amount(stage.new_peak),
                 "" if stage.match == "exact" else stage.match,
-                "  " * min(stage.depth, 8) + cut(stage.name, room),
+                "  " * min(stage.depth, 8) + stage.name,
             )
             for stage in stages
         ],
+        cut=cut,
     )
     if len(stages) < len(diff.stages):
         page.say(f"and {format_count(len(diff.stages) - len(stages))} more; --full shows all")

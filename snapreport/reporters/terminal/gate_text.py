@@ -17,10 +17,8 @@ from snapreport.reporters.words.gate_rows import (
     conclusion,
     site_row,
 )
-from snapreport.reporters.words.plain_text import cut_site, one_line
+from snapreport.reporters.words.plain_text import one_line
 from snapreport.reporters.words.summary_rows import plural
-
-_FIGURES_WIDTH = 40
 
 
 def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
@@ -36,8 +34,8 @@ def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
     page.say(f"{one_line(verdict.source.name)}, {', '.join(verdict.devices)}{by}")
     if verdict.checks:
         page.say()
-        rows = [[one_line(cell) for cell in check_row(each)] for each in verdict.checks]
-        page.table(HEADINGS, rows, figures=[False, False, False, True, True, True])
+        rows = map(check_row, verdict.checks)
+        page.table(HEADINGS, rows, texts=[True, True, True, False, False, False])
     for check in verdict.checks:
         if not check.passed:
             _failed(page, check, most)
@@ -56,24 +54,22 @@ def _failed(page: Page, check: Check, most: int) -> None:
     page.say(f"{check.device}: {one_line(check.text)}")
     if check.changes or not check.sites:
         return  # the comparison below has them
-    room = max(page.width - 24, 20)
-    rows = [_joined(row[:2], *row[2:], room=room) for row in map(site_row, check.sites[:most])]
+    rows = [_joined(row[:2], *row[2:]) for row in map(site_row, check.sites[:most])]
     page.table(("bytes", "count", "held then, by call site"), rows)
 
 
 def _changes(page: Page, changes: Sequence[Change]) -> None:
     if not changes:
         return
-    room = max(page.width - _FIGURES_WIDTH, 20)
     rows = []
     for *figures, name, place, match in map(change_row, changes):
-        rows.append(_joined(figures, name, place, f"({match})" if match else "", room=room))
+        rows.append(_joined(figures, name, place, f"({match})" if match else ""))
     page.table(("change", "before", "now", "call site"), rows)
 
 
-def _joined(figures: Sequence[str], name: str, *texts: str, room: int) -> list[str]:
+def _joined(figures: Sequence[str], *texts: str) -> list[str]:
     """Return the figures, and behind them the texts in one cell that keeps its function."""
-    return [*figures, cut_site("  ".join(text for text in (name, *texts) if text), room)]
+    return [*figures, "  ".join(filter(None, texts))]
 
 
 def _findings(page: Page, verdict: Verdict) -> None:

@@ -17,7 +17,6 @@ from snapreport.reporters.words.summary_rows import event_name
 def write_profile(page: Page, profile: Profile, by: str) -> None:
     """Write each group's bytes at the peak of the whole, its own peak, and its rule."""
     whole = profile.peak_bytes
-    room = max(page.width - 60, 20)
     page.say(
         f"{format_bytes(whole)} {profile.curve} at the peak"
         f" (event {event_name(profile.peak_event)})"
@@ -31,10 +30,11 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
                 format_bytes(group.peak_bytes),
                 event_name(group.peak_event),
                 format_count(group.count),
-                cut(f"{group.name}  [{group.rule}]" if group.rule else group.name, room),
+                f"{group.name}  [{group.rule}]" if group.rule else group.name,
             )
             for group in profile.groups
         ],
+        cut=cut,
     )
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import orjson
 
@@ -14,11 +14,8 @@ from snapreport.ground.safe_text import csv_cell, plain_json
 from snapreport.ground.units import format_count
 from snapreport.model.answer_tables import Cell, QueryAnswer
 from snapreport.reporters.json.json_parts import with_format
-from snapreport.reporters.terminal.text_tables import FULL_WIDTH, Page
-from snapreport.reporters.words.plain_text import one_line
-
-LAID_OUT_AT_MOST = 2000
-"""Rows that rich lays out; it would take minutes for a million, which we align ourselves."""
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.plain_text import cut, one_line
 
 _AT_ONCE = 1000
 
@@ -39,47 +36,13 @@ def table(answer: QueryAnswer, width: int, most: int | None) -> bytes:
         and all(row[i] is None or isinstance(row[i], (int, float)) for row in shown)
         for i in range(len(answer.columns))
     ]
-    names = [one_line(name) for name in answer.columns]
-    if len(texts) > LAID_OUT_AT_MOST or width >= FULL_WIDTH:
-        return _aligned(names, texts, numbers)
     page = Page(width)
-    room = _fit([max(map(len, column)) for column in zip(names, *texts, strict=True)], width)
-    page.table(_cut(names, room), [_cut(row, room) for row in texts], numbers)
+    page.table(answer.columns, texts, [not number for number in numbers], cut=cut)
     if not shown:
         page.say("(no rows)")
     if len(found) > len(shown):
         page.say(f"and more than these {format_count(len(shown))} rows; --full shows all")
     return page.render()
-
-
-def _aligned(names: Sequence[str], rows: list[list[str]], numbers: Sequence[bool]) -> bytes:
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    lines = []
-    for row in [names, *rows]:
-        cells = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(row, widths, numbers, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    if not rows:
-        lines.append("(no rows)")
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _fit(widths: list[int], width: int) -> list[int]:
-    """Narrow the widest columns until all fit side by side, two columns apart."""
-    room = width - 2 * (len(widths) - 1)
-    most = max(widths, default=0)
-    while most > 4 and sum(min(each, most) for each in widths) > room:
-        most -= 1
-    return [min(each, most) for each in widths]
-
-
-def _cut(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [
-        text if len(text) <= width else text[: width - 1] + "…"
-        for text, width in zip(row, widths, strict=True)
-    ]
 
 
 def _text(cell: Cell) -> str:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
 from snapreport.reporters.terminal.text_tables import NARROWEST, Page, terminal_width
-from snapreport.reporters.words.plain_text import cut, cut_site, location, one_line
+from snapreport.reporters.words.plain_text import cut, location, one_line
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount,
@@ -24,7 +24,6 @@ from snapreport.reporters.words.summary_rows import (
 )
 
 _SITES, _STAGES = 10, 15
-_STAGE_FIGURES = 66
 
 
 class TextReporter:
@@ -69,8 +68,8 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
             page.say(f"! {one_line(finding.title)}  [{finding.id}]", finding.severity)
     page.say()
     page.say(moment(device), "title")
-    figures = [heading != AMOUNT_HEADINGS[0] for heading in AMOUNT_HEADINGS]
-    page.table(AMOUNT_HEADINGS, amount_rows(device), figures)
+    texts = [heading == AMOUNT_HEADINGS[0] for heading in AMOUNT_HEADINGS]
+    page.table(AMOUNT_HEADINGS, amount_rows(device), texts)
     if device.peaks["allocated"].width:
         page.say(width_text(device.peaks["allocated"]))
     if device.recorded:
@@ -85,7 +84,6 @@ def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> N
         return
     page.say()
     page.say("Held at the peak, by call site", "title")
-    room = max(page.width - 34, 20)
     sites, peak = device.sites[:most], device.peak.allocated
     page.table(
         ("bytes", "share", "count", "call site"),
@@ -94,7 +92,7 @@ def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> N
                 format_bytes(site.bytes),
                 format_share(site.bytes, peak),
                 format_count(site.count),
-                cut_site(f"{site.name}  {location(site.filename, site.line)}".rstrip(), room),
+                f"{site.name}  {location(site.filename, site.line)}".rstrip(),
             )
             for site in sites
         ],
@@ -122,10 +120,7 @@ def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:
             amount(stage.end_bytes),
             "-" if stage.change is None else format_signed_bytes(stage.change),
         )
-        # Rich would shorten the figures to make room for a long name.
-        room = max(page.width - _STAGE_FIGURES, 16)
-        name = "  " * min(stage.depth, 8) + one_line(stage_name(stage))
-        rows.append((*figures, cut(name, room)))
-    page.table(("events", "start", "peak", "end", "change", "stage"), rows)
+        rows.append((*figures, "  " * min(stage.depth, 8) + stage_name(stage)))
+    page.table(("events", "start", "peak", "end", "change", "stage"), rows, cut=cut)
     if count > len(stages):
         page.say(f"and {format_count(count - len(stages))} more")

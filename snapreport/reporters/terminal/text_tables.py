@@ -1,20 +1,21 @@
-"""Text for a terminal: as wide as it is, in its colours, the last column cut if need be."""
+"""Text for a terminal: as wide as it is, and in its colours."""
 
 from __future__ import annotations
 
 import io
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from snapreport.ground.safe_text import replaced
+from snapreport.reporters.terminal.column_layout import lay_out_columns
+from snapreport.reporters.words.plain_text import cut_site
 
 NARROWEST, PIPE_WIDTH = 60, 100
-_AMOUNT = len("1023.9 MiB")
-FULL_WIDTH = 10_000
+_AMOUNT = re.compile(r"^ *\S+ \S+")
 
 STYLES = {
     "": "",
@@ -38,7 +39,7 @@ def heat(share: float) -> str:
 def terminal_width(full: bool = False) -> int:
     """Return the columns to lay out for; with ``full`` as many as any text needs."""
     if full:
-        return FULL_WIDTH
+        return 10**9
     return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST)
 
 
@@ -72,40 +73,39 @@ class Page:
     def amount(self, text: str, share: float) -> None:
         """Write a line that begins with an amount, in the colour of its share of the whole."""
         line = Text(replaced(text))
-        line.stylize(heat(share), 0, len(text) - len(text.lstrip()) + _AMOUNT)
-        self._console.print(line)
+        line.highlight_regex(_AMOUNT, style=heat(share))
+        self._console.print(line, soft_wrap=True)
 
     def table(
         self,
-        headings: Iterable[str],
+        headings: Sequence[str],
         rows: Iterable[Iterable[str]],
-        figures: Sequence[bool] | None = None,
+        texts: Sequence[bool] | None = None,
+        *,
         shares: Sequence[float] = (),
+        cut: Callable[[str, int], str] = cut_site,
+        indent: str = "",
     ) -> None:
-        """Write a table: figures to the right, the last column as text to the left.
+        """Write a table: figures to the right, texts to the left and cut if need be.
 
         Args:
             headings: one for each column.
-            rows: of as many texts.
-            figures: which columns are set to the right; None for all but the last.
+            rows: of as many cells.
+            texts: which columns are texts; None for the last and those without a heading.
             shares: of the whole that each row's first figure is, if they are to be told by colour.
+            cut: makes a text fit into so many columns.
+            indent: what each line begins with.
         """
-        names = list(headings)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for i, heading in enumerate(names):
-            left = i == len(names) - 1 or not heading
-            if figures is not None:
-                left = not figures[i]
-            table.add_column(
-                replaced(heading),
-                justify="left" if left else "right",
-                no_wrap=True,
-                overflow="ellipsis",
-            )
-        for i, row in enumerate(rows):
-            first, *others = map(replaced, row)
-            table.add_row(Text(first, heat(shares[i]) if shares else ""), *others)
-        self._console.print(table)
+        if texts is None:
+            texts = [not heading for heading in headings[:-1]] + [True]
+        width = self.width - len(indent)
+        head, lines = lay_out_columns(headings, rows, texts, width, cut)
+        for line in head:
+            self._console.print(Text(indent + line, "bold"), soft_wrap=True)
+        if not shares:
+            self._text.writelines(f"{indent}{line}\n" for line in lines)
+        for line, share in zip(lines, shares, strict=False):
+            self.amount(line, share)
 
     def render(self) -> bytes:
         """Return the text in UTF-8."""

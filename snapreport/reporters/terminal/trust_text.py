@@ -11,7 +11,7 @@ from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import figure_text
 from snapreport.reporters.words.plain_text import one_line
-from snapreport.reporters.words.trust_words import PARTS, exactness, part_rows
+from snapreport.reporters.words.trust_words import PARTS, difference_text, exactness, part_rows
 
 _TITLE = 28
 """Columns that a check's mark and title take before its text."""
@@ -44,7 +44,7 @@ def _trust(page: Page, name: str, found: Trust) -> None:
                 (name, format_bytes(peak.bytes), exactness(peak))
                 for name, peak in facts.peaks.items()
             ],
-            figures=(False, True, False),
+            texts=(True, False, True),
         )
     if facts.missing:
         page.say()
@@ -96,7 +96,6 @@ def _reserved(page: Page, moments: list[tuple[str, ReservedParts]]) -> None:
     ]
     total = ["reserved"]
     for _, parts in moments:
-        by = parts.difference
-        total += [format_bytes(parts.reserved), f"{by:+,} bytes off" if by else "to the byte"]
+        total += [format_bytes(parts.reserved), difference_text(parts) or "to the byte"]
     headings = ["", *(heading for title, _ in moments for heading in (title, "share"))]
-    page.table(headings, [*rows, total], figures=[False, *([True, True] * len(moments))])
+    page.table(headings, [*rows, total], texts=[True, *([False, False] * len(moments))])

@@ -8,10 +8,9 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.reporters.terminal.answers_text import groups
 from snapreport.reporters.terminal.text_tables import Page
-from snapreport.reporters.words.plain_text import cut_site, one_line
+from snapreport.reporters.words.plain_text import one_line
 from snapreport.reporters.words.summary_rows import event_name, plural
 
-_FIGURES_WIDTH = 58
 _NAMED = 3
 """Names of what was taken away that are written out."""
 
@@ -23,7 +22,6 @@ def peak_as_it_was(device: str, curve: str, peak: int, event: int) -> str:
 
 def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> None:
     """Write the peak without each group, the lowest first."""
-    room = max(page.width - _FIGURES_WIDTH, 20)
     shown = every if most is None else every[:most]
     page.table(
         ("peak without", "lower by", "held there", "then at event", by),
@@ -33,7 +31,7 @@ def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> Non
                 format_bytes(each.falls),
                 format_bytes(each.held),
                 event_name(each.peak_event),
-                cut_site(each.name, room),
+                each.name,
             )
             for each in shown
         ],

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapreport.ground.units import format_bytes, format_count, format_duration, format_share
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_share,
+)
 from snapreport.model.diagnoses import SEVERITIES, Diagnosis, Figure, Finding, Unit, Value
 from snapreport.reporters.words.summary_rows import event_name, plural
 
@@ -26,7 +32,7 @@ def value_text(value: Value, unit: Unit) -> str:
         return event_name(number)
     if unit == "time_us":
         return format_duration(number)
-    return format_count(number) if number == value else f"{value:,.1f}"
+    return format_number(value)
 
 
 def figure_text(figure: Figure) -> str:

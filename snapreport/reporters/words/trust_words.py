@@ -25,6 +25,11 @@ def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
     return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
 
 
+def difference_text(parts: ReservedParts) -> str:
+    """Say by how much the parts miss what is reserved, ``""`` where they add up to it."""
+    return f"{parts.difference:+,} bytes off" if parts.difference else ""
+
+
 def exactness(peak: CurvePeak) -> str:
     """Say whether a peak is exact, or by how much it may be higher."""
     return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"

@@ -27,6 +27,7 @@ from snapreport.reporters.terminal import diagnosis_text
 from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import figure_text, frees_text, tally, value_text
+from snapreport.reporters.words.plain_text import cut_site
 
 MIB = 1024 * 1024
 HOSTILE = "<b>x</b> | `y` @me \x1b[31m\u202e"
@@ -203,15 +204,14 @@ def test_notes_are_titles_until_all_is_asked_for() -> None:
 
 
 def test_figures_stand_whole_and_headings_break_into_lines() -> None:
-    lines = list(
-        lay_out_columns(
-            ["could serve the request", "where"],
-            [["1.00 MiB", "/a/long/path/train.py:7"], ["12 B", "x"]],
-            [False, True],
-            28,
-        )
+    head, lines = lay_out_columns(
+        ["could serve the request", "where"],
+        [["1.00 MiB", "/a/long/path/train.py:7"], ["12 B", "x"]],
+        [False, True],
+        28,
+        cut_site,
     )
-    assert lines == [
+    assert [*head, *lines] == [
         "   could",
         "   serve",
         "     the",
