@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,15 +77,41 @@ def _python() -> subprocess.Popen[str]:
 
 def serve() -> None:
     """Import PyTorch; then, for each line of standard input, run a program and tell its status."""
+    ended: list[int] = []
+    atexit.register(_end, os.getpid(), ended)  # before all others, so that it is called last
     with suppress(ModuleNotFoundError):  # what can be tested without, is
         importlib.import_module("torch._dynamo")
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            _become(*json.loads(line))
+            try:
+                _become(*json.loads(line))
+                ended.append(0)
+            except SystemExit as error:
+                code = 0 if error.code is None else error.code
+                ended.append(code if isinstance(code, int) else 1)
+                raise
+            except KeyboardInterrupt:
+                ended.append(-signal.SIGINT)
+                raise
+            except BaseException:
+                ended.append(1)
+                raise
             return
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _end(server: int, ended: list[int]) -> None:
+    """End a program at once with its status: to take PyTorch's million objects apart takes long."""
+    if os.getpid() == server or not ended:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if ended[0] < 0:  # as Python ends after a KeyboardInterrupt
+        signal.signal(-ended[0], signal.SIG_DFL)
+        os.kill(os.getpid(), -ended[0])
+    os._exit(ended[0])
 
 
 def _become(arguments: list[str], folder: str, environment: dict[str, str], outputs: str) -> None:
