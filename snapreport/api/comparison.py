@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from snapreport.api.device import CURVES, Device, Moment
@@ -13,10 +13,17 @@ from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
 from snapreport.compare.two_recordings import Recording, find_diff
 from snapreport.ground.errors import DeviceError, MomentError, OutputError
 from snapreport.ground.file_endings import check_ending
-from snapreport.ground.files import check_output, report_format, write_atomically
+from snapreport.ground.files import (
+    as_text,
+    check_output,
+    report_format,
+    telling_folders,
+    write_atomically,
+)
 from snapreport.ground.progress import Progress, silent
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import DeviceHistory
+from snapreport.model.name_treatment import REDACTED
 
 if TYPE_CHECKING:
     from snapreport.reporters.reporter import DiffReporter
@@ -70,10 +77,7 @@ def diff(
             raise ValueError(f"{name} is {value!r}, none of {', '.join(known)}")
     if stage is not None and (base_event is not None or new_event is not None or at != "peak"):
         raise MomentError("a moment has one name: a stage, an event, or peak, start or end.")
-    one, other = (
-        each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
-        for each in (base, new)
-    )
+    one, other = load_pair(base, new, keep_paths, progress)
     devices = _pick_devices(one, other, device, new_device)
     progress("Comparing", None)
     before, after = (
@@ -90,6 +94,31 @@ def diff(
     )
     files = (Path(each) for each in (base, new) if not isinstance(each, Snapshot))
     return replace(found, files=tuple(files))
+
+
+def load_pair(
+    base: PathLike | Snapshot, new: PathLike | Snapshot, keep_paths: bool, progress: Progress
+) -> tuple[Snapshot, Snapshot]:
+    """Load two recordings; files of one name are called by what tells their paths apart, too."""
+    one, other = (
+        each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
+        for each in (base, new)
+    )
+    same = one.history.source.name == other.history.source.name
+    redacted = any(each.history.names.done == REDACTED for each in (one, other))
+    if not same or redacted or isinstance(base, Snapshot) or isinstance(new, Snapshot):
+        return one, other
+    paths = [Path(base), Path(new)]
+    names = [
+        as_text(PurePath(*folders, path.name))
+        for folders, path in zip(telling_folders(paths), paths, strict=True)
+    ]
+    return _called(one, names[0]), _called(other, names[1])
+
+
+def _called(snapshot: Snapshot, name: str) -> Snapshot:
+    history = snapshot.history
+    return Snapshot(replace(history, source=replace(history.source, name=name)))
 
 
 def render_diff(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapreport.api.comparison import diff
+from snapreport.api.comparison import diff, load_pair
 from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.compare.diff_types import Diff
@@ -101,12 +101,13 @@ def check(
     if wanted.max_growth is not None and other is None:
         raise BudgetError("max_growth needs another snapshot to compare with; name it as base.")
 
-    def loaded(file: PathLike | Snapshot) -> Snapshot:
-        if isinstance(file, Snapshot):
-            return file
-        return load(file, keep_paths=keep_paths, progress=progress)
-
-    file, reference = loaded(snapshot), None if other is None else loaded(other)
+    reference = None
+    if other is not None:
+        reference, file = load_pair(other, snapshot, keep_paths, progress)
+    elif isinstance(snapshot, Snapshot):
+        file = snapshot
+    else:
+        file = load(snapshot, keep_paths=keep_paths, progress=progress)
     progress("Checking", None)
     devices = _devices(file, wanted.device)
     checks: list[Check] = []

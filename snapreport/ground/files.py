@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from snapreport.ground.errors import OutputError, OutputExistsError
@@ -19,6 +19,26 @@ _KINDS = {".pickle", ".pkl", ".json", ".zip"}
 
 # The writer's own troubles; any other OSError in the body may be about another file.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+
+def as_text(path: str | PurePath) -> str:
+    """Return a path as text, in which bytes that are no UTF-8 are replaced."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def common_beginning(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the parts that all of some paths begin with."""
+    first, last = min(paths), max(paths)
+    n = next((i for i, part in enumerate(first) if last[i : i + 1] != (part,)), len(first))
+    return first[:n]
+
+
+def telling_folders(paths: Sequence[Path]) -> list[tuple[str, ...]]:
+    """Return for each path the folders in which it differs from the others, links as they are."""
+    parents = [Path(os.path.abspath(path)).parent.parts[1:] for path in paths]  # noqa: PTH100
+    first = len(common_beginning(parents))
+    last = len(common_beginning([parts[first:][::-1] for parts in parents]))
+    return [parts[first : len(parts) - last] for parts in parents]
 
 
 def output_path(source: Path, output: Path | None, ending: str) -> Path:

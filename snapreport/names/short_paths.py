@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from snapreport.frames.categories import DEFAULT_RULES
 from snapreport.frames.frame_kinds import classify_file
 from snapreport.frames.source_files import file_key
+from snapreport.ground.files import common_beginning
 from snapreport.ground.known_packages import LIBRARIES
 from snapreport.model.history import History
 from snapreport.model.name_treatment import KEPT, SHORT, NamesDone
@@ -110,20 +111,13 @@ def _root(
     open_ones = [path for path in loose if not any(part[:1] == "." for part in path)] or loose
     if not open_ones:
         return ()
-    root = _shared([path[:-1] for path in open_ones])
+    root = common_beginning([path[:-1] for path in open_ones])
     if len(root) < 2 or len(root) == home_of([*root, ""], users):
         return ()
     name = root[-1]
     if name in LIBRARIES or name in others or _RESERVED.match(name):
         return ()  # it would be taken for what it is not
     return root
-
-
-def _shared(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the parts that all of some folders begin with."""
-    first, last = min(folders), max(folders)
-    n = next((i for i, part in enumerate(first) if last[i : i + 1] != (part,)), len(first))
-    return first[:n]
 
 
 def _short(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 import stat
 import threading
 import zlib
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from snapreport.ground.errors import InputError, NotASnapshotError, NotEnoughMemoryError
+from snapreport.ground.files import as_text
 from snapreport.ground.latest_recording import name_a_file
 from snapreport.ground.units import format_bytes
 from snapreport.ground.unpacking_limit import MAX_UNPACKED, most_unpacked
@@ -54,7 +54,7 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
             ):
 
                 def source() -> Source:
-                    return Source(_shown_name(path), len(mapped), digest())
+                    return Source(as_text(path.name), len(mapped), digest())
 
                 if mapped[:2] == _GZIP:
                     yield source, _unpack_gzip(mapped)
@@ -106,11 +106,6 @@ def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
         enough.set()
         if thread.ident is not None:
             thread.join()  # it must let go of the data before they are unmapped
-
-
-def _shown_name(path: Path) -> str:
-    """Return a file's name; bytes in it that are no UTF-8 become replacement characters."""
-    return os.fsencode(path.name).decode(errors="replace")
 
 
 def read_short(path: Path) -> str:

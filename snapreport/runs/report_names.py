@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from snapreport.ground.errors import OutputError
-from snapreport.ground.files import stem_of
+from snapreport.ground.files import stem_of, telling_folders
 
 
 @dataclass(frozen=True)
@@ -79,25 +78,6 @@ def _places(sources: Sequence[Path]) -> list[tuple[str, ...]]:
     for group in groups.values():
         if len(group) < 2:
             continue
-        parents = [_folders(sources[k]) for k in group]
-        first = _shared(parents)
-        last = _shared([parts[first:][::-1] for parts in parents])
-        for k, parts in zip(group, parents, strict=True):
-            places[k] = parts[first : len(parts) - last]
+        for k, folders in zip(group, telling_folders([sources[k] for k in group]), strict=True):
+            places[k] = folders
     return places
-
-
-def _folders(path: Path) -> tuple[str, ...]:
-    """Return the names of the folders that a file is in, outermost first, links as they are."""
-    parent = Path(os.path.abspath(path)).parent  # noqa: PTH100  (it would follow links)
-    return tuple(part for part in parent.parts if part != parent.anchor)
-
-
-def _shared(paths: Sequence[tuple[str, ...]]) -> int:
-    """Return how many parts all begin with."""
-    count = 0
-    for parts in zip(*paths, strict=False):
-        if len(set(parts)) > 1:
-            break
-        count += 1
-    return count

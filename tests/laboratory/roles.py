@@ -34,7 +34,7 @@ _OF_CATEGORY = {
 
 def roles_of(device: Device) -> NDArray[np.int8]:
     """Return what is judged: the role of each allocation, as places in ``ROLES``."""
-    findings = device.findings
+    findings = device.figures
     of_category = [
         ROLES.index(_OF_CATEGORY.get(each.name, "unknown")) for each in findings.categories
     ]

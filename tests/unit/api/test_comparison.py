@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,28 @@ def test_paths_and_snapshots_give_the_same(samples: Path) -> None:
     assert repr(by_path) == (
         f"<Diff of training_step.pickle and truncated_ring.pickle: {by_path.conclusion}>"
     )
+
+
+def test_files_of_one_name_are_told_apart_by_their_paths(samples: Path, tmp_path: Path) -> None:
+    for folder in ("before", "after"):
+        (tmp_path / folder / "run").mkdir(parents=True)
+        shutil.copy(samples / "two_streams.pickle", tmp_path / folder / "run" / "snap.pickle")
+    before, after = (tmp_path / folder / "run" / "snap.pickle" for folder in ("before", "after"))
+    found = snapreport.diff(before, after)
+    assert found.base.source.name == "before/snap.pickle"
+    assert found.new.source.name == "after/snap.pickle"
+    bundles = [snapreport.convert(before, tmp_path / f"{name}.zip") for name in ("one", "two")]
+    found = snapreport.diff(*bundles)
+    assert (found.base.source.name, found.new.source.name) == ("one.zip", "two.zip")
+    same = snapreport.diff(before, before)
+    assert same.base.source.name == same.new.source.name == "snap.pickle"
+    verdict = snapreport.check(after, base=before)
+    assert verdict.source.name == "after/snap.pickle"
+    redacted = [
+        snapreport.convert(file, tmp_path / f"{name}.zip", redact=True, salt="0123456789abcdef")
+        for name, file in (("a", before), ("b", after))
+    ]
+    assert not snapreport.diff(*redacted).base.source.name.endswith(".zip")
 
 
 def test_the_device_that_a_report_opens_with_is_compared_with_the_same(samples: Path) -> None:
