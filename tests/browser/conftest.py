@@ -16,6 +16,7 @@ import snapreport
 from benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
+from tests.browser.timeline_tools import NO_WEBGL
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files
 
@@ -100,14 +101,19 @@ Opener = Callable[..., OpenPage]
 
 
 @pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
-    """Render findings, or take a page file, and open it from ``file:`` with the network off."""
-    with opener(browser, tmp_path) as open_:
+def open_page(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Render findings, or take a page file, and open it from ``file:`` with the network off.
+
+    Software emulates WebGL here, which takes long. Tests of what is around the picture go without
+    and have it drawn by Canvas: they are marked ``browser(webgl=False)``.
+    """
+    marker = request.node.get_closest_marker("browser")
+    with opener(browser, tmp_path, webgl=marker.kwargs.get("webgl", True)) as open_:
         yield open_
 
 
 @contextmanager
-def opener(browser: Browser, folder: Path) -> Iterator[Opener]:
+def opener(browser: Browser, folder: Path, *, webgl: bool) -> Iterator[Opener]:
     """What ``open_page`` is for one test; pages are rendered into a folder."""
     opened: list[OpenPage] = []
 
@@ -137,8 +143,9 @@ def opener(browser: Browser, folder: Path) -> Iterator[Opener]:
             "console",
             lambda message: result.errors.append(message.text) if message.type == "error" else None,
         )
-        if before:
-            page.add_init_script(before)
+        for script in (before, "" if webgl else NO_WEBGL):
+            if script:
+                page.add_init_script(script)
         page.goto(path.as_uri() + fragment)
         if ready and context.get("java_script_enabled", True):
             page.wait_for_selector("html[data-complete]")
@@ -161,7 +168,8 @@ def snapshots() -> list[Path]:
 class FilePage:
     """The page of a file, for several tests one after the other, in any order.
 
-    Each test opens the panel that it reads, and goes to the steps that it asks for.
+    Each test opens the panel that it reads, and goes to the steps that it asks for. The window is
+    small and without WebGL, which software emulates here: what is drawn is tested elsewhere.
     """
 
     file: Path
@@ -169,6 +177,8 @@ class FilePage:
     opened: OpenPage
     at_first: Any
     """What ``SITES`` gave of the default device when the page had just been opened."""
+    made: set[int]
+    """Devices that were shown before."""
 
     @property
     def page(self) -> Page:
@@ -179,8 +189,12 @@ class FilePage:
         """Show a device, where there are several; returns its part of the page."""
         if len(self.found.devices) > 1:
             self.page.locator(".switch a").nth(device).click()
-            self.page.wait_for_selector(f"html[data-complete='{device}']")
-        return self.page.locator(f"#device-{device}")
+            if device not in self.made:
+                self.page.wait_for_selector(f"html[data-complete='{device}']")
+                self.made.add(device)
+        part = self.page.locator(f"#device-{device}")
+        expect(part).to_be_visible()
+        return part
 
 
 _SITES = """(part) => [
@@ -204,12 +218,12 @@ def sites(part: Locator, device: DeviceFindings) -> Any:
 def _file_page(
     request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilePage]:
-    with opener(browser, tmp_path_factory.mktemp("file")) as open_:
+    with opener(browser, tmp_path_factory.mktemp("file"), webgl=False) as open_:
         found = snapreport.load(request.param).findings()
-        opened = open_(found)
+        opened = open_(found, viewport={"width": 1000, "height": 600})
         part = opened.page.locator(f"#device-{found.default}")
         at_first = sites(part, found.devices[found.default]) if found.devices else None
-        yield FilePage(request.param, found, opened, at_first)
+        yield FilePage(request.param, found, opened, at_first, {found.default})
 
 
 @pytest.fixture

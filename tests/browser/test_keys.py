@@ -12,7 +12,7 @@ from tests.browser.test_sharing import violations_in_both_schemes
 from tests.browser.test_stacks import tree_of
 from tests.browser.timeline_tools import view, window
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def _focused(page: Page) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.browser.listing import all_rows, fragment, go_to, in_bytes
 from tests.builders import frame, trace
 from tests.golden.page_golden import Golden, Label, lines_at
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def table(page: Page) -> Locator:
@@ -32,18 +33,18 @@ def location(label: Label) -> str:
 
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
-@pytest.mark.parametrize("typed", ["", "model.py, train*", "-torch", "nowhere.py"])
 def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
-    open_page: Opener, samples: Path, typed: str, curve: str
+    open_page: Opener, samples: Path, curve: str
 ) -> None:
     found = snapreport.load(samples / "training_step.pickle").findings()
     device = found.devices[0]
     page = open_page(found).page
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     lines = table(page)
-    page.get_by_role("searchbox").fill(typed)
     golden = Golden(found)
-    for event in (device.peak.event, 200, device.history.events - 1):
+    events = (device.peak.event, 200, device.history.events - 1)
+    for typed, event in product(("", "model.py, train*", "-torch", "nowhere.py"), events):
+        page.get_by_role("searchbox").fill(typed)
         go_to(page, event)
         wanted = lines_at(golden, device, event, curve, typed)
         rows = all_rows(lines)

@@ -12,7 +12,7 @@ from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen
 from tests.browser.test_stacks import selected, tree_of
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def _top_of_trail(page: Page) -> str:

@@ -14,7 +14,7 @@ from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 # The allocations whose rows are whole in the view, and heights at which no row is drawn.
 _IN_SIGHT = """(list) => {

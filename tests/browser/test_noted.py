@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import expect
 
 from snapreport.model.findings import Findings
 from snapreport.model.recorder_notes import recorder_info
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
+
+pytestmark = pytest.mark.browser(webgl=False)
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

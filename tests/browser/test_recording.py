@@ -13,7 +13,7 @@ from snapreport.model.findings import Findings
 from tests.browser.conftest import Opener
 from tests.browser.listing import address
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 

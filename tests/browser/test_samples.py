@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import snapreport
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.page.page_report import ROWS_WITHOUT_SCRIPT
-from tests.browser.conftest import FilePage, sites
+from tests.browser.conftest import FilePage, Opener, sites, snapshots
+from tests.browser.timeline_tools import settle
+from tests.thorough import some
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def test_the_page_agrees_with_the_analysis(file_page: FilePage) -> None:
@@ -27,3 +32,11 @@ def test_the_page_agrees_with_the_analysis(file_page: FilePage) -> None:
         assert [[name, size] for name, _, size in table] == shown[:ROWS_WITHOUT_SCRIPT]
         live = len([site for site in device.sites if site.bytes])
         assert legend == (table[: min(live, 12)] if device.recorded else [])
+
+
+@pytest.mark.browser(webgl=True)
+@pytest.mark.parametrize("path", some(snapshots(), 3), ids=lambda path: path.name)
+def test_webgl_draws_any_file(open_page: Opener, path: Path) -> None:
+    page = open_page(snapreport.load(path).findings()).page
+    settle(page)
+    assert page.locator(".failure").all_inner_texts() == []

@@ -19,7 +19,7 @@ from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
 from tests.browser.test_sharing import violations_in_both_schemes
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def tree_of(page: Page) -> Locator:

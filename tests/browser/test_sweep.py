@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Page
 
-import snapreport
-from tests.browser.conftest import Opener
-from tests.browser.timeline_tools import NO_WEBGL
-from tests.corpus import NO_CORPUS, corpus_files
+from tests.browser.conftest import FilePage
+from tests.corpus import corpus_files
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS),
-]
+pytestmark = pytest.mark.browser
 
 # Opens each panel and goes to events all over the trace: by the field, and by the key for the next
 # one, each pair drawn before the next. A jump from much to little finds what is no longer there.
@@ -50,18 +43,15 @@ def sweep(page: Page, device: int) -> None:
             page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * 0.6)
 
 
-@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.name)
-def test_nothing_fails_while_the_cursor_moves_with_every_panel_open(
-    open_page: Opener, path: Path
-) -> None:
-    found = snapreport.load(path).findings()
-    # A small window and no WebGL, which software emulates here: what is drawn is tested elsewhere.
-    page = open_page(found, before=NO_WEBGL, viewport={"width": 900, "height": 500}).page
+def test_nothing_fails_while_the_cursor_moves_with_every_panel_open(file_page: FilePage) -> None:
+    found, page = file_page.found, file_page.page
+    if file_page.file not in corpus_files():
+        return  # of a sample, each panel has tests of its own
+    if not found.devices:
+        return
     sweep(page, found.default)
     for device in range(len(found.devices)):
         if device != found.default and len(found.devices[device].history.allocations):
-            page.locator(".switch a").nth(device).click()
-            page.wait_for_selector(f"html[data-complete='{device}']")
-            sweep(page, device)
+            sweep(file_page.show(device).page, device)
             break  # one more is enough of a file with several
     assert page.locator(".failure").all_inner_texts() == []
