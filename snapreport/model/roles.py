@@ -69,6 +69,19 @@ class Roles:
     """Places in ``seen``."""
     seen: tuple[Evidence, ...]
 
+    def told(self) -> tuple[NDArray[np.int64], list[tuple[str, Evidence]]]:
+        """Return the roles with their evidence, each pair once.
+
+        Returns:
+            int64, shape (n_allocations,): places in the pairs, which come in the order of roles.
+        """
+        key = self.role.astype(np.int64) * len(self.seen) + self.evidence
+        used = np.flatnonzero(np.bincount(key))
+        place = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
+        place[used] = np.arange(len(used))
+        pairs = [divmod(each, len(self.seen)) for each in used.tolist()]
+        return place[key], [(ROLES[role], self.seen[i]) for role, i in pairs]
+
 
 @dataclass(frozen=True, eq=False)
 class AllocationsWithRoles(Allocations):

@@ -68,6 +68,7 @@ def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> Non
     options = colour_by(page).locator("option:disabled").all()
     off = {option.inner_text(): option.get_attribute("title") for option in options}
     assert off == {
+        "Role": "All allocations have one role",
         "Stage": "No stages were recorded",
         "Category": "All allocations are of one category",
         "Stream": "One stream made all allocations",
@@ -276,3 +277,37 @@ def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(open_page: Opener
     page.locator(".legend ul.also li", has_text="forward").hover()
     page.locator(".legend ul.also li", has_text="forward").locator(".eye").click()
     expect(also.filter(has_text="forward")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_strips_are_coloured_by_role_each_in_its_own_colour(open_page: Opener, scheme: str) -> None:
+    loaded = snapreport.load(SAMPLES / "training_step.pickle")
+    opened = open_page(loaded.findings(colour="role"), color_scheme=scheme)
+    page = opened.page
+    assert colour_by(page).input_value() == "role"
+    held = loaded.device().figures.held_by_role
+    assert legend(page) == [(each.role, format_bytes(each.bytes)) for each in held]
+    # Activations hold the most of the picture.
+    strips = colours(page)
+    plot = {"light": (250, 251, 252), "dark": (24, 27, 32)}[scheme]
+    del strips[plot]
+    assert strips.most_common(1)[0][0] == (0x68, 0x9F, 0x73)
+    row = page.locator(".legend .group", has_text="optimizer state")
+    title = row.get_attribute("title") or ""
+    assert "What an optimizer keeps for each parameter" in title
+    assert "made in an optimizer step and kept (95% sure)" in title
+    page.locator(".plot").scroll_into_view_if_needed()
+    page.mouse.click(*opened.strip_point(400, 20 * MIB))
+    facts = page.locator(".details .facts-list").inner_text()
+    assert "parameter" in facts
+    assert "from before the recording, with a gradient of its size (80% sure)" in facts
+
+
+def test_what_no_evidence_tells_is_said_to_be_unknown(open_page: Opener) -> None:
+    opened = open_page(findings(training()))
+    page = opened.page
+    off = colour_by(page).locator("option[value=role]")
+    assert off.get_attribute("title") == "All allocations have one role"
+    page.mouse.click(*opened.strip_point(50, MIB))
+    expect(page.locator(".details .facts-list")).to_contain_text("unknown")
+    expect(page.locator(".details .facts-list")).to_contain_text("nothing tells")

@@ -32,9 +32,11 @@ from snapreport.model.findings import (
     Findings,
     StageUse,
 )
+from snapreport.model.roles import ROLES
 from snapreport.read import read_snapshot
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.payload import pack
+from snapreport.reporters.words.role_words import evidence_text
 from tests.golden.allocator_golden import allocator
 from tests.golden.times_golden import event_times
 
@@ -148,7 +150,7 @@ def facts(_: Golden, device: DeviceFindings) -> dict[str, Any]:
 def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
     """Some allocations, every column."""
     history, table = device.history, device.history.allocations
-    texts = golden.findings.history.strings
+    texts, told = golden.findings.history.strings, device.roles
     chosen = np.unique(np.linspace(0, max(len(table) - 1, 0), ROWS).astype(int))
 
     def text(ids: Any, row: int) -> str | None:
@@ -178,12 +180,22 @@ def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
             "free_stack": stack(int(table.free_stack[row])),
             "missing": MISSING_REASONS[device.missing[row]],
             "category": device.categories[device.category[row]].name,
+            "role": [ROLES[told.role[row]], evidence_text(told.seen[told.evidence[row]])],
             "compile_context": text(table.compile_context, row),
             "metadata": text(table.metadata, row),
         }
         for row in chosen.tolist()
         if row < len(history.allocations)
     ]
+
+
+def roles(_: Golden, device: DeviceFindings) -> dict[str, int]:
+    """Bytes at the peak of the allocated curve, by role."""
+    rows, event = device.history.allocations, device.peaks["allocated"].event
+    held: dict[str, int] = defaultdict(int)
+    for row in np.flatnonzero(live_at(device.history, event, "allocated")).tolist():
+        held[ROLES[device.roles.role[row]]] += int(rows.block_size[row])
+    return held
 
 
 def column_sums(_: Golden, device: DeviceFindings) -> dict[str, int]:
@@ -403,6 +415,7 @@ def _spread(values: list[int | None]) -> list[int] | None:
 SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (
     facts,
     rows,
+    roles,
     column_sums,
     amounts,
     curve_sums,

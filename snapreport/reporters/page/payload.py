@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 from numpy.typing import ArrayLike, NDArray
 
+from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.ground.safe_text import shown
 from snapreport.model.cut import Drawn
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
@@ -29,6 +30,7 @@ from snapreport.native.sorting import distinct, unique
 from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
 from snapreport.reporters.page.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.page.stack_subset import StackSubset, Strings
+from snapreport.reporters.words.role_words import evidence_text
 from snapreport.reporters.words.summary_rows import lines_note
 
 FORMAT = 3
@@ -119,6 +121,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
         "colour": findings.colour,
+        "role_meanings": dict(ROLE_MEANINGS),
         "packages": history.names.packages,
         "lines_note": lines_note(history),
         "columns": shared,
@@ -210,6 +213,7 @@ def _pack_device(
     tables = (allocations, segments, other)
     addresses, address = _places((allocations.addr, segments.address, other.addr))
     streams, stream = _places(tuple(table.stream for table in tables))
+    role, roles = device.roles.told()
     packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
     packed |= _segment_columns(segments, later, address[1], stream[1])
     packed |= {
@@ -217,6 +221,7 @@ def _pack_device(
         "free_stack": columns.add(subset.renumber(allocations.free_stack)),
         "missing": columns.add(device.missing),
         "category": columns.add(_category_strings(device, strings)),
+        "role": columns.add(role),
         "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
         "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
         "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),
@@ -236,6 +241,7 @@ def _pack_device(
         "actions": _shown(actions),
         "pools": pools,
         "category_rules": _shown({category.name: category.rule for category in device.categories}),
+        "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
         "columns": packed,
     }
 

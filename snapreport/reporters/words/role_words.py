@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from snapreport.model.roles import EvidenceUse, RoleUse
+from snapreport.model.roles import Evidence, EvidenceUse, RoleUse
 
 _MOST = 2
 
 
-def evidence_text(evidence: EvidenceUse) -> str:
+def evidence_text(evidence: Evidence | EvidenceUse) -> str:
     """Return what was seen and how sure it is, such as ``made in backward (90% sure)``."""
     sure = f" ({evidence.confidence:.0%} sure)" if 0 < evidence.confidence < 1 else ""
     return f"{evidence.text}{sure}"

@@ -8,6 +8,7 @@ import { type Device, framesOf, missingReason, readDevice, readLater, readStacks
 import { EventTable, parseFilter } from "./tables/events"
 import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./text/format"
 import { fragmentationOf } from "./data/fragmentation"
+import { groupBy } from "./tables/grouping"
 import { History } from "./data/history"
 import { cumulative, linesAt, mapLines } from "./tables/lines"
 import { originsOf, sumLive, versionsOf } from "./tables/live"
@@ -38,9 +39,12 @@ interface Expected {
     free_stack: number[]
     missing: string
     category: string | null
+    role: [string, string]
     compile_context: string | null
     metadata: string | null
   }[]
+  /** Bytes at the peak of the allocated curve. */
+  roles: Record<string, number>
   column_sums: Record<string, number>
   /** Event, requested, allocated, active, reserved, number live in allocated, in requested. */
   amounts: [number, number, number, number, number | null, number, number][]
@@ -79,6 +83,7 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
       const history = new History(device, stacks)
       checkFacts(history, wanted)
       checkRows(history.device, stacks, wanted, expected.labels)
+      checkRoles(history, wanted)
       checkSums(history, wanted)
       checkAmounts(history, wanted)
       checkTrees(history, wanted, expected.labels)
@@ -142,6 +147,7 @@ function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: L
         pool: device.pool[row] < 0 ? null : device.pools[device.pool[row]],
         missing: missingReason(device, row),
         category: text(device.category[row]),
+        role: device.roles[device.role[row]],
         compile_context: text(device.compileContext[row]),
         metadata: text(device.metadata[row]),
       },
@@ -157,6 +163,11 @@ function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: L
       free_stack.map((label) => labels[label]),
     )
   }
+}
+
+function checkRoles(history: History, { roles }: Expected): void {
+  const { groups } = groupBy(history, "role")
+  assert.deepEqual(Object.fromEntries(groups.filter(({ bytes }) => bytes).map(({ key, bytes }) => [key, bytes])), roles)
 }
 
 /** As in page_golden.py. */

@@ -158,6 +158,9 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     pools: [],
     category: none,
     categoryRules: {},
+    role: new Int32Array(n),
+    roles: [["unknown", "nothing tells"]],
+    roleMeanings: {},
     compileContext: none,
     metadata: none,
     timed: false,
@@ -211,6 +214,7 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
     stream: pick(whole.stream, 0),
     pool: pick(whole.pool, -1),
     category: pick(whole.category, -1),
+    role: pick(whole.role, 0),
     compileContext: pick(whole.compileContext, -1),
     metadata: pick(whole.metadata, -1),
     rest: {

@@ -76,6 +76,12 @@ export interface Device {
   category: Ints
   /** What put allocations into each category, by its name. */
   categoryRules: Record<string, string>
+  /** Places in `roles`. */
+  role: Ints
+  /** The roles that allocations have, each with how it is known. */
+  roles: [role: string, evidence: string][]
+  /** What memory of each role is. */
+  roleMeanings: Record<string, string>
   compileContext: Ints
   metadata: Ints
   /** Whether events have times. */
@@ -156,6 +162,9 @@ export function readDevice(payload: Payload, index: number): Device {
     pools: header.pools,
     category: payload.ids(columns.category),
     categoryRules: header.category_rules,
+    role: payload.ids(columns.role),
+    roles: header.roles,
+    roleMeanings: payload.header.role_meanings,
     compileContext: payload.ids(columns.compile_context),
     metadata: payload.ids(columns.metadata),
     timed: columns.event_time.length > 0,

@@ -25,6 +25,8 @@ export interface DeviceHeader {
   pools: string[]
   /** What put allocations into each category, by its name. */
   category_rules: Record<string, string>
+  /** The roles that allocations have, each with how it is known. */
+  roles: [role: string, evidence: string][]
   /** First and last event that are drawn; null for all, and absent where nothing is cut. */
   window?: [number, number] | null
   columns: Record<string, ColumnSpec>
@@ -38,6 +40,8 @@ export interface Header {
   missing_reasons: string[]
   /** What the timeline is coloured by at first. */
   colour: string
+  /** What memory of each role is. */
+  role_meanings: Record<string, string>
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
   /** What the lines of frames are where they are not those at work; mostly "". */

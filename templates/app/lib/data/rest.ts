@@ -63,6 +63,7 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     stream: withRow(device.stream),
     pool: withRow(device.pool, device.pool[0] ?? -1),
     category: withRow(device.category, device.category[0] ?? -1),
+    role: withRow(device.role),
     compileContext: withRow(device.compileContext, device.compileContext[0] ?? -1),
     metadata: withRow(device.metadata, -1),
     rest: {

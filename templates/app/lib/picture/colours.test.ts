@@ -1,7 +1,9 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { groupColours, luminance, type Rgb } from "./colours"
+import { groupColours, luminance, parse, type Rgb, ROLE_COLOURS } from "./colours"
 import { APART, type Colouring, type Group, type Grouping } from "../tables/grouping"
+
+const ROLES = [...Object.keys(ROLE_COLOURS), "unknown"]
 
 function grouping(colouring: Colouring, count: number, change: (row: number) => Partial<Group> = () => ({})): Grouping {
   const groups = Array.from({ length: count }, (_, row) => ({
@@ -41,6 +43,38 @@ for (const dark of [false, true]) {
     }
     assert.equal(new Set(found.map(String)).size, 12)
   })
+}
+
+test("every role has a colour of its own, far from all others and from both backgrounds", () => {
+  for (const dark of [false, true]) {
+    const named = grouping("role", ROLES.length, (row) => ({ key: ROLES[row], rest: ROLES[row] === "unknown" }))
+    const found = [...colours(named, dark), parse(dark ? "#181b20" : "#fafbfc")].map(oklab)
+    for (let k = 1; k < found.length; k++)
+      for (let other = 0; other < k; other++) {
+        const apart = Math.hypot(...found[k].map((part, axis) => part - found[other][axis]))
+        assert.ok(apart > 0.09, `${ROLES[other]} and ${ROLES[k] ?? "background"}: ${apart}`)
+      }
+    assert.deepEqual(
+      colours(
+        grouping("role", 1, () => ({ key: "gradient", bytes: 0 })),
+        dark,
+      ),
+      [parse("#a64954")],
+    )
+  }
+})
+
+/** As in https://bottosson.github.io/posts/oklab/: alike distances look alike. */
+function oklab(colour: Rgb): Rgb {
+  const [r, g, b] = colour.map((channel) => luminance([channel, channel, channel]))
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b)
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b)
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b)
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ]
 }
 
 test("what is not known is grey and takes no leading colour", () => {

@@ -118,12 +118,29 @@ test("streams, pools and categories are named, and what is not known is the rest
   )
 })
 
+test("allocations of one role are one group, however their roles are known", () => {
+  const roles: Device["roles"] = [
+    ["activation", "freed in backward (95% sure)"],
+    ["activation", "still kept (60% sure)"],
+    ["unknown", "nothing tells"],
+  ]
+  const roleMeanings = { activation: "Kept for backward.", unknown: "Not known." }
+  const of = { ...device(), roles, roleMeanings, role: Int32Array.of(2, 0, 0, 1, 0, 0, 0) }
+  assert.deepEqual(labels("role", of).slice(0, 4), ["unknown", "activation", "activation", "activation"])
+  const [activation, unknown] = groupBy(new History(of, STACKS), "role").groups
+  assert.equal(activation.full, "activation\nKept for backward.\nfreed in backward (95% sure)\nstill kept (60% sure)")
+  assert.deepEqual([activation.rest, unknown.rest], [false, true])
+  assert.equal(whyPlain(new History(of, STACKS), "role"), "")
+  assert.equal(whyPlain(new History({ ...of, roles: roles.slice(0, 2) }, STACKS), "role"), "All allocations have one role")
+})
+
 test("a colouring that would show one colour says why", () => {
   const history = new History(device(), STACKS)
   assert.deepEqual(
     COLOURINGS.map(([colouring]) => [colouring, whyPlain(history, colouring) === ""]),
     [
       ["site", true],
+      ["role", false],
       ["stage", true],
       ["size", true],
       ["age", true],

@@ -9,7 +9,7 @@ import { NOT_DRAWN, restAt } from "../data/rest"
 import { poolText } from "../data/segments"
 import { commonName, stageAtEvents } from "./stage_groups"
 
-export type Colouring = "site" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
+export type Colouring = "site" | "role" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
 
 /** The key of a second group of what belongs nowhere. */
 export const APART = "apart"
@@ -41,6 +41,7 @@ export interface Grouping {
 
 export const COLOURINGS: readonly [Colouring, string][] = [
   ["site", "Call site"],
+  ["role", "Role"],
   ["stage", "Stage"],
   ["size", "Size"],
   ["age", "Lifetime"],
@@ -143,6 +144,8 @@ export function whyPlain({ device }: History, colouring: Colouring): string {
   switch (colouring) {
     case "stage":
       return device.summary.stages.length ? "" : "No stages were recorded"
+    case "role":
+      return device.roles.every(([role]) => role === device.roles[0][0]) ? "All allocations have one role" : ""
     case "category":
       return same(device.category) ? "All allocations are of one category" : ""
     case "stream":
@@ -173,6 +176,7 @@ const plain = (key: string, label: string, detail = "", full = label) => ({ key,
 const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
 
 const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
+  role: byRole,
   category: ({ device, stacks }) =>
     byId(
       device.category,
@@ -204,6 +208,17 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
 function byId(ids: Ints, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
   const { values, ofAllocation } = distinct(ids)
   return { groups: values.map((id) => (id < 0 ? none : group(id))), ofAllocation }
+}
+
+/** What allocations are for; what is in a group may be known by more than one evidence. */
+function byRole({ device }: History): Sorted {
+  const names = [...new Set(device.roles.map(([role]) => role))]
+  const rowOf = device.roles.map(([role]) => names.indexOf(role))
+  const groups = names.map((role, row) => {
+    const known = device.roles.filter((_, place) => rowOf[place] === row).map(([, evidence]) => evidence)
+    return { ...plain(role, role, "", [role, device.roleMeanings[role], ...known].join("\n")), rest: role === "unknown" }
+  })
+  return { groups, ofAllocation: Int32Array.from(device.role).map((place) => rowOf[place]) }
 }
 
 /** The innermost stage that an allocation was born in; repeated stages are one group. */

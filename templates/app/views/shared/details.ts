@@ -50,8 +50,11 @@ export function details(history: History, allocation: number, colour: string, cl
   const life = lifeText(history, allocation)
   const site = siteOf(history, allocation)
   const { strings } = stacks
+  const [role, evidence] = device.roles[device.role[allocation]]
   const [requested, block, most] = [device.requested[allocation], device.block[allocation], device.blockMax[allocation]]
   const facts: Fact[] = [
+    ["Role", role, device.roleMeanings[role]],
+    ["Known by", evidence],
     ["Block", most > block ? `${formatBytes(block)} to ${formatBytes(most)}` : formatBytes(block), formatExact(block)],
     ["Requested", formatBytes(requested), formatExact(requested)],
     ["Slack", formatBytes(block - requested), formatExact(block - requested)],

@@ -18,6 +18,7 @@ const PLURALS: Record<Grouping["colouring"], string> = {
   stage: "stages",
   size: "sizes",
   age: "lifetimes",
+  role: "roles",
   category: "categories",
   stream: "streams",
   pool: "pools",
