@@ -193,7 +193,7 @@ def _pick_devices(
 
 
 def _like(device: Device, new: Snapshot) -> Device:
-    """Return the device of that name with anything on it, else one of that kind, else any."""
+    """Return the device of that name if anything is on it, else one of that kind, else any."""
     wanted = device.figures.device
     same = [found for found in new.devices if found.device == wanted]
     if same and (_used(same[0]) or not any(_used(found) for found in new.devices)):

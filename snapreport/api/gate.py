@@ -154,7 +154,7 @@ def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:
     if path is None:
         return Budget.of(said, _CALLER)
     written = read_budget(Path(path))
-    Budget.of(written, str(path))  # whatever is wrong in it is the file's
+    Budget.of(written, str(path))  # so that an error names the file
     return Budget.of(merge(written, said), str(path))
 
 
@@ -348,7 +348,7 @@ def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:
 
 
 def _sort(found: Sequence[Raised], budget: Budget) -> tuple[tuple[Raised, ...], tuple[Raised, ...]]:
-    """Say which findings fail the check, put those first, and set apart what is ignored."""
+    """Mark the findings that fail the check and put them first; set ignored ones apart."""
     kept, ignored = [], []
     for each in found:
         finding = each.finding

@@ -217,7 +217,7 @@ def named_output(source: Path, output: Path | None, ending: str, names: NamesWan
 
 
 def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
-    """Return stand-ins for the names of files, numbers and words such as ``rank`` kept.
+    """Return stand-ins for the names of files; numbers and words such as ``rank`` stay.
 
     Args:
         names: without their endings.
@@ -237,7 +237,7 @@ def open_database(
     memory: int | None = None,
     progress: Progress = silent,
 ) -> QueryProcess:
-    """Open the tables of a bundle, or those that a snapshot would give, to be asked in SQL.
+    """Open the tables of a bundle, or those that a snapshot would give, for SQL.
 
     SQLite works in a process of its own, which is ended where a step of it takes too long; close
     what is returned.

@@ -114,7 +114,7 @@ def _of_kinds(kinds: dict[str, Cells]) -> Columns:
     columns: dict[str, NDArray[Any]] = {name: values for name, (values, _) in kinds.items()}
     for name, none in _IDS.items():
         ids = np.where(kinds[name][1], none, columns[name])
-        narrow = ids.astype(np.int32)  # here, where they are few
+        narrow = ids.astype(np.int32)  # before they are repeated for each row
         columns[name] = narrow if np.array_equal(narrow, ids) else ids
     slack, block_range = columns.pop("slack"), columns.pop("block_range")
     columns["block_size"] = columns["size"] + slack

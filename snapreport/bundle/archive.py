@@ -90,7 +90,7 @@ def _members(
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", [b"[]"], 4
-    progress(f"Writing {_DATABASE}", None)  # strips are soon made and long deflated: meanwhile
+    progress(f"Writing {_DATABASE}", None)  # meanwhile a thread deflates the strips
     yield _DATABASE, [write_database(history)], 5
 
 

@@ -135,7 +135,7 @@ class _Reader:
         nulls: dict[str, int] | None = None,
         key: str | None = "id",
     ) -> Columns:
-        """Read columns of numbers: those that have no NULL, and those that do, with its meaning."""
+        """Read columns of numbers without NULL, and others with the value that stands for NULL."""
         columns = [Numbers(name) for name in names.split()]
         columns += [Numbers(name, null) for name, null in (nulls or {}).items()]
         return self._tables.numbers(table, columns, key)

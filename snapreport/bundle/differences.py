@@ -31,7 +31,7 @@ differences are small, and enough that what they count from takes little room.""
 def span_bases(
     column: NDArray[np.int64], first_id: int, base: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what births count from: what the first of their span has, or 0 if it has none.
+    """Return what births count from: the value of the first in their span, or 0 without one.
 
     Args:
         column: int64, shape (n,), events or times; negative where not known.

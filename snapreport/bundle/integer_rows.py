@@ -1,4 +1,4 @@
-"""Write a long table of integers from columns, without Python's numbers for all of it at once.
+"""Write a long table of integers from columns, a part of it at a time.
 
 Those would take four times the memory of the columns, and to gather rows from them takes longer
 than to make them of a few rows after the others.
@@ -57,7 +57,7 @@ def insert_integers(
 
 
 def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
-    """Yield the cells of so many rows after one another; the columns have a multiple of them."""
+    """Yield the cells of a block of rows after another; the columns hold whole blocks."""
     step = rows * _STATEMENTS
     for low in range(0, len(columns[0]), step):
         cells = np.stack([column[low : low + step] for column in columns], axis=1)

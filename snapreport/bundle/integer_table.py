@@ -21,7 +21,7 @@ Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
 def read_integers(
     tables: Tables, data: bytes, table: str, names: Sequence[str], never_null: Collection[str]
 ) -> dict[str, Cells]:
-    """Return all columns of a table whose rows are numbered from 0, but the id that does so.
+    """Return all columns but the id, which numbers the rows from 0.
 
     Args:
         tables: the database's.

@@ -120,7 +120,7 @@ def open_members(path: Path) -> Iterator[Members]:
 
 
 class _Careful:
-    """A file of which no more is read at once than one may, whatever the zip states."""
+    """A file that reads at most so much at once, whatever sizes the zip states."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -167,7 +167,7 @@ class _Member:
         """Return the member's line in the directory, given where its header is."""
         numbers = [self._size, sum(map(len, self.pieces)) + len(_LAST), place]
         fields, extra = self._fields(numbers)
-        made_on_unix = b"\x14\x03"  # so that the file mode counts
+        made_on_unix = b"\x14\x03"  # so that unzip applies the file mode
         tail = struct.pack("<HHHII", 0, 0, 0, _FILE_MODE, _SEE_ZIP64 if extra else place)
         return b"PK\x01\x02" + made_on_unix + fields + tail + self._name + extra
 

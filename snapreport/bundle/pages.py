@@ -76,7 +76,7 @@ def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Ro
         file = _File(data)
         leaves = file.leaves(root)
         rows = int(file.u16[leaves + 3].sum(dtype=np.int64))
-        if rows * (_LEAST_ROW + width) > len(data):  # they have no room, and are not worth ours
+        if rows * (_LEAST_ROW + width) > len(data):  # more than the file can hold
             raise _Unusual
         if text is not None and int(file.u32[_ENCODING]) != _UTF_8:
             raise _Unusual

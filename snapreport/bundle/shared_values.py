@@ -57,7 +57,7 @@ def _first_in_bucket(columns: Sequence[NDArray[Any]], n: int) -> NDArray[np.int6
     mixed >>= np.uint64(64 - bits)
     bucket = mixed.view(np.int64)
     table = np.empty(1 << bits, np.int64)
-    table[bucket[::-1]] = np.arange(n)[::-1]  # of several rows the last one that is put in stays
+    table[bucket[::-1]] = np.arange(n)[::-1]  # of several rows the first one stays
     return table[bucket]
 
 
@@ -69,5 +69,5 @@ def _first_alike(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     for column in columns:
         begins[1:] |= column[order[1:]] != column[order[:-1]]
     first = np.empty_like(order)
-    first[order] = order[begins][np.cumsum(begins) - 1]  # equal ones stand as they come
+    first[order] = order[begins][np.cumsum(begins) - 1]  # equal rows keep their order
     return first

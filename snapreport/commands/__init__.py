@@ -95,9 +95,9 @@ def main() -> None:
     # A process this short makes little garbage: no collection is worth its time.
     gc.disable()
     # We multiply no matrices, and waiting for the threads that would takes 50 ms at times.
-    if sys.argv[1:2] != ["record"]:  # but the program that is recorded may
+    if sys.argv[1:2] != ["record"]:  # the recorded program may multiply matrices
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="snapreport")
     finally:
-        gc.freeze()  # nor is the one that Python ends with
+        gc.freeze()  # no collection at exit either

@@ -126,10 +126,10 @@ def record(
         quiet=True,  # it is said below the program's traceback
     )
     recording.start()
-    gc.enable()  # which main() turned off
+    gc.enable()  # main() turned it off
     names, error = _run(program, module)
     try:
-        if recording.on:  # not so in a child that the program forked, nor if it ended it itself
+        if recording.on:  # off in a forked child, or where the program stopped it
             recording.stop(error)
     finally:
         status = _leave(error)

@@ -19,7 +19,7 @@ from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 
 NONE = "none"
-"""As a budget lifts it; as what to fail on, it is nothing."""
+"""Lifts a limit of a budget; as ``fail_on``, nothing fails the check."""
 FAIL_ON = ("critical",)
 """What fails a check that names nothing: what made the program fail, or will."""
 
@@ -34,7 +34,7 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _ID = re.compile(r"([a-z-]+)/[0-9a-f]{6}")
 
 Outcome = Literal["passed", "failed", "unknown"]
-"""Unknown is what the recording cannot tell; a gate does not let it pass."""
+"""``unknown``: the recording cannot tell. The check fails then, too."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Verdict:
     fail_on: tuple[str, ...]
     checks: tuple[Check, ...]
     findings: tuple[Raised, ...]
-    """All that are not ignored; those that fail first, then the worst."""
+    """All that are not ignored; first those that fail, then by severity."""
     ignored: tuple[Raised, ...]
     comparisons: tuple[Diff, ...]
     """With the other recording, at the peak; empty without one."""

@@ -141,7 +141,7 @@ class _Side:
 
 
 def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64], SiteList]:
-    """Return the site of each allocation, behind them the reasons for none, and the sites."""
+    """Number each allocation by its site, or after those by why it has none; return the sites too."""
     rows, stacks = figures.history.allocations, file.stacks
     framed = figures.missing == HAS_FRAMES
     site_frames = find_site_frames(stacks)

@@ -39,7 +39,7 @@ def write_answer(
     if unnamed:
         held.append(_unnamed(unnamed, peak.allocated))
     if len(held) == 2 and sum(site.bytes for site in unnamed) > named[0].bytes:
-        held.reverse()  # the larger part first
+        held.reverse()  # largest first
     sentences.extend(held)
     sentences.extend(_overhead(peak))
     return " ".join(sentences)

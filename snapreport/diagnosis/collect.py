@@ -1,4 +1,4 @@
-"""Collect the findings about a device from all who look for them, the worst first."""
+"""Collect the findings about a device from every detector, the worst first."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def event_times_ns(found: DeviceFigures, begin_us: int) -> NDArray[np.int64]:
     index = np.arange(events, dtype=np.int64)
     first = int(times[int(np.argmax(times != NO_TIME))])
     ns = np.where(times == NO_TIME, first, times) * 1000
-    ns = np.maximum.accumulate(ns - index) + index  # unknown times are those before them
+    ns = np.maximum.accumulate(ns - index) + index  # an unknown time is that of the event before
     return np.concatenate([[ns[0] - 1], ns]).astype(np.int64)
 
 

@@ -93,7 +93,7 @@ def _dump(value: Any) -> bytes:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return a value whose texts are all valid Unicode: a pickle can hold half a character."""
+    """Return a value whose texts are all valid Unicode: a pickle can hold lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -63,7 +63,7 @@ class _Rebuilder:
         whole: dict[str, Any] = {"segments": segments, "device_traces": traces}
         if self._history.layout == "no-segments":
             del whole["segments"]
-        if self._history.layout == "segments":  # which had no traces, not even empty ones
+        if self._history.layout == "segments":  # that layout has no traces, not even empty ones
             whole["device_traces"] = []
         host = by_kind["host"]
         if host:
@@ -130,7 +130,7 @@ class _Rebuilder:
             if completed < device.events:
                 frees.append((completed, "free_completed", i, int(rows.free_time_us[i])))
         for index, action, i, time in frees:
-            if events[index] is None:  # not where an alloc at the same address ended it
+            if events[index] is None:  # an alloc at the same address ends it without a free
                 events[index] = self._event(action, rows, i, time, free_stack[i])
 
     def _event(self, action: str, rows: Allocations, i: int, time: int, stack: int) -> Event:
@@ -186,7 +186,7 @@ class _Rebuilder:
         stated = zip(names, segments.stated[i].tolist(), strict=True)
         row.update({name: size for name, size in stated if size >= 0})
         row["stream"] = int(segments.stream[i])
-        if self._history.layout != "profiler":  # whose segments are told by having no type
+        if self._history.layout != "profiler":  # a profiler's segments have no type
             row["segment_type"] = "large" if segments.large[i] else "small"
         if segments.pool[i] != NO_ID:
             row["segment_pool_id"] = self._history.pools[segments.pool[i]]

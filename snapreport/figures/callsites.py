@@ -47,7 +47,7 @@ def _number_sites(
     A key is a frame id; behind those come the sites without frames, one for each reason.
     """
     reason = missing_reason(history, stacks)
-    # Behind the sites one for no stack, which -1 finds.
+    # One entry more than sites, for NO_STACK: index -1 picks the last.
     of_stack = np.append(find_site_frames(stacks), -1).astype(np.int64)
     key = np.where(
         reason == HAS_FRAMES,
@@ -138,7 +138,7 @@ def short_site(text: str) -> str:
 
 
 def site_text(stacks: StackTable, key: int) -> str:
-    """Return a call site's name: of a frame id, or behind these of a reason for having none."""
+    """Return a call site's name; numbers after the frame ids are reasons for missing stacks."""
     frames = stacks.frames
     if key >= len(frames):
         return MISSING_REASONS[key - len(frames)]

@@ -52,11 +52,11 @@ def _segments_around(
     """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
     rows = history.allocations
     born = locate(lives, rows.alloc_event, rows.addr)  # they come in birth order
-    # Those that live on are looked up at the end, in the last event's segments.
+    # Allocations that live on are looked up at the last event.
     event = np.minimum(rows.free_event, history.events - 1)
     freed = born.copy()
     # A segment that is still there is still the one that holds the address.
-    until = np.append(lives.end_event, START)  # behind the segments one for none, which -1 finds
+    until = np.append(lives.end_event, START)  # the last is for NO_ID, -1
     changed = np.flatnonzero(until[born] <= event)
     changed = changed[stable_order(event[changed])]
     freed[changed] = locate(lives, event[changed], rows.addr[changed])
@@ -115,7 +115,7 @@ def sum_of_first_below(
     first: NDArray[np.int64],
     bound: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Add up, for each query, the weights of the first so many values that are below a bound.
+    """For each query look at its first values, and add up the weights of those below its bound.
 
     Args:
         values, weights: int64, shape (n,).

@@ -86,7 +86,7 @@ def _keys(
     rows, n_frames = history.allocations, len(stacks.frames)
     reason = missing_reason(history, stacks)
     key = n_frames + reason.astype(np.int64)
-    framed = reason == HAS_FRAMES  # whose key so far, n_frames, stands for "no matching frame"
+    framed = reason == HAS_FRAMES  # their key until now, n_frames, means "no matching frame"
     found = line_frame[rows.stack[framed]].astype(np.int64)
     key[framed] = np.where(found == _NONE, n_frames, _first_of_line(stacks.frames)[found])
     return key

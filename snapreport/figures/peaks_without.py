@@ -61,7 +61,7 @@ def peaks_without(
     # Only where the curve is high enough: events are numbered anew.
     high = curve >= whole - int(held[left].max())
     at = np.flatnonzero(high)
-    before = np.zeros(len(curve) + 1, np.int64)  # of those events, before each place
+    before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place
     np.cumsum(high, out=before[1:])
     own = np.flatnonzero(left[group])
     number = np.cumsum(left) - 1
@@ -108,7 +108,7 @@ def _peaks_without_all(
     key, total = key[last], total[last]
     of, low = np.divmod(key, points)
     starts = np.searchsorted(of, np.arange(groups))
-    # The sum runs on through all groups; what it was where a group begins is none of its own.
+    # The sum runs on through all groups, so subtract what it was where each group begins.
     held = total - np.append(0, total[starts[1:] - 1])[of]
     following = np.append(low[1:], points)
     high = np.where(following > low, following, points)

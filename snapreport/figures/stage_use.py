@@ -35,7 +35,7 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
         events = (max(start, 0), max(end, 0))
         first, last = np.searchsorted(rows.alloc_event, events).tolist()
         start_bytes, end_bytes = int(inside[0]), int(inside[-1])
-        # At event 0 it begins at the time of the first event, and so may others before that one.
+        # A stage that is on at the first event may have begun before it.
         cut = start <= 0
         unknown = cut and (lost or start_us == NO_TIME)
         gone = end == START or not history.events  # over before the first event

@@ -232,7 +232,7 @@ def _event(device: DeviceFigures, bound: Bound, *, first: bool = False) -> int:
         return bound.event
     known = np.flatnonzero(device.times != NO_TIME)
     assert bound.time_us is not None
-    if not len(known):  # another device has times, and all of this one is drawn
+    if not len(known):  # only another device has times: draw all of this one
         return START if first else device.history.events
     wanted = int(device.times[known[0]]) + bound.time_us
     # Clocks may step back; an event counts as no earlier than those before it.

@@ -186,7 +186,7 @@ def _spans(
     rows = history.allocations
     end = rows.free_requested_event if curve == "allocated" else rows.free_event
     weight = _weights(history, curve)
-    if len(row) == len(rows) and (np.diff(row) == 1).all():  # every one of them: nothing to pick
+    if len(row) == len(rows) and (np.diff(row) == 1).all():  # all rows: no copy needed
         return rows.alloc_event, end, weight
     return rows.alloc_event[row], end[row], weight[row]
 

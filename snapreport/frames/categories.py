@@ -86,7 +86,7 @@ def classify(
     framed = reason == HAS_FRAMES
     # Keys in order: what the file states, the rules, no rule, then each reason for no frames.
     n_texts, n_rules = len(file.strings), len(chosen)
-    of_stack = np.append(n_texts + by_stack, -1)  # behind the stacks one for none, which -1 finds
+    of_stack = np.append(n_texts + by_stack, -1)  # the last is for NO_STACK, -1
     key = np.where(framed, of_stack[rows.stack], n_texts + n_rules + reason.astype(np.int64))
     if rules is None:
         key = np.where(rows.category >= 0, rows.category, key)

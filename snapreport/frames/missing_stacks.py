@@ -22,7 +22,7 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     """Say for each allocation why it has no frames, or HAS_FRAMES; int8, shape (n,)."""
     rows = history.allocations
     none = rows.stack == NO_STACK
-    # Behind the stacks one for none, which -1 finds.
+    # One entry more than stacks, for NO_STACK: index -1 picks the last.
     empty = np.append(stacks.stack_node < 0, False)[rows.stack]
     baseline = rows.alloc_event == START
     to_the_end = rows.free_event == history.events
@@ -35,6 +35,6 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     reason[unknown] = LOST
     reason[unknown & to_the_end] = BEFORE
     lost_alloc = baseline & to_the_end & ~none & ~empty
-    if not lost_alloc.any():  # nothing shows that the ring ever overflowed
+    if not lost_alloc.any():  # no sign that the ring overflowed
         reason[reason == LOST] = BEFORE
     return shared(reason)

@@ -10,7 +10,7 @@ from snapreport.model.trust import StackKind
 
 
 def find_stack_kind(tables: History) -> StackKind:
-    """Return it for the whole file: one recording has one setting. ``none`` without any frame.
+    """Return which frames the stacks of a file hold, one setting for all; ``none`` without frames.
 
     A profile's frames are names alone, so they count as none.
     """

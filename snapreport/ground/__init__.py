@@ -1,1 +1,1 @@
-"""What every room may use, and what uses none of them: errors, units, files, safe text."""
+"""What every room may use: errors, units, files, safe text. It imports no room."""

@@ -22,7 +22,7 @@ class CleanTexts:
             text: as it is in the file.
             longest: how many characters of it are wanted at most.
         """
-        text = str.__str__(text)  # of a recording program's own class it may be
+        text = str.__str__(text)  # it may be of a class of the recorded program
         if text.isascii() and len(text) <= longest:
             return text
         known = self._known.get((text, longest))

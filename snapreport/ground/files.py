@@ -152,7 +152,7 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
     # Not the module secrets: what it imports takes longer than a small file's deflate.
     unique = os.urandom(4).hex()
     beside = target.with_name(f"{_unfinished(target, os.getpid())}{unique}.part")
-    ours = True  # what goes wrong is about the file beside
+    ours = True  # until the rename, errors are about the unfinished file
     try:
         mode = _mode_of([*sources, target])
         # Not tempfile: its files are readable by their owner alone, whatever the umask says.

@@ -1,4 +1,4 @@
-"""What our words mean, for who meets them for the first time: shown where a report uses them."""
+"""What our words mean; a report shows it where it uses them."""
 
 from __future__ import annotations
 

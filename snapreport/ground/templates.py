@@ -106,7 +106,7 @@ def environment() -> jinja2.Environment:
 
 
 def _shown(value: object) -> object:
-    """Keep a stranger's text from turning the line that it stands in; ours is marked as such."""
+    """Keep a stranger's text from reversing its line; our own is Markup."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return shown(value)
     return value
@@ -128,7 +128,7 @@ def built_packed(name: str) -> str:
 
 @cache
 def style_beside(name: str) -> str:
-    """The text of a style that lies beside the templates as it is: ``diff.css``."""
+    """The text of a style sheet beside the templates, such as ``diff.css``."""
     return (templates_folder() / name).read_text(encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict
     touched = is_among(segments.block_address[in_use], pairs.addr)
     untouched = in_use[~touched]
     freed = int((touched & (row[in_use] == NO_ID)).sum())
-    found = np.zeros(len(pairs.addr) + 1, np.bool_)  # one more, which NO_ID picks
+    found = np.zeros(len(pairs.addr) + 1, np.bool_)  # the last is for NO_ID, -1
     found[row] = True
     lost = int((~found[open_rows]).sum())
     sized = in_use[row[in_use] != NO_ID]
@@ -102,7 +102,7 @@ def build_allocations(
     size = joined(trace.size[first], segments.block_requested[blocks])
 
     order = _birth_order(alloc, free, addr, n_pairs)
-    # One entry more: the last, which NO_ID picks, is NO_ID itself.
+    # The last entry is for NO_ID, -1, and is NO_ID itself.
     place = np.full(len(order) + 1, NO_ID, np.int64)
     place[order] = np.arange(len(order))
     block_row = held.row.astype(np.int64)

@@ -51,7 +51,7 @@ def _at_home(
     segments: Segments,
     held: list[int],
 ) -> dict[int, int]:
-    """Return the pair of each block whose address, size and stack all fit, and take it away.
+    """Return the pair that fits each block in address, size and stack; each pair is used once.
 
     Args:
         pairs: all pairs.

@@ -111,7 +111,7 @@ class MemoryMagics(Magics):
         """Show what the files say, and where the page is."""
         files = recording.files
         if "zip" not in files:
-            return  # it did not begin, or the log says why
+            return  # it never began, or the log says why
         snapshot = snapreport.load(files["zip"])
         if into:
             self.shell.user_ns[into] = snapshot
@@ -139,7 +139,7 @@ def _from_here(path: Path) -> str:
     """Return a path as a notebook links it: from its folder, where that can be."""
     try:
         return os.path.relpath(path)
-    except ValueError:  # on another drive
+    except ValueError:  # it is on another drive
         return str(path)
 
 

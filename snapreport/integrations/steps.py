@@ -36,7 +36,7 @@ class StepRecording:
         """
         if skip < 0 or (steps is not None and steps < 1):
             raise ValueError("skip is 0 or more, and steps 1 or more")
-        snapreport.record(path, **arguments)  # so that a mistake is found before the training
+        snapreport.record(path, **arguments)  # a wrong argument is an error before the training
         self._path = path
         self._skip, self._steps = skip, steps
         self._arguments = arguments
@@ -67,7 +67,7 @@ class StepRecording:
         if self._skip and self._seen == self._skip and not recording.on:
             try:
                 recording.start()
-            except SnapreportError as error:  # by now it would end a training
+            except SnapreportError as error:  # must not end the training
                 _LOG.warning("The steps are not recorded: %s", error)
         if recording.on:
             self._stage.enter_context(snapreport.stage(f"step {self._seen}"))

@@ -1,4 +1,4 @@
-"""What a user wants drawn of a recording, and what then is; totals are always those of all."""
+"""Which part of a recording a user wants drawn, and what is drawn; totals are always of all."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class NamesWanted:
     keep_paths: bool = False
     redact: bool = False
     redact_functions: bool = False
-    """Which redacts the others, too."""
+    """Redacts everything else, too."""
     salt: str | None = None
 
     def __post_init__(self) -> None:

@@ -32,9 +32,9 @@ class WhatIf(Shown):
     name: str
     """What was taken away: a call site as ``function  file:line``, a category, a stage."""
     peak_bytes: int
-    """The most that is left, ..."""
+    """The most that is left."""
     peak_event: int
-    """... and the first event that attains it; -1 for the start."""
+    """The first event with that peak; -1 for the start."""
     falls: int
     """How far the peak falls: never more than ``held``, as another moment may then be the peak."""
     held: int

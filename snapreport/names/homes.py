@@ -58,7 +58,7 @@ _SHORTEST = 3
 
 
 def names_someone(user: str) -> bool:
-    """Say whether a user's name says anything of who it is, and can be told from other words."""
+    """Say whether a user's name identifies anyone, and is no common word."""
     return len(user) >= _SHORTEST and user.lower() not in _ANYONE
 
 
@@ -80,7 +80,7 @@ def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def find_users(texts: Iterable[str]) -> set[str]:
-    """Return the names of those whose homes are in some texts, but for names that anyone has."""
+    """Return the users whose homes are in some texts, but for common names."""
     users: set[str] = set()
     for text in texts:
         users.update(owner for _, _, owner in find_homes(text))
@@ -89,7 +89,7 @@ def find_users(texts: Iterable[str]) -> set[str]:
 
 
 def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
-    """Return what finds folders of these users that are no homes, such as ``/opt/alice``."""
+    """Return a pattern of these users' folders outside their homes, such as ``/opt/alice``."""
     if not users:
         return None
     return re.compile(
@@ -122,7 +122,7 @@ def hide_servers(path: str) -> str:
 
 
 def home_of(parts: list[str], users: Collection[str]) -> int:
-    """Return how many parts of an absolute path are a home; 0 where it lies in none.
+    """Return how many parts of an absolute path are a home; 0 where there is no home in it.
 
     Args:
         parts: of the path, the first being ``""`` or a drive such as ``C:``.
@@ -132,7 +132,7 @@ def home_of(parts: list[str], users: Collection[str]) -> int:
 
 
 def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
-    """Return how many folders of a path are a home, and whose that is: empty where unsure."""
+    """Return how many folders of a path are a home, and whose; ``""`` where unsure."""
     if folders[:2] == ["", "root"]:
         return 2, ""
     for i, (part, below) in enumerate(itertools.pairwise(folders[:_DEEPEST])):

@@ -10,7 +10,7 @@ from snapreport.names.homes import find_users
 from snapreport.names.personal_data import Known, find_private
 from snapreport.names.secret_keys import is_hash
 
-# Which speedscope tells its files by; nothing asks for it.
+# An identifier of speedscope's format, which nothing fetches.
 _FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
 _SHOWN = 6
 

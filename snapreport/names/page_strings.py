@@ -28,7 +28,7 @@ _MOST_UNPACKED = 1 << 30
 _TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4", "f64": "f8"}
 _SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
 _SILENT_IN_A_PICTURE = {"d", "points", "transform"}
-_NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # which nothing asks for
+_NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # an identifier, which nothing fetches
 _HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = {
     "frame_name": "function",
@@ -173,7 +173,7 @@ def _json(data: str | bytes) -> Any:
 
 
 def _payload(data: str, tally: Tally) -> None:
-    """Count the strings of the payload, those of its table by the columns that point there."""
+    """Count the strings of the payload, and those of its table by the columns that use them."""
     body = _unpack(data)
     length = int.from_bytes(body[:4], "little")
     header = _json(body[4 : 4 + length])

@@ -156,7 +156,7 @@ def _module(path: str) -> str:
 
 
 def known_native_parts(name: str) -> list[bool] | None:
-    """Say likewise of a C++ file, by the names of PyTorch's and Python's sources and folders."""
+    """Say whether a C++ file is PyTorch's or Python's, by the names of sources and folders."""
     if name in ("", "??", "none"):
         return [True]
     parts = name.split("/")

@@ -116,7 +116,7 @@ def _root(
         return ()
     name = root[-1]
     if name in LIBRARIES or name in others or _RESERVED.match(name):
-        return ()  # it would be taken for what it is not
+        return ()  # it would look like a package's name
     return root
 
 

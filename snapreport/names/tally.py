@@ -26,7 +26,7 @@ _KINDS = {
     "user_metadata": "metadata",
 }
 _WHOLE = {"setting", "recording", "oddity"}
-"""Whatever is below these is of their kind."""
+"""Everything below these keys is of their kind."""
 
 
 class Tally:

@@ -68,7 +68,7 @@ def find_compiler() -> list[str] | None:
 
     if chosen := os.environ.get("CC"):
         return shlex.split(chosen, posix=os.name != "nt")
-    # Of Windows' own compilers, the options are others.
+    # Windows' own compilers take other options.
     for name in () if os.name == "nt" else ("cc", "gcc", "clang"):
         path = shutil.which(name)
         # Some are there without the headers of C, or only ask to be installed.

@@ -25,7 +25,7 @@ def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
 
 
 _U8, _I8, _I32, _I64 = map(_taken, ("u1", "i1", "i4", "i8"))
-# Those that the library writes to.
+# Arrays that the library writes to.
 _OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
 _OUTU64 = _taken("u8", "WRITEABLE")
 _N, _SIZE, _INT, _P = ctypes.c_int64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_void_p
@@ -90,7 +90,7 @@ class Strips(ctypes.Structure):
 
 @functools.cache
 def library() -> Any:
-    """Return the library; its functions have the names of those in C without ``snapreport_``.
+    """Return the library; its functions are named as in C, without ``snapreport_``.
 
     Raises:
         NativeLibraryError: there is none, or it is not the one that the sources make.

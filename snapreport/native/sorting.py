@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BITS = 63
 _LONG = 4096
-"""What is shorter is not worth a call of the library."""
+"""Shorter arrays are not worth a call of the library."""
 _FEW = 1 << 16
 """More distinct numbers than this are sorted: a table of them fits no near cache."""
 _SPREAD = 4

@@ -128,7 +128,7 @@ class StackInterner:
             if known_frames == frames:
                 return known
         known = self._by_value(frames)
-        # What is in lists within lists could take longer to compare than the file is old.
+        # Lists within lists could take exponential time to compare.
         if self._is_flat and len(alike) < _MOST_ALIKE:
             alike.append((frames, known))
         return known

@@ -134,8 +134,8 @@ def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
         the values but -1, and the column with each replaced by its position in them; int32.
     """
     n = len(column)
-    first = np.full(int(column.max(initial=0)) + 2, n, np.int64)  # the last is that of -1
-    first[column[::-1]] = np.arange(n - 1, -1, -1)  # the last one written stays
+    first = np.full(int(column.max(initial=0)) + 2, n, np.int64)  # the last is for index -1
+    first[column[::-1]] = np.arange(n - 1, -1, -1)  # of equal values the first row stays
     values = np.flatnonzero(first[:-1] < n)
     values = values[np.argsort(first[values])]
     position = np.full(len(first), _NONE, np.int32)
@@ -151,5 +151,5 @@ def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray
         number: gives the number of a value.
     """
     values, position = compress(column)
-    numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is that of -1
+    numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is for index -1
     return numbers[position]

@@ -55,7 +55,7 @@ class PoolInterner:
 
     pools: list[tuple[int, int]] = field(default_factory=list)
     _ids: dict[str, int] = field(default_factory=dict)
-    """By their texts: pairs of integers could be made to have the same hash."""
+    """Keyed by texts: pairs of integers could be made to have equal hashes."""
 
     def intern(self, pool: Any) -> int:
         """Return the id of a pool, NO_ID for None or for what is no pair of integers."""
@@ -163,7 +163,7 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
         places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
         numbers += interner.intern_places(file.frames, *places)
-    return np.array([*numbers, NO_STACK], np.int32)[position]  # the last is that of -1
+    return np.array([*numbers, NO_STACK], np.int32)[position]  # the last is for index -1
 
 
 def _actions(

@@ -231,7 +231,7 @@ class CpuRecorder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Name the time that the block takes; also from threads whose memory is not seen."""
+        """Name the time of the block as a stage, also from threads whose memory is not recorded."""
         session = self._session if self._running else None
         number = session.open_stage(name) if session is not None else 0
         try:

@@ -113,7 +113,7 @@ class CudaRecorder:
         found = []
         for ordinal in range(torch.cuda.device_count()):
             about: dict[str, Any] = {"device": f"cuda:{ordinal}"}
-            # Each alone: what one version lacks must not cost the rest.
+            # One at a time: a version of PyTorch may lack some.
             with contextlib.suppress(Exception):
                 properties = torch.cuda.get_device_properties(ordinal)
                 about["name"] = str(properties.name)
@@ -147,7 +147,7 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
         "max_entries": sys.maxsize if options.max_entries is None else options.max_entries,
         # Stages may be entered by threads other than this one, the autograd engine's included.
         "global_record_annotations": True,
-        # What an earlier recording left would come before this one's first event.
+        # Events of an earlier recording would come before this one's first.
         "clear_history": True,
     }
     if options.compile_context:

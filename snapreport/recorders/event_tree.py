@@ -140,10 +140,10 @@ class EventTreeReader:
                 PyTorch whose profiler has another form.
         """
         results = _results(profile)
-        self._files = {}  # more modules may be loaded now
+        self._files = {}  # more modules may have been loaded
         recorded = Recorded()
         try:
-            with collector_off():  # which would look at every event again and again
+            with collector_off():  # it would visit every event again and again
                 self._walk(results.experimental_event_tree(), recorded)
         except (AttributeError, TypeError) as error:
             raise RecordingError(

@@ -278,7 +278,7 @@ class _Device:
 
 
 def _first_over(block: _Block, address: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """Return the index of the first event in the memory of a block, their number for none."""
+    """Return the index of the first event in a block's memory; the number of events for none."""
     over = (address < block.end) & (end > block.address)
     return int(over.argmax()) if over.any() else len(over)
 

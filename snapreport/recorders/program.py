@@ -14,7 +14,7 @@ def best_stacks() -> str:
 
 
 def program_name() -> str | None:
-    """Return the file name of the program, or None where it has none that would tell anything."""
+    """Return the file name of the program, or None where it has no telling one."""
     name = Path(sys.argv[0]).name if sys.argv else ""
     return None if name in ("", "-c", "-m", "ipykernel_launcher.py") else name
 

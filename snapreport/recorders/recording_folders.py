@@ -131,7 +131,7 @@ def _number_in_run(parent: Path, run: str) -> int:
         try:
             with write_atomically(shared, force=False) as out:
                 out.write(str(number).encode())
-        except OutputExistsError:  # another rank was first
+        except OutputExistsError:  # another rank has just made it
             (parent / str(number)).rmdir()
     number = int(shared.read_text(encoding="ascii"))
     (parent / str(number)).mkdir(exist_ok=True)
@@ -171,7 +171,7 @@ def _point(parent: Path, number: int) -> None:
     link = parent / LATEST
     beside = parent / f".{LATEST}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        if link.is_symlink() or not link.exists():  # else it is somebody's own
+        if link.is_symlink() or not link.exists():  # never replace a real file
             beside.symlink_to(str(number), target_is_directory=True)
             beside.replace(link)
             return

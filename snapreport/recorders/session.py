@@ -222,7 +222,7 @@ class Session:
     def _write(self, part: str, failure: dict[str, Any] | None) -> Taken:
         assert self._recorder is not None
         path = self._path(part)
-        with collector_off():  # which would walk millions of new dicts again and again
+        with collector_off():  # it would walk millions of new dicts again and again
             snapshot = self._recorder.snapshot()
             if self._joined:
                 cut_before(snapshot, self._started_us)

@@ -1,4 +1,4 @@
-"""The whole path of a source file of which the profiler kept only the end.
+"""The whole path of a source file: the profiler keeps only its end.
 
 Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``: of the folders of ``sys.path``
 the one that sorts last and holds the file is cut off. A name without its folder tells neither
@@ -30,7 +30,7 @@ def whole_path(filename: str) -> str:
 
 
 def _candidates(filename: str) -> Iterator[str]:
-    """Yield the paths of which PyTorch leaves this name, in the order of imports."""
+    """Yield the paths that PyTorch shortens to this name, in the order of imports."""
     folders = _folders()
     cut_order = sorted(folders, reverse=True)
     for folder in folders:

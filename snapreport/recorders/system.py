@@ -177,7 +177,7 @@ def _place_of(error: BaseException) -> str | None:
 
 
 def cpu_request(error: BaseException) -> int | None:
-    """Return the bytes of the request for the CPU's memory whose failure this is.
+    """Return the bytes of the failed request for the CPU's memory.
 
     0 where the message does not say them; None where something else failed.
 
@@ -211,5 +211,5 @@ def _led_to(error: BaseException | None) -> Iterator[BaseException]:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # it is a stranger's
+    except Exception:  # its class is not ours
         return ""

@@ -16,7 +16,7 @@ _MOST = 3
 """So many recordings into one folder are told on stderr; a function in a loop would fill it."""
 
 _told: Counter[Path] = Counter()
-"""By folder, how many this process has told."""
+"""How many recordings this process has told, by folder."""
 
 
 def recorded_words(best: Path, headline: str) -> str:

@@ -1,4 +1,4 @@
-"""Blocks from before the recording: told by their sizes, which repeat those of gradients."""
+"""Roles of blocks from before the recording, told by sizes that gradients repeat."""
 
 from __future__ import annotations
 

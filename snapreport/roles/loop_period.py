@@ -164,7 +164,7 @@ def _nodes(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
-    """Number, for each node and a last one for none, the part of a step that its path is within.
+    """Number the part of a step that each node's path is within; one more entry is for no node.
 
     That is the path down to its outermost such frame; -1 for none. A call of a module is no part
     (the loop may do nothing else), but one line in it is. Among frames of Python those of C++ do

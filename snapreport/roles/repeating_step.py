@@ -32,7 +32,7 @@ _FEWEST = 2
 _FEWEST_OF_A_NAME = 3
 """A name of the user's own counts as a step's when it comes back at least twice."""
 _COVERS = 0.5
-"""... and when its stages fill at least this part of the recording from the first one on."""
+"""Its stages must fill at least this part of the recording from the first one on."""
 _TOGETHER = 0.25
 """Ends of optimizer steps closer than this part of the usual distance belong to one step of the
 program: one that has several optimizers."""
@@ -76,7 +76,7 @@ def _from_profiler(stages: Stages, events: int) -> Iterations | None:
 
 
 def _from_names(stages: Stages, events: int) -> Iterations | None:
-    """Take the outermost stage whose name, but for numbers, comes most often."""
+    """Take the outermost stage whose name, without numbers, comes most often."""
     rows: dict[str, list[int]] = {}
     for i in np.flatnonzero(stages.depth == 0).tolist():
         rows.setdefault(_NUMBER.sub("#", stages.name[i]), []).append(i)

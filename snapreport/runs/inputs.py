@@ -239,7 +239,7 @@ def _begins_well(path: Path) -> bool:
 
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
                 data = reader.read(_PEEK)
-    except Exception:  # whatever it is, the reader meets it too, and names it
+    except Exception:  # the reader meets the same error, and names it
         return True
     return not data or any(part in data for part in _PARTS)
 

@@ -214,7 +214,7 @@ def _run(
             None if progress is None else watch,
         )
     finally:
-        for each in made:  # nothing is left of work that came to nothing
+        for each in made:  # remove what a failed run has written
             with suppress(OSError):
                 each.rmdir()
 
@@ -298,7 +298,7 @@ def _folder(output: PathLike | None) -> Path:
 
 
 def _make(folder: Path) -> list[Path]:
-    """Make a folder and those that it is in, and return those that are new, innermost first.
+    """Make a folder and its parents, and return the new ones, innermost first.
 
     Raises:
         OutputError: it cannot be made.

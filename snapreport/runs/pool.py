@@ -1,4 +1,4 @@
-"""Processes that work on several files at once, and go on where one of them is killed.
+"""Processes that work on several files at once; where one is killed, the others go on.
 
 Each process is started anew (spawn), which works on every system and with threads around. One that
 dies, as of want of memory, takes the file it worked on with it and no other.
@@ -80,7 +80,7 @@ def run_tasks(tasks: Sequence[Task], jobs: int, watch: Watch | None = None) -> l
         _end_now(workers, tasks)
         raise
     for worker in workers:
-        worker.connection.close()  # which tells it that there is no more
+        worker.connection.close()  # tells the worker that there are no more tasks
     for worker in workers:
         worker.process.join(_PATIENCE)
     _end_now([worker for worker in workers if worker.process.is_alive()], tasks)
@@ -153,7 +153,7 @@ def _start(tell: bool) -> _Worker:
         ours.close()
         raise
     finally:
-        theirs.close()  # so that its end is the end of the pipe
+        theirs.close()  # so that the pipe closes when the worker ends
     return _Worker(process, ours)
 
 
@@ -198,14 +198,14 @@ def _serve(connection: Connection, tell: bool) -> None:
     """Do tasks until there are no more: what each of the processes runs."""
 
     def leave(_number: int, _frame: FrameType | None) -> NoReturn:
-        # What is half done may fail in other ways on its way out, and nobody is to read of it.
+        # Work that is stopped half-way may raise other errors, which nobody should see.
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
-        raise SystemExit(1)  # through what removes unfinished files
+        raise SystemExit(1)  # raised, so that unfinished files are removed
 
     def progress(what: str, fraction: float | None) -> None:
         try:
             connection.send((what, fraction))
-        except OSError:  # whom we work for is gone
+        except OSError:  # the parent is gone
             raise SystemExit(1) from None
 
     signal.signal(signal.SIGTERM, leave)

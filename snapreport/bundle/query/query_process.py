@@ -95,12 +95,12 @@ class QueryProcess:
             yield from part
 
     def _ask(self, *question: Any) -> Any:
-        if self._busy:  # rows that nobody wants any more
+        if self._busy:  # the caller dropped the rows of the last query
             self.close()
         if self._process is None:
             self._start()
         self._busy = True
-        with suppress(OSError):  # if it is dead, that is heard
+        with suppress(OSError):  # a dead process is noticed on reading
             self._connection.send(question)
         return self._hear()
 
@@ -112,7 +112,7 @@ class QueryProcess:
         blocks = hasattr(signal, "pthread_sigmask")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if blocks else None
         try:
-            with warnings.catch_warnings():  # of threads of libraries, which wait for work
+            with warnings.catch_warnings():  # Python warns of a fork beside threads
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         finally:
@@ -158,7 +158,7 @@ def _context() -> Any:
 
 def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
     """Answer until nobody asks any more: what the process runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; we are ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
@@ -203,7 +203,7 @@ def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]
 
 
 def _end_with_parent() -> None:
-    """Wait until whoever asks is gone, killed perhaps, and end in whatever step this is."""
+    """Wait until the parent is gone, perhaps killed, and end this process at once."""
     parent = parent_process()
     if parent is not None:
         parent.join()

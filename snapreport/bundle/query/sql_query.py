@@ -131,7 +131,7 @@ class Database:
             columns.extend(str(name) for name, _ in running.get_description())
             return True
 
-        cursor.exec_trace = describe  # asked before the first row; there may be none
+        cursor.exec_trace = describe  # called before the first row, also where there is none
         self._refused, self._spent = "", 0.0
         rows = self._rows(cursor, statement)
         first = next(rows, None)
@@ -285,7 +285,7 @@ def took_too_long(seconds: float | None) -> QueryError:
 
 
 def statements(sql: str) -> Iterator[str]:
-    """Split a text at the semicolons that end a statement; those in quotes and comments do not.
+    """Split a text at the semicolons that end a statement, not at those in quotes and comments.
 
     Raises:
         QueryError: it has a NUL character, at which SQLite would stop in silence.
@@ -311,7 +311,7 @@ def _chain(
 
 
 def _distinct(columns: list[str]) -> tuple[str, ...]:
-    """Number the columns whose name came before, so that none hides another in JSON."""
+    """Number columns of equal names, so that none hides another in JSON."""
     taken: set[str] = set()
     names = []
     for column in columns:

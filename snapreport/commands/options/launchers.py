@@ -1,4 +1,4 @@
-"""Programs that start those which train: it is the latter that are to be recorded."""
+"""Launchers, such as torchrun: the programs that they start are to be recorded, not they."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODULE = ("-m", "--module")
 
 
 def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
-    """Refuse a launcher, before it trains for hours and none of it is recorded.
+    """Refuse to record a launcher, which would record nothing of the training.
 
     Raises:
         InputError: it is one; the message has the command that records what it starts.

@@ -69,7 +69,7 @@ class Commands(click.Group):
 
 
 def _calm(error: click.ClickException) -> None:
-    vars(error)["message"] = visible(error.message, "\n\t")  # click means it to be final
+    vars(error)["message"] = visible(error.message, "\n\t")  # click declares it Final
 
 
 def exit_on_terminate() -> None:

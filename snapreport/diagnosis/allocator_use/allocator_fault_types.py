@@ -1,4 +1,4 @@
-"""What is lost between the program and the driver: what was measured of it."""
+"""Measurements of what is lost between the program and the driver."""
 
 from __future__ import annotations
 

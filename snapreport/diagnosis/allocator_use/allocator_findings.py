@@ -143,7 +143,7 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
     falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
     if at_end < max(_UNUSED * reserved, _LEAST) or not falls_off:
         at_end = 0
-    # Free while more was got: too small for the request.
+    # These pieces were free while more was reserved, so they were too small.
     idle = min(tightest.whole, tightest.beyond) if tightest.grew else 0
     if idle < max(_UNUSED * tightest.reserved, _LEAST):
         idle = 0
@@ -337,7 +337,7 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
         return
     given = sum(burst.bytes for burst in bursts)
     curve = allocator_of(device).fragmentation
-    # In use no more, and yet not to be given back, when the allocator was short of memory.
+    # Memory that was free, but could not be given back when the allocator was short of it.
     pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
     suggestions: tuple[Suggestion, ...] = ()
     if pieces >= _LEAST and not _is_expandable(tables, device):

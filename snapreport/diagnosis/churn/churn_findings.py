@@ -71,7 +71,7 @@ def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             Figure("allocations in the recording", found.made, "count"),
         ),
         tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
-        view=View("events", event=one),  # there, with the free before it
+        view=View("events", event=one),  # the list of events shows the free just before it
     )
 
 

@@ -28,7 +28,7 @@ SHORT = 0.02
 """What lives for at most this part of a turn of the program (without turns: of the recording) is
 short-lived: a few operations."""
 _SHORT_EVENTS = 8
-"""... but never fewer events than these, which a single operation may take."""
+"""Short-lived is at least so many events: a single operation may take them."""
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
 """Categories that an optimizer's step uses. Gradients made by the engine's threads are only known
@@ -105,7 +105,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
         (rows.alloc_event >= 0)
         & (rows.free_requested_event < history.events)
         & ~is_among(device.category, needed)
-        & (device.missing == HAS_FRAMES)  # else it may be a gradient
+        & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
     )
     # The first optimizer step that begins after it was made: does it end before it is freed?
     place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
@@ -133,7 +133,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
 def find_pending(device: DeviceFigures) -> Pending:
     """Find what waits between the request to free it and its being free."""
     history, rows = device.history, device.history.allocations
-    # Freed in one go, the two events follow each other.
+    # Where nothing waited, the two events of a free follow each other.
     waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)
     events = rows.free_event[waited] - rows.free_requested_event[waited]
     curve: NDArray[np.int64] = sum_live(

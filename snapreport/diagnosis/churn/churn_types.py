@@ -1,4 +1,4 @@
-"""Memory that is made more often, or kept longer, than needed: what was measured of it."""
+"""Measurements of memory that is made more often, or kept longer, than needed."""
 
 from __future__ import annotations
 

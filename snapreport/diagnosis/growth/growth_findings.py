@@ -250,7 +250,7 @@ class _Words:
         return View("stacks", event=self.turns.end - 1, curve="allocated", search=name)
 
     def key_value_cache(self, site: SiteGrowth) -> Finding:
-        """Say that a cache of keys and values grows, as it does while a text is written."""
+        """Say that a cache of keys and values grows, as it does while text is generated."""
         name = self.name(site)
         return Finding(
             "growing-buffer",

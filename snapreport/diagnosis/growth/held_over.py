@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SOON = 2
-"""Memory that is freed within so many turns after its own is held over, not kept,"""
+"""Memory that is freed within so many turns after its own is held over, not kept."""
 _AGAIN = 0.5
-"""... where its call site does so in at least this part of the turns."""
+"""A call site counts if it does so in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
 """Categories that are meant to outlive a step."""
 _GRADIENTS = ("backward",)
@@ -67,12 +67,12 @@ def find_held_over(
     until = bounds_until(bounds, history.events)
     enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
     soon = (leave > enter) & (leave - enter <= _SOON) & (rows.alloc_event > START)
-    # An end at the last bound alone shows no free: there it is just not known yet.
+    # What is still live at the last bound may live on: its end is not known.
     soon &= rows.free_requested_event < history.events
-    soon &= device.missing == HAS_FRAMES  # else it may be a gradient
+    soon &= device.missing == HAS_FRAMES  # without frames it may be a gradient
     chosen = np.flatnonzero(soon)
     chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
-    # Of sites that do so again and again; what was collected is also freed soon in the end.
+    # A list that grows is freed soon after its last turns, too.
     chosen = chosen[~is_among(number[chosen], growing)]
     sites = number[chosen]
     pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)

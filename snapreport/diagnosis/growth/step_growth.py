@@ -30,7 +30,7 @@ equal times what one turn makes last may be counted to the next."""
 _SPARSE = 5
 """Or, where it comes now and then (every tenth step, say), this often and at even distances."""
 _EVEN = 1.5
-"""... no longer than this times the usual one."""
+"""Distances are even if none is longer than this times the usual one."""
 _UNDONE = 0.1
 """What grows in turns and shrinks by more than this part of it is in use, not lost."""
 _LIKE = 2
@@ -46,7 +46,7 @@ _SETTLED = 0.25
 _MOST_BOUNDS = 512
 """Of more turns than this, evenly spaced ones are looked at."""
 _SOON = 2
-"""What last grew so many turns before the end grows still."""
+"""Memory that grew in one of the last so many turns still grows."""
 
 
 def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) -> StepGrowth:
@@ -144,7 +144,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
     since = _grows_since(change)
     if since is None:
         made = _kept_by_turn(live, kept)
-        # Parted elsewhere, the last turn is cut short, and may have nothing yet.
+        # The last turn may be cut short, before the site allocated anything.
         last = bool(made[-1])
         since = _grows_since(made if last else made[:-1], _SOON if last else _SOON - 1)
         if since is not None and _is_window(live, made, since):
@@ -156,7 +156,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
     if since is None:
         return None
     while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
-        since -= 1  # it grew so in the turns that are not judged, too
+        since -= 1  # count the growth in the turns that are not judged, too
     n = len(change) - since
     added = live.rows[(live.enter > since) & (live.leave == len(live.bounds))]
     count = live.series(np.ones(len(live.rows), np.int64))
@@ -223,7 +223,7 @@ def _grew_larger(held: NDArray[np.int64], count: NDArray[np.int64], since: int) 
 
 
 def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
-    """Whether a site drops what it made before as it makes more: it keeps the last few.
+    """Whether a site keeps only its last few allocations, dropping an old one for each new one.
 
     All that a window holds in the end was made in the last turns, as if it had grown in them. What
     only lives into the next turn or two is no part of one.
@@ -285,7 +285,7 @@ def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
         since = int(grows[dense[0]])
         alike = bool((change[since:] == change[since]).all())
         enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)
-    # One that ends with the recording is dense in its last turn alone: that says nothing.
+    # A dense run of the last turn alone says nothing: look whether it grows now and then.
     if not enough:
         distance = np.diff(grows)
         since = int(grows[0])
@@ -347,7 +347,7 @@ def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> 
         return middle
     some = np.flatnonzero(sums)
     if len(some) > 1 and 2 * len(some) <= len(sums):
-        # Now and then: from the first to the last, or what comes first would count in full.
+        # Growth now and then: what came after the first, over the turns since the first.
         return float(sums[some[1:]].sum()) / int(some[-1] - some[0])
     return float(sums.sum()) / max(turns, len(sums))
 

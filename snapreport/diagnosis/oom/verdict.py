@@ -61,7 +61,7 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
             if not instead.serves(oom.device_free):
                 request, room = private, instead
                 break
-    # It failed, so no less than this was needed.
+    # The request failed, so at least this much was needed.
     needed = room.needed if room.needed > oom.device_free else room.needed_most
     own_pool = _pool_name(tables.pools, request.pool)
     pools = find_pools(heap, tables.pools, request)
@@ -70,7 +70,7 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
     reserved_before = device.reserved_bytes[device.reserved_events <= oom.event]
     ceiling = oom.reserved + oom.device_free
     foreign = max(_best_ceiling(device, oom) - ceiling, 0)
-    # What can be returned is no obstacle, but in a private pool's request, which waits for nothing.
+    # Returnable memory is no obstacle, but while a private pool is captured none is returned.
     kept = {
         each: each.inactive - (each.returnable if request.pool == NO_ID else 0) for each in pools
     }
@@ -245,7 +245,7 @@ def _best_ceiling(device: DeviceFigures, oom: OomEvent) -> int:
 def _removals(
     tables: History, device: DeviceFigures, heap: Heap, request: Request, device_free: int
 ) -> tuple[tuple[Removal, ...], int]:
-    """Try what could be done without; memory of which no call site is known is not tried."""
+    """Try which call sites could be done without."""
     number, names = label_sites(device.history, tables.stacks)
     known = np.zeros(len(names), np.bool_)
     known[number[device.missing == HAS_FRAMES]] = True

@@ -55,11 +55,11 @@ GONE = MappingProxyType(
 # a model are a quarter to a fifth of the peak where AdamW trains them, and less with activations.
 LATE = 0.1
 _MISSING = 0.05
-# The peak is the last thing that happened: within this part of the events from the end.
+# The peak came last: within this part of the events, counted from the end.
 _LAST = 0.02
 # Memory still grew: a quarter of the events ago it was below this part of the peak.
 _GROWN = 0.95
-# The final state is another one than that of the failure.
+# The final state differs from that at the failure.
 _FREED = 0.5
 # Steps that a ring should hold, so that the second and later ones can be compared.
 _STEPS = 10
@@ -73,7 +73,7 @@ def recorded(history: DeviceHistory, tables: History) -> bool:
     if history.events > 1:
         return True
     note = tables.recorder
-    # A recording on CUDA that it joined may be of any kind.
+    # Our recording may have joined one of any kind.
     return note is not None and not (note.joined and note.recorder == "cuda")
 
 
@@ -86,7 +86,7 @@ def history_faults(
         return
     if recorded(history, tables):
         return
-    live = live_at(history, history.events - 1, "allocated")  # the one event may be a free
+    live = live_at(history, history.events - 1, "allocated")  # the only event may be a free
     held, count = int(history.allocations.block_size[live].sum()), int(live.sum())
     stacks = int((reason[live] == HAS_FRAMES).sum())
     others = any(recorded(other, tables) for other in tables.devices)

@@ -16,9 +16,9 @@ from snapreport.native.sorting import median
 
 # Below this a round number of events is too likely by chance, and nobody asks for such a ring.
 _SMALLEST_RING = 500
-# People type 100000 or 1 << 16; of the numbers that a recording may stop at few are like that.
+# People type 100000 or 1 << 16; a recording rarely stops at such a number by chance.
 _ROUND_TO = 50_000
-# What tells one step of the program from the next, the best first.
+# What marks a step of the program, the best first.
 _STEP_NAMES = ("ProfilerStep", "Optimizer.step")
 _NUMBER = re.compile(r"#\d+$")
 
@@ -49,7 +49,7 @@ def find_loss(
         # Stacks of blocks from before are then of an earlier recording, dropped when it stopped.
         return Loss("none", ("the file says that the ring did not overflow",), most, False)
     if said is None and start_reserved == 0 and not baseline.any():
-        # However round its length is: all that could be missing was freed and given back again.
+        # Whatever the length: all that could be missing was freed and given back.
         nothing = "nothing was allocated or reserved before the first event"
         return Loss("none", (nothing,), most, False)
     proofs, signs = [], []

@@ -93,7 +93,7 @@ def lay_out(
 
 
 def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
-    """What failed, else the finding whose advice frees the most, else the first that is no note."""
+    """The failure, else the finding whose advice frees the most, else the first that is no note."""
 
     def frees(finding: Finding) -> int:
         return max((each.most or each.frees or 0 for each in finding.suggestions), default=0)

@@ -148,7 +148,7 @@ _NUMBERS = frozenset([int, float, bool, type(None)])
 
 
 def _shown(value: Any) -> Any:
-    """Return plain data whose texts turn no line of the page round: they are a stranger's."""
+    """Return plain data whose texts, a stranger's, cannot reverse a line of the page."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
@@ -160,7 +160,7 @@ def _shown(value: Any) -> Any:
     return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-@functools.lru_cache(1024)  # the same few again and again
+@functools.lru_cache(1024)  # few distinct values, often repeated
 def _shown_key(key: str) -> str:
     return shown(key)
 

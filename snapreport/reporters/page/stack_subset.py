@@ -78,7 +78,7 @@ def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArra
     if not len(table):
         return np.full(len(ids), -1, dtype=np.int64)
     last = int(table[-1])
-    if int(table[0]) >= 0 and last < len(ids):  # as of many allocations: nothing to search
+    if int(table[0]) >= 0 and last < len(ids):  # enough ids for a table: no search needed
         place = np.full(last + 2, -1, dtype=np.int64)
         place[table] = np.arange(len(table))
         return place[np.where((ids >= 0) & (ids <= last), ids, last + 1)]

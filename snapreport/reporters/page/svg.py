@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 1000, 260
 _COLUMNS = 500
 _TICKS = 4
 _ROOM = 1.2
-"""Of the highest value: room for a label above it."""
+"""The picture is this times as high as the highest value, for a label above it."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from snapreport.reporters.words.finding_words import figure_text, frees_text
 from snapreport.reporters.words.trust_words import PARTS, difference_text, part_rows
 
 _KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
-"""What the style calls a part, where it is not its name."""
+"""CSS names of parts, where they differ from ours."""
 MARKS = {"ok": "✓", "not ok": "✗", "unknown": "?"}
 
 

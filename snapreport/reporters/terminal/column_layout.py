@@ -11,9 +11,9 @@ from snapreport.ground.safe_text import replaced
 
 _GAP = "  "
 _LEAST = 8
-"""Columns that a text gets at least."""
+"""The narrowest that a text column becomes."""
 _ENOUGH = 32
-"""A text that has so many is no reason to break headings."""
+"""Headings break only where a text column would be narrower than this."""
 
 
 def lay_out_columns(

@@ -21,7 +21,7 @@ _INDENT = "  "
 _ROWS = 6
 """Rows of a table without ``--full``."""
 _VALUE = 24
-"""Columns of a longer value are its own affair: the meanings of others do not wait for it."""
+"""The widest value that meanings are lined up after; longer ones push only their own aside."""
 _MEANING = 20
 """Columns that a meaning needs to be readable."""
 

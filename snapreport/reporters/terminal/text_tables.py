@@ -54,7 +54,7 @@ class Page:
             file=self._text,
             width=width,
             color_system="standard" if colour else None,
-            no_color=False,  # whoever asks for colour has looked
+            no_color=False,  # the caller has checked NO_COLOR
             markup=False,
             emoji=False,
             highlight=False,

@@ -130,7 +130,7 @@ def without_html(notes: str, stranger: bool = False) -> str:
 
 
 def closed(notes: str) -> str:
-    """Return Markdown whose code blocks all end, so that what comes after is in none of them."""
+    """Return Markdown whose code blocks are all closed."""
     last = _parse(f"{notes}\n\nx\n")[-1]
     if last.type != "fence" or last.map is None:
         return notes

@@ -62,14 +62,14 @@ def _peaks(run: Run, kind: str) -> str:
 
 
 def _odd_verdicts(run: Run) -> list[str]:
-    """Name those whose verdict is of another kind than that of three in four."""
+    """Name the ranks whose verdict differs from that of three in four."""
     rows = run.rows
     usual, times = Counter(device.code for _, device in rows).most_common(1)[0] if rows else ("", 0)
     if times == len(rows) or 4 * times < 3 * len(rows):
         return []
     others: dict[str, list[str]] = {}
     for rank, device in rows:
-        # Those two are named above already.
+        # They are named above already.
         if device.code not in (usual, "oom", "leak") and device.code:
             others.setdefault(device.code, []).append(_name(rank, device))
     return [
@@ -84,7 +84,7 @@ def _kind_of_finding(code: str) -> str:
 
 
 def deviation(run: Run, device: RankDevice) -> float | None:
-    """Return by which part a peak differs from the median; None where there is none to compare."""
+    """Return by what part of the median a peak differs; None where there is no median."""
     middle = run.middle(device.kind)
     if len(run.of(device.kind)) < 2 or not middle:
         return None

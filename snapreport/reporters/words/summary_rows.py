@@ -111,7 +111,7 @@ def facts(device: DeviceFindings) -> str:
 
 
 def lines_note(history: History) -> str:
-    """Say what the lines of a recording are where they are not those at work; else ``""``."""
+    """Say which lines a recording has, if not those at work; else ``""``."""
     if any("line_is" in extra for extra in history.stacks.frames.extra.values()):
         return "An operator written as a sign (a @ b) has the line of the def that it stands in."
     if history.layout == "profiler":
@@ -136,7 +136,7 @@ CUT_WORDS = {
 
 def stage_name(stage: StageUse) -> str:
     """Return a stage's name, saying at which side the recording cuts it off."""
-    over = stage.end_event < 0  # which its events say already
+    over = stage.end_event < 0  # its events say so already
     return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
 
 
@@ -159,7 +159,7 @@ def width_text(peak: CurvePeak) -> str:
 
 
 def event_range(start: int, end: int) -> str:
-    """Say which events a stage has: its end is exclusive, and it may have none."""
+    """Write a stage's events; its end is exclusive, and it may have none."""
     if end < 0:
         return "before event 0"
     first = max(start, 0)
