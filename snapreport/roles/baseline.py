@@ -7,14 +7,28 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from snapreport.model.history import START, DeviceHistory
-from snapreport.model.roles import ACTIVATION, GRADIENT, PARAMETER, STATE
-from snapreport.roles.passes import BACKWARD, OPTIMIZER, Passes
+from snapreport.model.roles import (
+    ACTIVATION,
+    GRADIENT,
+    OPTIMIZER_TEMPORARY,
+    PARAMETER,
+    STATE,
+    UNKNOWN,
+)
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
 from snapreport.roles.stack_phases import BACKWARD as BACK
 from snapreport.roles.stack_phases import BUILDS, CLEARS
 from snapreport.roles.stack_phases import OPTIMIZER as OPTIMIZES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_SETS = {
+    PARAMETER: "from before the recording, in the sizes of parameters",
+    GRADIENT: "from before the recording, a second set in the sizes of parameters",
+    STATE: "from before the recording, a further set in the sizes of parameters",
+}
 
 
 class Judge(Protocol):
@@ -36,7 +50,8 @@ def match_baseline(
     """Give blocks that were live at the start roles, as far as stacks, frees and sizes tell.
 
     Each parameter has a gradient of its size. So of the blocks of a size, as many as gradients
-    are live at once are parameters, and further whole sets are an optimizer's state.
+    are live at once are parameters, and further sets are an optimizer's state. Which block of
+    equal ones is in which set cannot be told; how many bytes each set has can.
     """
     rows = history.allocations
     start = rows.alloc_event == START
@@ -55,25 +70,50 @@ def match_baseline(
         start & in_step, STATE, "from before the recording, replaced in an optimizer step", 0.8
     )
     before = start & (rows.free_requested_event >= history.events)
-    made = np.flatnonzero(judge.role == GRADIENT)
-    if not before.any() or not len(made):
+    if not np.isin(passes.phase, (BACKWARD, OPTIMIZER)).any():
+        inference = before & bool((passes.phase == FORWARD).any())
+        judge.give(inference, PARAMETER, "from before a recording of forward passes alone", 0.5)
         return
-    sizes, count = _most_at_once(history, made)
-    parameter = np.zeros(len(rows), np.bool_)
-    state = np.zeros(len(rows), np.bool_)
-    at = np.flatnonzero(before)
+    made = np.flatnonzero(judge.role == GRADIENT)
+    kept = before & (judge.role == UNKNOWN)
+    if len(made):
+        _match_sets(judge, history, kept, *_most_at_once(history, made), (PARAMETER, STATE, STATE))
+    else:  # cleared in place, so never made again; the optimizer's temporaries have their sizes
+        sets = (PARAMETER, GRADIENT, STATE, STATE)
+        _match_sets(judge, history, kept, *_most_in_a_step(judge, history, passes), sets)
+
+
+def _match_sets(
+    judge: Judge,
+    history: DeviceHistory,
+    kept: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    count: NDArray[np.int64],
+    sets: tuple[int, ...],
+) -> None:
+    """Give blocks the roles of sets of tensors in which each size comes equally often.
+
+    Args:
+        judge: who gives the roles.
+        history: the device.
+        kept: bool, shape (n_allocations,): the blocks.
+        sizes: int64, shape (n,), ascending: of parameters.
+        count: int64, shape (n,): how many parameters have each size.
+        sets: the role of the first set, and of each further one if it is whole.
+    """
+    rows = history.allocations
+    at = np.flatnonzero(kept)
+    if not len(at) or not len(sizes):
+        return
     order = at[np.lexsort((rows.addr[at], rows.size[at]))]
     size = rows.size[order]
-    place = np.searchsorted(sizes, size)
-    known = np.append(sizes, -1)[np.minimum(place, len(sizes))] == size
-    rank = np.arange(len(size)) - np.searchsorted(size, size)
-    wanted = np.append(count, 0)[np.minimum(place, len(sizes))]
-    parameter[order[known & (rank < wanted)]] = True
-    state[order[known & (rank >= wanted) & (rank < 3 * wanted)]] = True
-    judge.give(parameter, PARAMETER, "from before the recording, with a gradient of its size", 0.8)
-    judge.give(
-        state, STATE, "from before the recording, a further set of the parameters' sizes", 0.7
-    )
+    place = np.minimum(np.searchsorted(sizes, size), len(sizes) - 1)
+    known = sizes[place] == size
+    turn = (np.arange(len(size)) - np.searchsorted(size, size)) // np.maximum(count[place], 1)
+    for k, role in enumerate(sets):
+        chosen = np.zeros(len(rows), np.bool_)
+        chosen[order[known & (turn == k)]] = True
+        judge.give(chosen, role, _SETS[role], 0.7)
 
 
 def _most_at_once(
@@ -96,3 +136,20 @@ def _freed_in(history: DeviceHistory, passes: Passes, phase: int) -> NDArray[np.
     gone = history.allocations.free_requested_event
     place = np.searchsorted(start, gone, side="right") - 1
     return (place >= 0) & (gone <= np.append(end, START)[place])
+
+
+def _most_in_a_step(
+    judge: Judge, history: DeviceHistory, passes: Passes
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sizes of an optimizer's temporaries, ascending, and how many each line makes.
+
+    One operation of an optimizer makes one temporary for each parameter.
+    """
+    rows = history.allocations
+    made = np.flatnonzero(judge.role == OPTIMIZER_TEMPORARY)
+    step = np.searchsorted(passes.of(OPTIMIZER)[0], rows.alloc_event[made], side="right")
+    keys, count = np.unique(
+        np.stack([rows.size[made], rows.stack[made], step]), axis=1, return_counts=True
+    )
+    sizes, first = np.unique(keys[0], return_index=True)
+    return sizes, np.maximum.reduceat(count, first).astype(np.int64) if len(first) else count

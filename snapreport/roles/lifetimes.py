@@ -62,6 +62,10 @@ _STATED = {
 """What files say of categories, as roles."""
 
 
+_TOGETHER = 8
+"""Call stacks whose memory goes in one row of frees, with no allocation between them."""
+
+
 class _Judge:
     """Gives allocations roles, each with its evidence; the first that speaks is believed."""
 
@@ -151,6 +155,11 @@ def _by_lifetime(
     )
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
 
+    sizes = np.unique(rows.size[judge.role == GRADIENT])
+    zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & stack_phases.ZEROES != 0)
+    judge.give(
+        zeroed & np.isin(rows.size, sizes), STATE, "zeros in the size of a gradient, kept", 0.8
+    )
     build = alive & (made == BUILD)
     first = passes.start[passes.phase != BUILD][:1]
     lasts = kept | (gone >= (first[0] if len(first) else none))
@@ -163,6 +172,12 @@ def _by_lifetime(
     cached = ahead & (marks & stack_phases.CACHES != 0) & (kept | (gone > next_end) | ~trains)
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
+    if not trains:
+        graph = forward & ~kept & (marks & stack_phases.NO_GRAD == 0)
+        judge.give(
+            graph & _freed_together(history, graph), ACTIVATION,
+            "kept until the whole forward pass was freed", 0.6,
+        )  # fmt: skip
     judge.give(
         forward & (gone < next_start) & ~kept,
         FORWARD_TEMPORARY,
@@ -213,6 +228,24 @@ def _reached(
     reached = np.full(passes + 1, np.iinfo(np.int64).max)
     np.minimum.at(reached, freeing[chosen], born[chosen])
     return reached
+
+
+def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which of some allocations are freed in a row of frees that many call stacks share.
+
+    So autograd's graph goes; what needs no gradient is freed soon after it was made.
+    """
+    rows = history.allocations
+    allocates = np.zeros(history.events + 1, np.int64)
+    allocates[rows.alloc_event[rows.alloc_event > START]] = 1
+    before = np.cumsum(allocates)
+    at = np.flatnonzero(chosen)
+    burst = before[rows.free_requested_event[at]]
+    pairs = np.unique(np.stack([burst, rows.stack[at]]), axis=1)
+    stacks = np.bincount(pairs[0], minlength=int(before[-1]) + 1)
+    together = np.zeros(len(rows), np.bool_)
+    together[at] = stacks[burst] >= _TOGETHER
+    return together
 
 
 def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:

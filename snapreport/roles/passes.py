@@ -99,7 +99,8 @@ def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
     for i, name in enumerate(stages.name):
         for pattern, phase in _STAGES:
             if pattern.search(name):
-                inside = phases[max(int(stages.start_event[i]), 0) : int(stages.end_event[i])]
+                start, end = int(stages.start_event[i]), int(stages.end_event[i])
+                inside = phases[max(start, 0) : max(end, 0)]
                 inside[is_among(inside, [NONE, USER])] = phase
                 break
 

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     CLEARS,
     CLIPS,
     COMPILED,
-) = (np.int32(1 << bit) for bit in range(14))
+    ZEROES,
+) = (np.int32(1 << bit) for bit in range(15))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
 RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
-CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes."""
+CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
+ZEROES: memory is filled with zeros, as states of an optimizer are at first."""
 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
@@ -66,11 +68,12 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
     (RECOMPUTES, None, re.compile(r"tensor_parallel[/\\]random\.py")),
     (FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
     (FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
-    (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_(inductor|dynamo)[/\\]")),
+    (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_inductor[/\\]")),
     (LOADS, None, re.compile(r"torch[/\\]utils[/\\]data[/\\]|[/\\]datasets[/\\]|data_collator")),
     (BUILDS, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
     (BUILDS, re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"), None),
     (BUILDS, re.compile(r"^(reset_parameters|__init__|from_pretrained)$"), None),
+    (ZEROES, re.compile(r"zeros_like|zeros$"), None),
     (NO_GRAD, re.compile(r"^decorate_context$"), None),
     (
         COMMUNICATES,

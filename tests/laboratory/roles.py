@@ -10,9 +10,9 @@ import numpy as np
 
 from snapreport.api.device import Device
 from snapreport.ground.units import format_bytes
+from snapreport.model.roles import ROLES, UNKNOWN
 from tests.laboratory.recording import Run, run
 from tests.laboratory.tables import markdown
-from tests.laboratory.truth import ROLES, UNKNOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,25 +20,10 @@ if TYPE_CHECKING:
 LATE = 2
 """The step with which a late recording begins."""
 
-_OF_CATEGORY = {
-    "communication": "communication buffer",
-    "optimizer state": "optimizer state",
-    "optimizer": "temporary of optimizer",
-    "activation": "activation",
-    "gradient": "gradient",
-    "backward": "temporary of backward",
-    "input": "input",
-    "parameter": "parameter",
-}
-
 
 def roles_of(device: Device) -> NDArray[np.int8]:
     """Return what is judged: the role of each allocation, as places in ``ROLES``."""
-    findings = device.figures
-    of_category = [
-        ROLES.index(_OF_CATEGORY.get(each.name, "unknown")) for each in findings.categories
-    ]
-    return np.array(of_category or [UNKNOWN], np.int8)[findings.category]
+    return device.roles.role
 
 
 @dataclass(frozen=True)

@@ -17,31 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapreport.model.roles import ROLES, UNKNOWN
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from snapreport.model.history import DeviceHistory
     from snapreport.recorders.event_tree import Recorded
-
-ROLES = (
-    "parameter",
-    "buffer",
-    "gradient",
-    "optimizer state",
-    "activation",
-    "temporary of forward",
-    "temporary of backward",
-    "temporary of optimizer",
-    "communication buffer",
-    "KV cache",
-    "input",
-    "compiled-graph pool",
-    "workspace",
-    "unknown",
-)
-"""What an allocation can be. A KV cache stands for the state of a recurrent network, too."""
-
-UNKNOWN = ROLES.index("unknown")
 
 # What is noted twice is the earlier of these: a weight that is saved for backward is a parameter,
 # and so is a batch an input; the gradient of a product may become that of a parameter.

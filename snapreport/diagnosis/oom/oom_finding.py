@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from snapreport.diagnosis.advice import advise_on_oom
 from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
@@ -15,6 +14,7 @@ from snapreport.diagnosis.oom.oom_words import (
     remedies,
     why,
 )
+from snapreport.diagnosis.oom.saving_words import advise_on_oom
 from snapreport.diagnosis.oom.savings import find_oom_savings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapreport.diagnosis.advice import advise_on_peak
 from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.oom.saving_words import advise_on_peak
 from snapreport.diagnosis.oom.savings import find_peak_savings
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count

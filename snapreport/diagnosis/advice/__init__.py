@@ -1,0 +1,1 @@
+"""What would lower the peak: changes to the program, each tried on the recording itself."""

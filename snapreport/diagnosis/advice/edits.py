@@ -1,0 +1,107 @@
+"""The recording with some memory taken away for a while, and the peak that it has then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.curves import peak_without
+from snapreport.history.block_sizes import MIN_BLOCK
+from snapreport.model.history import DeviceHistory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """A part of some allocations' bytes, taken away over ``begin <= event < end``."""
+
+    rows: NDArray[np.intp]
+    """Each at most once; shape (n,)."""
+    share: NDArray[np.float64]
+    """The part of each block that is taken away; shape (n,)."""
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def but(self, kept: NDArray[np.bool_]) -> Edit:
+        """Leave some of the rows as they are; ``kept`` has shape (n,)."""
+        left = ~kept
+        return Edit(self.rows[left], self.share[left], self.begin[left], self.end[left])
+
+
+def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:
+    """Take a part of the chosen allocations away, all their lives; ``chosen`` has shape (n,)."""
+    rows, lives = np.flatnonzero(chosen), history.allocations
+    shares = np.full(len(rows), share)
+    return Edit(rows, shares, lives.alloc_event[rows], lives.free_requested_event[rows])
+
+
+def away(
+    history: DeviceHistory,
+    chosen: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> Edit:
+    """Take the chosen allocations away for a part of their lives; all of shape (n_allocations,)."""
+    lives = history.allocations
+    rows = np.flatnonzero(chosen & (begin < end))
+    first = np.maximum(begin[rows], lives.alloc_event[rows])
+    last = np.minimum(end[rows], lives.free_requested_event[rows])
+    return Edit(rows, np.ones(len(rows)), first, np.maximum(first, last))
+
+
+def edited_peak(
+    history: DeviceHistory, curve: NDArray[np.int64], edits: Sequence[Edit]
+) -> tuple[int, int]:
+    """Return the allocated peak after some edits, and the first event that has it.
+
+    Edits of the same allocation multiply: half of a half is left. Blocks stay multiples of the
+    allocator's unit, where the recording has one.
+
+    Args:
+        history: the device.
+        curve: int64, shape (n_events + 1,): the allocated curve.
+        edits: in any order.
+    """
+    used = [edit for edit in edits if len(edit.rows)]
+    if not used:
+        top = int(curve.argmax())
+        return int(curve[top]), top - 1
+    if len(used) == 1:
+        (edit,) = used
+        weight = _taken(history, edit.rows, 1 - edit.share)
+        return peak_without(curve, weight, edit.begin, edit.end)
+    rows = np.unique(np.concatenate([edit.rows for edit in used]))
+    lives = history.allocations
+    begins = [np.searchsorted(rows, edit.rows) for edit in used]
+    never = np.iinfo(np.int64).max
+    bounds = [lives.alloc_event[rows], lives.free_requested_event[rows]]
+    spans = []
+    for edit, place in zip(used, begins, strict=True):
+        begin, end = np.full(len(rows), never), np.full(len(rows), never)
+        share = np.zeros(len(rows))
+        begin[place], end[place], share[place] = edit.begin, edit.end, edit.share
+        spans.append((begin, end, share))
+        bounds += [np.clip(begin, bounds[0], bounds[1]), np.clip(end, bounds[0], bounds[1])]
+    cuts = np.sort(np.stack(bounds), axis=0)
+    first, last = cuts[:-1], cuts[1:]
+    left = np.ones(first.shape)
+    for begin, end, share in spans:
+        left *= np.where((begin <= first) & (first < end), 1 - share, 1.0)
+    weight = _taken(history, np.broadcast_to(rows, first.shape).ravel(), left.ravel())
+    real = (first < last).ravel() & (weight > 0)
+    return peak_without(curve, weight[real], first.ravel()[real], last.ravel()[real])
+
+
+def _taken(
+    history: DeviceHistory, rows: NDArray[np.intp], left: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the bytes that go from blocks of which a part is left."""
+    size = history.allocations.block_size[rows]
+    unit = 1 if history.device.kind == "cpu" else MIN_BLOCK
+    rest = np.ceil(np.rint(size * left * 16) / 16 / unit).astype(np.int64) * unit
+    return size - np.minimum(rest, size)

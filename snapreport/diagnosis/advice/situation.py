@@ -1,0 +1,111 @@
+"""What advice is drawn from: the history with its roles, passes and blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.roles import ACTIVATION, Roles
+from snapreport.native.sorting import stable_order
+from snapreport.roles.lifetimes import find_roles
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes, find_passes
+from snapreport.roles.stack_phases import stack_marks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """A device's history as the advice looks at it; arrays of shape (n_allocations,)."""
+
+    tables: History
+    history: DeviceHistory
+    curve: NDArray[np.int64]
+    """The allocated curve; int64, shape (n_events + 1,)."""
+    roles: Roles
+    passes: Passes
+    marks: NDArray[np.int32]
+    """Of each allocation's call stack, as in ``roles.stack_phases``."""
+    blocks: tuple[Blocks, ...]
+    """Functions that call modules, those that keep most for backward first."""
+    next_backward: NDArray[np.int64]
+    """The event with which the next backward pass begins, ``events`` where none does."""
+
+    @property
+    def peak(self) -> int:
+        """The allocated peak in bytes."""
+        return int(self.curve.max(initial=0))
+
+    @property
+    def event(self) -> int:
+        """The peak's event."""
+        return int(self.curve.argmax()) - 1
+
+    @property
+    def trains(self) -> bool:
+        """Whether a backward pass or an optimizer's step was recorded."""
+        return bool(np.isin(self.passes.phase, (BACKWARD, OPTIMIZER)).any())
+
+    def of(self, *roles: int) -> NDArray[np.bool_]:
+        """Say which allocations have one of some roles."""
+        return np.isin(self.roles.role, roles)
+
+    def live(self) -> NDArray[np.bool_]:
+        """Say which allocations are live at the peak."""
+        rows = self.history.allocations
+        return (rows.alloc_event <= self.event) & (self.event < rows.free_requested_event)
+
+
+def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:
+    """Put together what the advice needs.
+
+    Args:
+        tables: the file.
+        history: the device.
+        curve: int64, shape (n_events + 1,): the allocated curve.
+    """
+    rows = history.allocations
+    roles, passes = find_roles(tables, history), find_passes(tables, history)
+    kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
+    starts = passes.of(FORWARD)[0]
+    blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts)
+    begins = np.append(passes.of(BACKWARD)[0], history.events)
+    following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
+    marks = stack_marks(tables.stacks)[rows.stack]
+    return Situation(
+        tables, history, curve, roles, passes, marks, tuple(blocks), following.astype(np.int64)
+    )
+
+
+def latest_free_after(situation: Situation, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each event when the last was freed of what was made after it, in its own pass.
+
+    Backward goes from the last operation to the first: by then it has come to what was made at
+    that event.
+
+    Args:
+        situation: of the device.
+        kept: bool, shape (n_allocations,): what was made for backward.
+
+    Returns:
+        int64, shape (n_events + 1,); -1 where nothing was made after it in its pass.
+    """
+    rows, events = situation.history.allocations, situation.history.events
+    found = np.full(events + 1, -1, np.int64)
+    chosen = np.flatnonzero(kept & (rows.alloc_event >= 0) & (rows.free_requested_event < events))
+    chosen = chosen[stable_order(rows.alloc_event[chosen])]
+    turn = situation.next_backward[chosen]
+    for begin in np.unique(turn).tolist():
+        own = chosen[turn == begin][::-1]
+        latest = np.maximum.accumulate(rows.free_requested_event[own])
+        born = rows.alloc_event[own]
+        # What was made at `born` counts for the events before it.
+        below = np.append(born[1:], max(int(born[-1]) - 1, 0)) if len(born) else born
+        for low, high, value in zip(below.tolist(), born.tolist(), latest.tolist(), strict=True):
+            found[low:high] = value
+    return found
