@@ -184,6 +184,15 @@ class _Reader:
         return rows, _same_length("annotations", names, rows["depth"])
 
 
+_NUMBERS = (
+    "addr", "size", "block_size", "block_size_max", "alloc_event",
+    "alloc_time_us", "free_requested_time_us", "free_time_us", "stream",
+)  # fmt: skip
+_IDS = (
+    "version", "pool", "stack", "free_stack", "category", "compile_context", "metadata",
+)  # fmt: skip
+
+
 class _Devices:
     """Cuts the tables that all devices share into what each of them has."""
 
@@ -244,37 +253,19 @@ class _Devices:
         pending = np.array(before, np.int64)
         _between("allocation", pending, rows.start, rows.stop)
         requested[pending - rows.start] = START
-        return Allocations(
-            addr=ints("addr"),
-            version=ids("version"),
-            size=ints("size"),
-            block_size=ints("block_size"),
-            block_size_max=ints("block_size_max"),
-            alloc_event=ints("alloc_event"),
-            free_requested_event=requested,
-            free_event=ends("free_event"),
-            alloc_time_us=ints("alloc_time_us"),
-            free_requested_time_us=ints("free_requested_time_us"),
-            free_time_us=ints("free_time_us"),
-            stream=ints("stream"),
-            pool=ids("pool"),
-            stack=ids("stack"),
-            free_stack=ids("free_stack"),
-            category=ids("category"),
-            compile_context=ids("compile_context"),
-            metadata=ids("metadata"),
-        )
+        columns: dict[str, Any] = {name: ints(name) for name in _NUMBERS}
+        columns |= {name: ids(name) for name in _IDS}
+        return Allocations(**columns, free_requested_event=requested, free_event=ends("free_event"))
 
     def _events_of(self, index: int) -> Events:
         rows = self._event_rows[index]
         return Events(
-            event=self._events["event"][rows],
             action=self._actions[rows],
-            addr=self._events["addr"][rows],
-            size=self._events["size"][rows],
-            time_us=self._events["time_us"][rows],
-            stream=self._events["stream"][rows],
             stack=_int32(self._events["stack"][rows]),
+            **{
+                name: self._events[name][rows]
+                for name in ("event", "addr", "size", "time_us", "stream")
+            },
         )
 
     def _final_state(self, index: int) -> tuple[Segments, NDArray[np.int64]]:

@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
 from snapreport.commands.options.shared_options import (
+    curve_option,
     device_option,
     force_option,
     full_option,
@@ -27,13 +28,7 @@ from snapreport.ground.files import check_output, output_path, report_format
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
 @device_option("Of this device of both")
 @click.option("--new-device", metavar="N", help="Of this device of NEW, where it is another.")
-@click.option(
-    "--curve",
-    type=click.Choice(["allocated", "requested", "active", "reserved"]),
-    default="allocated",
-    show_default=True,
-    help="What to count.",
-)
+@curve_option(["allocated", "requested", "active", "reserved"])
 @click.option(
     "--at",
     type=click.Choice(["peak", "start", "end"]),

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from snapreport.commands.options.moment_options import moment_options
-from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.name_options import answer_options
 from snapreport.commands.options.shared_options import (
     FIGURES_DEFINED,
     device_option,
-    full_option,
-    json_option,
-    quiet_option,
     source_argument,
     top_option,
 )
@@ -64,10 +61,7 @@ _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each !=
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Never count these files.")
 @top_option(20)
-@json_option
-@full_option
-@keep_paths_option
-@quiet_option
+@answer_options
 def live(
     source: Path,
     device: str | None,

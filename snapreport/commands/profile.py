@@ -9,6 +9,7 @@ import click
 import snapreport
 from snapreport.commands.options.name_options import keep_paths_option
 from snapreport.commands.options.shared_options import (
+    curve_option,
     device_option,
     json_option,
     quiet_option,
@@ -37,13 +38,7 @@ from snapreport.commands.output.console import print_bytes
     "are of.",
 )
 @rules_option
-@click.option(
-    "--curve",
-    type=click.Choice(["allocated", "requested", "active"]),
-    default="allocated",
-    show_default=True,
-    help="What to count.",
-)
+@curve_option(["allocated", "requested", "active"])
 @click.option(
     "--points",
     type=click.IntRange(min=0),

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.name_options import answer_options
 from snapreport.commands.options.shared_options import (
     device_option,
-    full_option,
-    json_option,
-    quiet_option,
     source_argument,
 )
 from snapreport.commands.output.answer_printing import (
@@ -49,10 +46,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Also the N largest call stacks at each stage's peak.",
 )
-@json_option
-@full_option
-@keep_paths_option
-@quiet_option
+@answer_options
 def stages(
     source: Path,
     device: str | None,

@@ -8,13 +8,10 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.name_options import answer_options, paths_kept
 from snapreport.commands.options.shared_options import (
     device_option,
-    full_option,
     ignore_option,
-    json_option,
-    quiet_option,
     source_argument,
 )
 from snapreport.commands.output.answer_printing import new_page, print_page
@@ -31,10 +28,7 @@ from snapreport.commands.output.console import print_bytes, progress_bar
     "--recording", is_flag=True, help="Whether the recording can be trusted alone, by every check."
 )
 @ignore_option
-@json_option
-@full_option
-@keep_paths_option
-@quiet_option
+@answer_options
 def summary(
     source: Path,
     device: str | None,

@@ -8,12 +8,10 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.options.name_options import keep_paths_option
+from snapreport.commands.options.name_options import answer_options
 from snapreport.commands.options.shared_options import (
+    curve_option,
     device_option,
-    full_option,
-    json_option,
-    quiet_option,
     rules_option,
     source_argument,
     top_option,
@@ -48,16 +46,10 @@ _COUNTED = ("allocated", "requested", "active")
     show_default=True,
     help="What is taken away at a time, and what PATTERN names.",
 )
-@click.option(
-    "--curve", type=click.Choice(_COUNTED), default="allocated", show_default=True,
-    help="Whose peak.",
-)  # fmt: skip
+@curve_option(_COUNTED, "Whose peak.")
 @rules_option
 @top_option(15)
-@json_option
-@full_option
-@keep_paths_option
-@quiet_option
+@answer_options
 def whatif(
     source: Path,
     device: str | None,

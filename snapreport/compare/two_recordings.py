@@ -141,7 +141,7 @@ class _Side:
 
 
 def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64], SiteList]:
-    """Number each allocation by its site, or after those by why it has none; return the sites too."""
+    """Number each allocation by its site, or after those by why it has none; return the sites."""
     rows, stacks = figures.history.allocations, file.stacks
     framed = figures.missing == HAS_FRAMES
     site_frames = find_site_frames(stacks)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from snapreport.commands.options.shared_options import curve_option
 from snapreport.model.moment_wanted import Address, MomentWanted
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +32,7 @@ def parse_address(text: str) -> Address:
 def moment_options(function: F) -> F:
     """Add the options; the command gets them as ``wanted``."""
 
+    @functools.wraps(function)
     def command(**values: Any) -> Any:
         names = ("event", "time_us", "stage", "between", "at", "curve")
         chosen = {name: values.pop(name) for name in names}
@@ -41,8 +44,6 @@ def moment_options(function: F) -> F:
             chosen[at[0]] = parse_address(at[1])
         return function(wanted=MomentWanted(**chosen), **values)
 
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
     for option in reversed(_OPTIONS):
         command = option(command)
     return command  # type: ignore[return-value]
@@ -64,8 +65,5 @@ _OPTIONS = (
         "--at", type=(click.Choice(["alloc", "free"]), str), metavar="alloc|free ADDRESS",
         help="After the allocation or free of an address, or ADDRESS_VERSION.",
     ),
-    click.option(
-        "--curve", type=click.Choice(["allocated", "requested", "active", "reserved"]),
-        default="allocated", show_default=True, help="What to count.",
-    ),
+    curve_option(["allocated", "requested", "active", "reserved"]),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,6 +74,13 @@ rules_option = click.option(
 
 FIGURES_DEFINED = "\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES)
 """What the figures that are printed mean, for below the options."""
+
+
+def curve_option(curves: Sequence[str], counted: str = "What to count.") -> Callable[[F], F]:
+    """``--curve``: one of these, allocated bytes by default."""
+    return click.option(
+        "--curve", type=click.Choice(curves), default="allocated", show_default=True, help=counted
+    )
 
 
 def top_option(rows: int) -> Callable[[F], F]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from snapreport.ground.units import (
@@ -96,19 +97,8 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
             }
             for each in finding.evidence
         ],
-        "tables": [
-            {
-                "title": table.title,
-                "columns": [{"title": each.title, "unit": each.unit} for each in table.columns],
-                "rows": [list(row) for row in table.rows],
-                "left_out": table.left_out,
-            }
-            for table in finding.tables
-        ],
-        "suggestions": [
-            {"text": each.text, "change": each.change, "frees": each.frees, "most": each.most}
-            for each in finding.suggestions
-        ],
+        "tables": [asdict(table) for table in finding.tables],
+        "suggestions": [asdict(each) for each in finding.suggestions],
         "view": None
         if view is None
         else {"tab": view.tab, "event": view.event, "curve": view.curve, "search": view.search},

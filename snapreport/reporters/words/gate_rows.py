@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from snapreport.compare.diff_types import Change, Diff
@@ -173,9 +174,6 @@ def _raised(raised: Raised) -> dict[str, Any]:
         "device": raised.device,
         "title": finding.title,
         "explanation": finding.explanation,
-        "suggestions": [
-            {"text": each.text, "change": each.change, "frees": each.frees, "most": each.most}
-            for each in finding.suggestions
-        ],
+        "suggestions": [asdict(each) for each in finding.suggestions],
         "fails": raised.fails,
     }
