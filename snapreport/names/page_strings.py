@@ -70,6 +70,7 @@ class _Page(HTMLParser):
         self._inside: dict[str, str | None] | None = None
         self._tag = ""
         self._data: list[str] = []
+        self._first: bytes | None = None  # of the payload; the rest comes behind the scripts
         folder = templates_folder()
         self._ours = "\n".join(
             " ".join(path.read_text("utf-8").split()) for path in sorted(folder.glob("*.j2"))
@@ -117,6 +118,12 @@ class _Page(HTMLParser):
             # versions of Python do not give the rest
             self._lines(self._tag, "".join(self._data) + self.rawdata)
             self._inside = None
+        self._end_of_payload(b"")
+
+    def _end_of_payload(self, later: bytes) -> None:
+        if self._first is not None:
+            _payload(self._first, later, self._tally)
+        self._first = None
 
     def _add(self, kind: str, text: str) -> None:
         text = " ".join(text.split())
@@ -126,9 +133,10 @@ class _Page(HTMLParser):
     def _end_of_script(self, data: str, attributes: dict[str, str | None]) -> None:
         name = attributes.get("id")
         if name == "payload":
-            _payload(data, self._tally)
+            self._end_of_payload(b"")
+            self._first = _unpack(data)
         elif name == "later":
-            _unpack(data)  # addresses and times alone
+            self._end_of_payload(_unpack(data))
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":
@@ -172,9 +180,8 @@ def _json(data: str | bytes) -> Any:
         raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
 
 
-def _payload(data: str, tally: Tally) -> None:
+def _payload(body: bytes, later: bytes, tally: Tally) -> None:
     """Count the strings of the payload, and those of its table by the columns that use them."""
-    body = _unpack(data)
     length = int.from_bytes(body[:4], "little")
     header = _json(body[4 : 4 + length])
     if not isinstance(header, dict):
@@ -182,7 +189,7 @@ def _payload(data: str, tally: Tally) -> None:
     columns = body[(4 + length + 7) & ~7 :]
     strings = header.pop("strings", [])
     try:
-        used = _used(header, columns)
+        used = _used(header, columns, later)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
     for i, text in enumerate(strings):
@@ -194,12 +201,13 @@ def _payload(data: str, tally: Tally) -> None:
     tally.walk(header)
 
 
-def _used(header: dict[str, Any], columns: bytes) -> dict[str, set[int]]:
+def _used(header: dict[str, Any], columns: bytes, later: bytes) -> dict[str, set[int]]:
     used: dict[str, set[int]] = {kind: set() for kind in _COLUMNS.values()}
     for table in (header["columns"], *(device["columns"] for device in header["devices"])):
         for name, kind in _COLUMNS.items():
             if name in table:
-                used[kind].update(np.unique(_column(table[name], columns)).tolist())
+                area = later if table[name].get("later") else columns
+                used[kind].update(np.unique(_column(table[name], area)).tolist())
     return used
 
 

@@ -3,7 +3,7 @@
 The layout, format 3: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
 then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
 the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
-the higher bytes are alike, so that gzip makes little of them. The longest columns that the first
+the higher bytes are alike, so that gzip makes little of them. The long columns that the first
 picture does without are a block of their own, which the page unpacks after it.
 ``templates/app/lib/data/payload.ts`` reads it.
 """
@@ -216,20 +216,26 @@ def _pack_device(
     role, roles = device.roles.told()
     packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
     packed |= _segment_columns(segments, later, address[1], stream[1])
+    groups: dict[str, NDArray[Any]] = {
+        "category": _category_strings(device, strings),
+        "stream": stream[0],
+        "pool": allocations.pool,
+        "context": strings.renumber(texts, allocations.compile_context),
+    }
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
-        "free_stack": columns.add(subset.renumber(allocations.free_stack)),
+        "free_stack": later.add(subset.renumber(allocations.free_stack)),
         "missing": columns.add(device.missing),
-        "category": columns.add(_category_strings(device, strings)),
-        "role": columns.add(role),
-        "compile_context": columns.add(strings.renumber(texts, allocations.compile_context)),
-        "metadata": columns.add(strings.renumber(texts, allocations.metadata)),
+        "category": later.add(groups["category"]),
+        "role": later.add(role),
+        "compile_context": later.add(groups["context"]),
+        "metadata": later.add(strings.renumber(texts, allocations.metadata)),
         "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),
         "event_index": columns.add(other.event, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
         "event_addr": later.add(address[2]),
-        "event_size": columns.add(other.size),
-        "event_stream": columns.add(stream[2]),
+        "event_size": later.add(other.size),
+        "event_stream": later.add(stream[2]),
         "event_stack": columns.add(subset.renumber(other.stack)),
         "reserved_event": columns.add(device.reserved_events, delta=True),
         "reserved_bytes": columns.add(device.reserved_bytes),
@@ -242,6 +248,7 @@ def _pack_device(
         "pools": pools,
         "category_rules": _shown({category.name: category.rule for category in device.categories}),
         "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
+        "one_colour": [name for name, ids in groups.items() if not (ids != ids[:1]).any()],
         "columns": packed,
     }
 
@@ -275,9 +282,9 @@ def _allocation_columns(
             allocations.free_requested_event - allocations.alloc_event
         ),
         "free_after": columns.add(allocations.free_event - allocations.free_requested_event),
-        "stream": columns.add(streams[1]),
+        "stream": later.add(streams[1]),
         "stream_values": columns.add(streams[0]),
-        "pool": columns.add(allocations.pool),
+        "pool": later.add(allocations.pool),
     }
 
 

@@ -1,6 +1,6 @@
 /** Makers of small random data for tests. */
 
-import type { Ints, Strips } from "./data/curves"
+import { curveOf, type Ints, type Strips } from "./data/curves"
 import type { Device, Segments, Stacks } from "./data/device"
 import { NOT_DRAWN } from "./data/rest"
 
@@ -143,6 +143,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     requested: strips.height,
     block: strips.height,
     blockMax: strips.height,
+    unit: { allocated: 0, requested: 0 },
     allocEvent: strips.birth,
     freeRequestedEvent: strips.death,
     freeEvent: strips.death,
@@ -163,6 +164,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     roleMeanings: {},
     compileContext: none,
     metadata: none,
+    oneColour: [],
     timed: false,
     eventTime: new Float64Array(0),
     timeOriginUs: null,
@@ -229,6 +231,12 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
       ever: { count: ever(one), requested: ever(whole.requested), allocated: ever(whole.block) },
     },
   }
+}
+
+/** Bytes live after each event; element s + 1 belongs to event s. */
+export function totals(strips: Strips): Float64Array {
+  const curve = curveOf(strips)
+  return Float64Array.from({ length: curve.length }, (_, place) => curve.at(place))
 }
 
 /** Milliseconds of the processor so far: unlike those of a clock, no other program's work is among them. */

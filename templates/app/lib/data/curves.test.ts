@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { Changes, curveOf, Extremes, totals } from "./curves"
-import { random, randomStrips } from "../testing"
+import { Changes, curveOf, Extremes, unitOf } from "./curves"
+import { random, randomStrips, totals } from "../testing"
 
 test("totals are the sums over what is live after each event", () => {
   for (let seed = 0; seed < 50; seed++) {
@@ -30,8 +30,9 @@ test("firstMax finds the first of equal maxima in any range", () => {
 })
 
 test("a curve kept in units is the same to the byte", () => {
-  for (const height of [512, 2 ** 20 + 512, 3, 2 ** 33 + 1, 2 ** 40]) {
+  for (const height of [512, 2 ** 20 + 512, 3, 2 ** 33 + 1, 2 ** 40, 2 ** 31 - 512]) {
     const strips = {
+      unit: unitOf(8 * height, Float64Array.of(height)),
       events: 3,
       birth: Int32Array.of(-1, 0, 1),
       death: Int32Array.of(2, 3, 3),
@@ -45,6 +46,10 @@ test("a curve kept in units is the same to the byte", () => {
     )
     assert.equal(curve.firstMax(0, 4), 2)
   }
+  assert.deepEqual(
+    [unitOf(2 ** 39, Float64Array.of(512, 2 ** 20), Float64Array.of(1024)), unitOf(2 ** 40, Float64Array.of(512)), unitOf(0)],
+    [512, 0, 2 ** 31],
+  )
 })
 
 test("changes hold until the next one, and their first maximum is that of the curve spelled out", () => {

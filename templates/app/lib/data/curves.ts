@@ -20,20 +20,18 @@ export interface Strips {
   height: Float64Array
   /** A row on top of all others, and its height after each event; element s + 1 belongs to event s. */
   rest?: { row: number; height: Float64Array }
+  /** A power of two that divides every height, and of which no total comes to 2^31; 0 where there is none. */
+  unit?: number
 }
 
 /** The strips of one curve. */
 export function stripsOf(device: Device, curve: Curve): Strips {
   const rest = device.rest ? { row: device.rest.row, height: device.rest[curve] } : undefined
+  const { events, allocEvent: birth } = device
+  const unit = device.unit[curve]
   return curve === "allocated"
-    ? { events: device.events, birth: device.allocEvent, death: device.freeRequestedEvent, height: device.block, rest }
-    : { events: device.events, birth: device.allocEvent, death: device.freeEvent, height: device.requested, rest }
-}
-
-/** Block bytes until free_completed: what the active curve adds up. */
-export function activeStrips(device: Device): Strips {
-  const strips = { ...stripsOf(device, "requested"), height: device.block }
-  return device.rest ? { ...strips, rest: { row: device.rest.row, height: device.rest.active } } : strips
+    ? { events, birth, death: device.freeRequestedEvent, height: device.block, rest, unit }
+    : { events, birth, death: device.freeEvent, height: device.requested, rest, unit }
 }
 
 /** The strips without some of them: those are never live, and the others keep their ids.
@@ -46,32 +44,27 @@ export function without(strips: Strips, hidden: Uint8Array): Strips {
   return { ...strips, rest, death }
 }
 
-/** Bytes live after each event; element s + 1 belongs to event s, so element 0 is the start. */
-export function totals(strips: Strips): Float64Array {
-  const { birth, death, height, events, rest } = strips
-  const out = new Float64Array(events + 1)
+/** Bytes live after each event; place s + 1 belongs to event s, so place 0 is the start. */
+export function curveOf({ events, birth, death, height, rest, unit = 0 }: Strips): Extremes {
+  const changes = unit ? new Int32Array(events + 1) : new Float64Array(events + 1)
+  const perUnit = 1 / (unit || 1) // a power of two
   for (let i = 0; i < birth.length; i++) {
     if (death[i] <= birth[i]) continue
-    out[birth[i] + 1] += height[i]
-    if (death[i] < events) out[death[i] + 1] -= height[i]
+    changes[birth[i] + 1] += height[i] * perUnit
+    if (death[i] < events) changes[death[i] + 1] -= height[i] * perUnit
   }
-  for (let s = 1, sum = out[0]; s < out.length; s++) out[s] = sum += out[s]
-  if (rest) for (let s = 0; s < out.length; s++) out[s] += rest.height[s]
-  return out
+  for (let s = 0, before = 0; rest && s <= events; before = rest.height[s++]) changes[s] += (rest.height[s] - before) * perUnit
+  return new Extremes(changes, unit || 1, true)
 }
 
-/** The totals of strips, as a curve. */
-export function curveOf(strips: Strips): Extremes {
-  return new Extremes(totals(strips), unitOf(strips.height, strips.rest?.height))
-}
-
-/** The largest power of two, up to 2^31, that divides every one of some numbers. */
-function unitOf(...columns: (Float64Array | undefined)[]): number {
+/** The largest power of two, up to 2^31, that divides every one of some numbers; 0 where 2^31 of it are not more than `most`. */
+export function unitOf(most: number, ...columns: (Float64Array | undefined)[]): number {
   let bits = 2 ** 31 // as a signed number: only its bits count
   for (const numbers of columns) {
     for (let i = 0; numbers && i < numbers.length; i++) bits |= numbers[i] // of large ones the lowest 32 bits
   }
-  return (bits & -bits) >>> 0
+  const unit = (bits & -bits) >>> 0
+  return most / unit < 2 ** 31 ? unit : 0
 }
 
 /** A number of bytes for each event; place s + 1 belongs to event s. */
@@ -82,30 +75,33 @@ export interface Bytes {
   firstMax(from: number, to: number): number
 }
 
-const BLOCK = 128
+const BLOCK = 64
 
 /** Finds the first maximum of any range quickly, so that a curve is drawn at a cost of its pixels. */
 export class Extremes implements Bytes {
-  private readonly values: Numbers
-  private readonly unit: number
   private readonly blockMax: Int32Array
+  /** Place of the first maximum of all. */
+  private readonly peak: number
 
-  /** `unit`: divides every value. Kept in such units, most curves take half the memory. */
-  constructor(values: Float64Array, unit = 0) {
-    const { length } = values
-    const blockMax = new Int32Array(Math.ceil(length / BLOCK))
-    let most = 0
-    for (let b = 0, k = 0; b < blockMax.length; b++) {
+  /** `values`: in units; `differences`: to be added up, in place. All of it in one loop: to compile one takes longer than to run it. */
+  constructor(
+    private readonly values: Float64Array | Int32Array,
+    private readonly unit = 1,
+    differences = false,
+  ) {
+    const blockMax = new Int32Array(Math.ceil(values.length / BLOCK))
+    let peak = 0
+    for (let b = 0, k = 0, value = 0; b < blockMax.length; b++) {
       let best = k
-      for (const end = Math.min(k + BLOCK, length); k < end; k++) if (values[k] > values[best]) best = k
+      for (const end = Math.min(k + BLOCK, values.length); k < end; k++) {
+        values[k] = value = differences ? value + values[k] : values[k]
+        if (value > values[best]) best = k
+      }
       blockMax[b] = best
-      if (values[best] > most) most = values[best]
+      if (values[best] > values[peak]) peak = best
     }
     this.blockMax = blockMax
-    const narrow = unit > 0 && most / unit < 2 ** 32
-    this.unit = narrow ? unit : 1
-    this.values = narrow ? new Uint32Array(length) : values
-    if (narrow) for (let k = 0, { values: units } = this, perUnit = 1 / unit; k < length; k++) units[k] = values[k] * perUnit // a power of two
+    this.peak = peak
   }
 
   get length(): number {
@@ -117,7 +113,8 @@ export class Extremes implements Bytes {
   }
 
   firstMax(from: number, to: number): number {
-    const { values, blockMax } = this
+    const { values, blockMax, peak } = this
+    if (from <= peak && peak < to) return peak
     const firstBlock = Math.ceil(from / BLOCK)
     const lastBlock = Math.floor(to / BLOCK)
     if (lastBlock <= firstBlock) return this.scan(from, to)
@@ -149,7 +146,17 @@ export class Changes implements Bytes {
     private readonly bytes: Float64Array,
     readonly length: number,
   ) {
-    this.extremes = new Extremes(bytes)
+    // As curves mostly are: code that meets two kinds of arrays is slower, and is compiled twice.
+    const unit = unitOf(
+      bytes.reduce((most, each) => Math.max(most, each), 0),
+      bytes,
+    )
+    this.extremes = unit
+      ? new Extremes(
+          Int32Array.from(bytes, (each) => each / unit),
+          unit,
+        )
+      : new Extremes(bytes)
   }
 
   at(place: number): number {

@@ -1,6 +1,6 @@
 /** One device's allocations as columns, and the call stacks that all devices share. */
 
-import type { Ints, Numbers } from "./curves"
+import { type Curve, type Ints, type Numbers, unitOf } from "./curves"
 import { fromLastUse, sumsInEvents } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
 import { type Rest, withRest, withRow } from "./rest"
@@ -49,7 +49,9 @@ export interface Segments {
   expandable: Int32Array
 }
 
-/** Rows are allocations in birth order; events as in `model/history.py` (-1 start, events = never). */
+/** Rows are allocations in birth order; events as in `model/history.py` (-1 start, events = never).
+ *
+ * Until `readLater` all columns are empty that the first picture does without. */
 export interface Device {
   id: string
   events: number
@@ -58,10 +60,12 @@ export interface Device {
   requested: Float64Array
   block: Float64Array
   blockMax: Float64Array
+  /** Of each curve, in which four bytes hold every total, as `Strips` has it. */
+  unit: Record<Curve, number>
   allocEvent: Int32Array
   freeRequestedEvent: Int32Array
   freeEvent: Int32Array
-  /** Places in `addrValues`; empty until `readLater`. */
+  /** Places in `addrValues`. */
   addr: Ints
   addrValues: Float64Array
   stack: Ints
@@ -84,9 +88,11 @@ export interface Device {
   roleMeanings: Record<string, string>
   compileContext: Ints
   metadata: Ints
+  /** Colourings that would show one colour only, of those by a column. */
+  oneColour: string[]
   /** Whether events have times. */
   timed: boolean
-  /** Microseconds after `timeOriginUs`, per event; empty where the recording has no times, and until `readLater`. */
+  /** Microseconds after `timeOriginUs`, per event; empty where the recording has no times. */
   eventTime: Numbers
   timeOriginUs: number | null
   /** Events from which `reservedBytes` holds; the first is -1. */
@@ -128,24 +134,30 @@ export function readStacks(payload: Payload): Stacks {
 export function readDevice(payload: Payload, index: number): Device {
   const header = payload.header.devices[index]
   const columns = header.columns
+  const summary = payload.header.summary.devices[index]
+  const { peaks } = summary
   const sizeClass = payload.ids(columns.size_class)
   const [requestedOf, blockOf, blockMaxOf] = ["requested", "block", "block_max"].map((name) => payload.floats(columns[`class_${name}`]))
-  const block = picked(blockOf, sizeClass)
   const allocEvent = payload.ints(columns.alloc_event)
   const freeRequestedEvent = payload.ints(columns.free_requested_after)
   const freeEvent = payload.ints(columns.free_after)
-  for (let i = 0; i < allocEvent.length; i++) {
+  const requested = new Float64Array(sizeClass.length)
+  const block = new Float64Array(sizeClass.length)
+  for (let i = 0; i < sizeClass.length; i++) {
     freeRequestedEvent[i] += allocEvent[i]
     freeEvent[i] += freeRequestedEvent[i]
+    requested[i] = requestedOf[sizeClass[i]]
+    block[i] = blockOf[sizeClass[i]]
   }
   const later = { ints: new Int32Array(0), floats: new Float64Array(0) }
   const device: Device = {
     id: header.id,
     events: header.events,
     count: allocEvent.length,
-    summary: payload.header.summary.devices[index],
-    requested: picked(requestedOf, sizeClass),
+    summary,
+    requested,
     block,
+    unit: { allocated: unitOf(peaks.allocated.bytes, blockOf), requested: unitOf(peaks.requested.bytes, requestedOf) },
     blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : picked(blockMaxOf, sizeClass),
     allocEvent,
     freeRequestedEvent,
@@ -153,20 +165,21 @@ export function readDevice(payload: Payload, index: number): Device {
     addr: later.ints,
     addrValues: later.floats,
     stack: payload.ids(columns.stack),
-    freeStack: payload.ids(columns.free_stack),
+    freeStack: later.ints,
     missing: payload.ids(columns.missing),
     missingReasons: payload.header.missing_reasons,
-    stream: payload.ids(columns.stream),
+    stream: later.ints,
     streamValues: payload.floats(columns.stream_values),
-    pool: payload.ids(columns.pool),
+    pool: later.ints,
     pools: header.pools,
-    category: payload.ids(columns.category),
+    category: later.ints,
     categoryRules: header.category_rules,
-    role: payload.ids(columns.role),
+    role: later.ints,
     roles: header.roles,
     roleMeanings: payload.header.role_meanings,
-    compileContext: payload.ids(columns.compile_context),
-    metadata: payload.ids(columns.metadata),
+    compileContext: later.ints,
+    metadata: later.ints,
+    oneColour: header.one_colour,
     timed: columns.event_time.length > 0,
     eventTime: later.floats,
     timeOriginUs: header.time_origin_us,
@@ -176,8 +189,8 @@ export function readDevice(payload: Payload, index: number): Device {
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
     eventAddr: later.floats,
-    eventSize: payload.floats(columns.event_size),
-    eventStream: payload.ints(columns.event_stream),
+    eventSize: later.floats,
+    eventStream: later.ints,
     eventStack: payload.ints(columns.event_stack),
     segments: {
       count: 0,
@@ -202,17 +215,27 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
   return out
 }
 
-/** Unpacks what the first picture does without: addresses, times and segments. */
+/** Unpacks what the first picture does without: addresses, times, segments and much that only panels tell. */
 export function readLater(payload: Payload, index: number, device: Device): void {
   const { columns } = payload.header.devices[index]
-  const addr = fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))
+  /** The row of what is not drawn one by one has the first one's id: it is never alone in being different. */
+  const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
   const addrValues = payload.floats(columns.addr_values)
   const segmentStart = payload.ints(columns.segment_start)
   const later: Partial<Device> = {
-    addr: device.rest ? withRow(addr) : addr,
+    addr: ids(fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))),
     addrValues,
+    freeStack: ids(payload.ids(columns.free_stack), -1),
+    stream: ids(payload.ids(columns.stream)),
+    pool: ids(payload.ids(columns.pool)),
+    category: ids(payload.ids(columns.category)),
+    role: ids(payload.ids(columns.role)),
+    compileContext: ids(payload.ids(columns.compile_context)),
+    metadata: ids(payload.ids(columns.metadata), -1),
     eventTime: sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent),
     eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
+    eventSize: payload.floats(columns.event_size),
+    eventStream: payload.ints(columns.event_stream),
     segments: {
       count: columns.segment_start.length,
       address: picked(addrValues, payload.ints(columns.segment_addr)),

@@ -37,8 +37,12 @@ export class History {
     this.peakEvent = { allocated: peak("allocated"), requested: peak("requested") }
     this.sites = groupBySite(device, stacks, this.peakEvent.allocated)
     // The summary's failed requests are the device's oom events, in order.
-    const events = [...device.eventAction.keys()].filter((event) => device.actions[device.eventAction[event]] === "oom")
-    this.ooms = device.summary.ooms.map((oom, k) => ({ ...oom, stack: device.eventStack[events[k]] ?? -1 }))
+    const action = device.actions.indexOf("oom")
+    let event = -1
+    this.ooms = device.summary.ooms.map((oom) => {
+      event = device.eventAction.indexOf(action, event + 1)
+      return { ...oom, stack: device.eventStack[event] ?? -1 }
+    })
   }
 
   /** Bytes after an event. */

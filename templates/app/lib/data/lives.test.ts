@@ -1,8 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { totals } from "./curves"
 import { Lives } from "./lives"
-import { random, randomStrips } from "../testing"
+import { random, randomStrips, totals } from "../testing"
 
 test("those live after an event are the ones a look at every allocation finds, in birth order", () => {
   for (const [seed, events] of [

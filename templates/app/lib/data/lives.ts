@@ -14,6 +14,8 @@ const GROUP = 64
 export class Lives {
   private readonly ofBlock: Int32Array
   private readonly ofGroup: Int32Array
+  /** How many blocks are known: as many as were ever asked for. */
+  private known = 0
 
   constructor(
     private readonly birth: Ints,
@@ -21,14 +23,19 @@ export class Lives {
   ) {
     this.ofBlock = new Int32Array(Math.ceil(birth.length / BLOCK))
     this.ofGroup = new Int32Array(Math.ceil(this.ofBlock.length / GROUP))
-    for (let b = 0; b < this.ofBlock.length; b++) {
+  }
+
+  private know(blocks: number): void {
+    const { birth, death, ofBlock, ofGroup } = this
+    for (let b = this.known; b < blocks; b++) {
       let last = -1
       const end = Math.min((b + 1) * BLOCK, birth.length)
       for (let i = b * BLOCK; i < end; i++) if (death[i] > last) last = death[i]
-      this.ofBlock[b] = last
+      ofBlock[b] = last
       const g = Math.floor(b / GROUP)
-      if (last > this.ofGroup[g]) this.ofGroup[g] = last
+      if (last > ofGroup[g]) ofGroup[g] = last
     }
+    this.known = Math.max(this.known, blocks)
   }
 
   /** How many allocations are born by an event. */
@@ -47,6 +54,7 @@ export class Lives {
   at(event: number, death = this.death): Int32Array {
     const { ofBlock, ofGroup } = this
     const born = this.bornBy(event)
+    this.know(Math.min(Math.ceil(born / BLOCK / GROUP) * GROUP, ofBlock.length)) // a group is passed by as a whole
     let found = new Int32Array(256)
     let count = 0
     for (let b = 0; b * BLOCK < born; b++) {

@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { type Curve, activeStrips, stripsOf, totals, without } from "./curves"
+import { type Curve, type Strips, stripsOf, without } from "./curves"
 import type { Device } from "./device"
 import { EventTable, parseFilter, UNKNOWN } from "../tables/events"
 import { amountsAt, COLOURINGS, groupBy } from "../tables/grouping"
@@ -10,7 +10,7 @@ import { originsOf, sumLive } from "../tables/live"
 import { liveAt } from "./lives"
 import { drawnRow, NOT_DRAWN, recordedRow, restAt } from "./rest"
 import { Store } from "../../store"
-import { cutDevice, deviceOf, random, randomStrips, stacksOf } from "../testing"
+import { cutDevice, deviceOf, random, randomStrips, stacksOf, totals } from "../testing"
 
 const CURVES: Curve[] = ["allocated", "requested"]
 const STACKS = stacksOf([
@@ -37,6 +37,12 @@ function pair(seed: number): [whole: Device, cut: Device] {
       Uint8Array.from(strips.birth, () => Number(next() < 0.5)),
     ),
   ]
+}
+
+/** Block bytes until free_completed. */
+function activeStrips(device: Device): Strips {
+  const strips = { ...stripsOf(device, "requested"), height: device.block }
+  return device.rest ? { ...strips, rest: { row: device.rest.row, height: device.rest.active } } : strips
 }
 
 test("strips and their rest are the curves of the whole, at every event", () => {

@@ -3,7 +3,7 @@
  * The row is the last of the device and never live itself, so that loops over allocations pass it
  * by; whoever adds up what is live adds `restAt`. As in `model/cut.py`. */
 
-import type { Curve, Ints } from "./curves"
+import { type Curve, type Ints, unitOf } from "./curves"
 import type { Device } from "./device"
 import type { DeviceHeader, Payload } from "./payload"
 
@@ -46,9 +46,12 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     out.set(column)
     return out
   }
+  const [requested, allocated, active] = ["requested", "allocated", "active"].map((name) => over(`rest_${name}`))
+  const unit = (curve: Curve, rest: Float64Array, ofEach: Float64Array) => unitOf(device.summary.peaks[curve].bytes, rest, ofEach)
   return {
     ...device,
     count: row + 1,
+    unit: { allocated: unit("allocated", allocated, device.block), requested: unit("requested", requested, device.requested) },
     requested: floats(device.requested),
     block: floats(device.block),
     blockMax: floats(device.blockMax),
@@ -56,21 +59,13 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     freeRequestedEvent: withRow(device.freeRequestedEvent, device.events),
     freeEvent: withRow(device.freeEvent, device.events),
     stack: withRow(device.stack, -1),
-    freeStack: withRow(device.freeStack, -1),
     missing: withRow(device.missing, device.missingReasons.length),
     missingReasons: [...device.missingReasons, NOT_DRAWN],
-    // As the first one's: whether all allocations are alike is for those that are drawn to say.
-    stream: withRow(device.stream),
-    pool: withRow(device.pool, device.pool[0] ?? -1),
-    category: withRow(device.category, device.category[0] ?? -1),
-    role: withRow(device.role),
-    compileContext: withRow(device.compileContext, device.compileContext[0] ?? -1),
-    metadata: withRow(device.metadata, -1),
     rest: {
       row,
-      requested: over("rest_requested"),
-      allocated: over("rest_allocated"),
-      active: over("rest_active"),
+      requested,
+      allocated,
+      active,
       count: { allocated: over("rest_count_allocated"), requested: over("rest_count_requested") },
       ever: { count: cut.not_drawn, requested: cut.not_drawn_requested_bytes, allocated: cut.not_drawn_bytes },
       rows: payload.ints(columns.row),
@@ -80,8 +75,8 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
   }
 }
 
-/** A column of ids with one for the row; by default as the first one's. */
-export function withRow(column: Ints, value = column[0] ?? 0): Int32Array {
+/** A column of ids with one for the row. */
+export function withRow(column: Ints, value: number): Int32Array {
   const out = new Int32Array(column.length + 1)
   out.set(column)
   out[column.length] = value

@@ -1,9 +1,10 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { Extremes, stripsOf, totals } from "./curves"
+import { Extremes, stripsOf } from "./curves"
 import type { Device } from "./device"
 import { fragmentationOf } from "./fragmentation"
 import { ALLOCATED, blockOf, INACTIVE, layOut, type Layout, PENDING, segmentAround, segmentOfBlock, type Use } from "./segments"
+import { totals } from "../testing"
 import { randomDevice } from "../testing_allocator"
 
 const UNIT = 512

@@ -2,6 +2,7 @@
 
 import type { Device, Stacks } from "./device"
 import { type FrameText, siteText } from "./frames"
+import { liveAt } from "./lives"
 import { restAt } from "./rest"
 
 export interface Site extends FrameText {
@@ -24,39 +25,37 @@ export interface Sites {
  * row here: by bytes, then by frame, with the reasons behind the frames.
  */
 export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): Sites {
-  const frames = stacks.frameName.length
-  const rowOf = new Int32Array(frames + device.missingReasons.length).fill(-1)
-  const keys: number[] = []
-  const rows: Site[] = []
-  const found = new Int32Array(device.count)
-  const { count, missing, stack, allocEvent, freeRequestedEvent, block } = device
-  for (let i = 0; i < count; i++) {
-    const reason = missing[i]
-    const key = reason ? frames + reason : stacks.stackSite[stack[i]]
-    let row = rowOf[key]
-    if (row < 0) {
-      row = rowOf[key] = keys.push(key) - 1
-      rows.push(reason ? withoutFrames(device.missingReasons[reason]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
-    }
-    found[i] = row
-    if (allocEvent[i] <= peakEvent && freeRequestedEvent[i] > peakEvent) {
-      rows[row].bytes += block[i]
-      rows[row].count++
-    }
+  const { count, missing, missingReasons, stack, block } = device
+  const { stackSite } = stacks
+  // Reasons and stacks, which are few, have an id each, and lead to the rows.
+  const reasons = missingReasons.length
+  const ids = new Int32Array(count)
+  const used = new Uint8Array(reasons + stackSite.length)
+  for (let i = 0; i < count; i++) used[(ids[i] = missing[i] || reasons + stack[i])] = 1
+  const rows = new Map<number, Site>()
+  const keyOf = (id: number) => (id < reasons ? stacks.frameName.length + id : stackSite[id - reasons])
+  used.forEach((yes, id) => {
+    const key = keyOf(id)
+    if (!yes || rows.has(key)) return
+    rows.set(key, id < reasons ? withoutFrames(missingReasons[id]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
+  })
+  const add = (id: number, bytes: number, count: number) => {
+    const row = rows.get(keyOf(id))!
+    row.bytes += bytes
+    row.count += count
   }
+  for (const i of liveAt(device, "allocated", peakEvent)) add(ids[i], block[i], 1)
   if (device.rest && peakEvent >= -1) {
-    const at = rows[found[device.rest.row]]
-    const rest = restAt(device.rest, "allocated", peakEvent)
-    at.bytes += rest.bytes
-    at.count += rest.count
+    const { bytes, count } = restAt(device.rest, "allocated", peakEvent)
+    add(ids[device.rest.row], bytes, count)
   }
-  const order = rows
-    .map((_, row) => row)
-    .sort((a, b) => rows[b].bytes - rows[a].bytes || Math.sign(rows[b].count) - Math.sign(rows[a].count) || keys[a] - keys[b])
-  const rank = new Int32Array(rows.length)
-  order.forEach((row, place) => (rank[row] = place))
-  for (let i = 0; i < found.length; i++) found[i] = rank[found[i]]
-  return { rows: order.map((row) => rows[row]), ofAllocation: found }
+  const order = [...rows].sort(
+    ([a, { bytes, count }], [b, other]) => other.bytes - bytes || Math.sign(other.count) - Math.sign(count) || a - b,
+  )
+  const rank = new Map(order.map(([key], place) => [key, place]))
+  const rankOf = Int32Array.from(used, (yes, id) => (yes ? rank.get(keyOf(id))! : 0))
+  for (let i = 0; i < count; i++) ids[i] = rankOf[ids[i]]
+  return { rows: order.map(([, row]) => row), ofAllocation: ids }
 }
 
 function withoutFrames(reason: string): Site {

@@ -36,12 +36,16 @@ export function marksIn(device: Device, scale: Scale, w: Window, width: number):
   const [firstEvent, endEvent] = scale.eventsIn(w.x0, w.x1)
   const end = firstFrom(eventIndex, endEvent)
   const marks: Mark[] = []
-  for (let k = firstFrom(eventIndex, firstEvent); k < end;) {
+  let last: Mark | undefined
+  for (let k = firstFrom(eventIndex, firstEvent); k < end; k++) {
     const pixel = Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit)
-    const first = k
-    let kind = kinds[eventAction[k++]]
-    while (k < end && Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit) === pixel) kind = Math.min(kind, kinds[eventAction[k++]])
-    if (pixel >= 0 && pixel < width) marks.push({ pixel, kind: ORDER[kind], first, end: k })
+    const kind = kinds[eventAction[k]]
+    if (last?.pixel !== pixel) {
+      last = { pixel, kind: ORDER[kind], first: k, end: k + 1 }
+      if (pixel >= 0 && pixel < width) marks.push(last)
+    }
+    last.end = k + 1
+    if (kind < ORDER.indexOf(last.kind)) last.kind = ORDER[kind]
   }
   return marks
 }

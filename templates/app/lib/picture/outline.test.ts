@@ -1,9 +1,9 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { Extremes, totals } from "../data/curves"
+import { Extremes } from "../data/curves"
 import { outline } from "./outline"
 import { EventScale, TimeScale } from "../data/scale"
-import { random, randomStrips, randomTimes } from "../testing"
+import { random, randomStrips, randomTimes, totals } from "../testing"
 
 test("an outline shows the most of every pixel column, on both axes and in random windows", () => {
   for (let seed = 0; seed < 80; seed++) {

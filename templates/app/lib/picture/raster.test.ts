@@ -1,10 +1,10 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { Extremes, type Strips, stripsOf, totals, without } from "../data/curves"
+import { Extremes, type Strips, stripsOf, without } from "../data/curves"
 import type { Device } from "../data/device"
 import { EDGE, EDGED_ROWS, ID, Rasteriser } from "./raster"
 import { type Scale, EventScale, TimeScale } from "../data/scale"
-import { cutDevice, deviceOf, random, randomStrips, randomTimes } from "../testing"
+import { cutDevice, deviceOf, random, randomStrips, randomTimes, totals } from "../testing"
 import type { Window } from "./window"
 
 /** Whether the state after an event covers a part of [x0, x1), or a point of it where it has no width. */

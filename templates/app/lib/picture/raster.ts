@@ -41,10 +41,9 @@ export function eventsOfColumn(scale: Scale, w: Window, width: number, column: n
  * The array is in birth order. What dies leaves a gap that is closed later: reading on past gaps is
  * several times as fast as following a linked list. */
 export class Rasteriser {
-  /** Allocation ids by event of death. */
-  private readonly byDeath: Int32Array
-  /** How many allocations die before or at each event. */
-  private readonly deathsUpTo: Int32Array
+  /** Of each event, an allocation that dies at it, and of each allocation another one that dies at the same event: ids + 1, or 0. */
+  private readonly dying: Int32Array
+  private readonly dyingToo: Int32Array
   private readonly lives: Lives
   /** The live allocations, NO_ID in the gaps, and their heights, 0 in the gaps; longer when more are live. */
   private stack = new Int32Array(1024)
@@ -56,6 +55,8 @@ export class Rasteriser {
   private readonly placeOf: Int32Array
   private size = 0
   private gaps = 0
+  /** No gap is before this place. */
+  private firstGap = 0
   /** The row that the last column's topmost strip took, and what it took it from. */
   private topRow = -1
   private underTop = 0
@@ -66,15 +67,17 @@ export class Rasteriser {
     private readonly curve: Bytes,
     private readonly scale: Scale,
   ) {
-    const n = strips.birth.length
-    this.lives = new Lives(strips.birth, strips.death)
-    this.placeOf = new Int32Array(n)
-    const ends = new Int32Array(strips.events + 3)
-    for (let i = 0; i < n; i++) ends[strips.death[i] + 2]++
-    for (let s = 1; s < ends.length; s++) ends[s] += ends[s - 1]
-    this.byDeath = new Int32Array(n)
-    for (let i = 0; i < n; i++) this.byDeath[ends[strips.death[i] + 1]++] = i
-    this.deathsUpTo = ends // each place has been counted up to where the next began
+    const { birth, death, events } = strips
+    this.lives = new Lives(birth, death)
+    this.placeOf = new Int32Array(birth.length)
+    this.dying = new Int32Array(events)
+    this.dyingToo = new Int32Array(birth.length)
+    const { dying, dyingToo } = this
+    for (let i = 0; i < death.length; i++) {
+      if (death[i] < 0 || death[i] >= events) continue
+      dyingToo[i] = dying[death[i]]
+      dying[death[i]] = i + 1
+    }
   }
 
   /** Paints one window. Each column shows the event in it at which most bytes are live.
@@ -89,17 +92,14 @@ export class Rasteriser {
     const events = new Int32Array(width).fill(NO_EVENT)
     let event = NO_EVENT
     let birth = 0
-    let deaths = 0
     for (let column = 0; column < width; column++) {
       const [from, end] = eventsOfColumn(this.scale, window, width, column)
       if (end <= from) continue
       const shown = this.curve.firstMax(from + 1, end + 1) - 1
       if (event === NO_EVENT) {
         birth = this.start(shown)
-        deaths = this.deathsUpTo[shown + 1]
       } else if (shown > event) {
-        birth = this.advance(shown, birth, deaths)
-        deaths = this.deathsUpTo[shown + 1]
+        birth = this.advance(event, shown, birth)
       } else {
         ids.copyWithin(column * height, (column - 1) * height, column * height)
       }
@@ -112,16 +112,18 @@ export class Rasteriser {
 
   /** Stacks what is live after an event; returns the first allocation not yet born. */
   private start(event: number): number {
-    this.size = this.gaps = this.summed = 0
+    this.size = this.gaps = this.summed = this.firstGap = 0
     for (const i of this.lives.at(event)) this.append(i)
     return this.lives.bornBy(event)
   }
 
-  private advance(event: number, born: number, dead: number): number {
+  private advance(before: number, event: number, born: number): number {
+    const { dying, dyingToo } = this
     const { birth, death } = this.strips
-    const deadEnd = this.deathsUpTo[event + 1]
-    // What is born after the last column and gone by this one was never in the stack.
-    for (let k = dead; k < deadEnd; k++) if (this.byDeath[k] < born) this.remove(this.byDeath[k])
+    for (let s = before + 1; s <= event; s++) {
+      // What is born after the last column and gone by this one was never in the stack.
+      for (let i = dying[s] - 1; i >= 0; i = dyingToo[i] - 1) if (i < born) this.remove(i)
+    }
     if (this.gaps > this.size / 3) this.closeGaps()
     let i = born
     for (; i < birth.length && birth[i] <= event; i++) if (death[i] > event) this.append(i)
@@ -150,15 +152,16 @@ export class Rasteriser {
     this.stack[place] = NO_ID
     this.heights[place] = 0
     if (place < this.summed) this.summed = place
+    if (place < this.firstGap) this.firstGap = place
     this.gaps++
   }
 
   private closeGaps(): void {
     const { stack, heights, placeOf, size } = this
-    const { below, summed } = this
-    let to = 0
-    let kept = 0
-    for (let from = 0; from < size; from++) {
+    const { below, summed, firstGap } = this
+    let to = firstGap
+    let kept = Math.min(summed, firstGap)
+    for (let from = firstGap; from < size; from++) {
       const i = stack[from]
       if (i === NO_ID) continue
       if (from <= summed) below[(kept = to)] = below[from]
@@ -167,7 +170,7 @@ export class Rasteriser {
       placeOf[i] = to++
     }
     this.summed = kept
-    this.size = to
+    this.size = this.firstGap = to
     this.gaps = 0
   }
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { Extremes, totals } from "../data/curves"
+import { Extremes } from "../data/curves"
 import { ID, Rasteriser } from "./raster"
 import { stripPaths } from "./runs"
 import { EventScale } from "../data/scale"
-import { random, randomStrips } from "../testing"
+import { random, randomStrips, totals } from "../testing"
 
 /** Paints rectangles back into pixels; a pixel that is painted twice throws. */
 function painted(paths: Map<number, string>, width: number, height: number): Uint32Array {

@@ -35,6 +35,7 @@ function device(): Device {
     pool: Int32Array.of(0, 0, 0, 0, 0, 1, -1),
     pools: ["0,0", "1,0"],
     category: Int32Array.of(-1, -1, 0, 0, 0, 0, 0), // a string of the stacks' table
+    oneColour: ["context"],
   }
 }
 

@@ -135,28 +135,18 @@ function tally(
   return { bytes, count }
 }
 
+const WHY_PLAIN: Partial<Record<Colouring, string>> = {
+  category: "All allocations are of one category",
+  stream: "One stream made all allocations",
+  pool: "All allocations came from one pool",
+  context: "No compiled graphs were recorded",
+}
+
 /** Why a colouring would show one colour only; "" where it shows more. */
 export function whyPlain({ device }: History, colouring: Colouring): string {
-  const same = (column: Ints) => {
-    for (let i = 1; i < column.length; i++) if (column[i] !== column[0]) return false
-    return true
-  }
-  switch (colouring) {
-    case "stage":
-      return device.summary.stages.length ? "" : "No stages were recorded"
-    case "role":
-      return device.roles.every(([role]) => role === device.roles[0][0]) ? "All allocations have one role" : ""
-    case "category":
-      return same(device.category) ? "All allocations are of one category" : ""
-    case "stream":
-      return same(device.stream) ? "One stream made all allocations" : ""
-    case "pool":
-      return same(device.pool) ? "All allocations came from one pool" : ""
-    case "context":
-      return same(device.compileContext) ? "No compiled graphs were recorded" : ""
-    default:
-      return ""
-  }
+  if (colouring === "stage") return device.summary.stages.length ? "" : "No stages were recorded"
+  if (colouring === "role") return device.roles.every(([role]) => role === device.roles[0][0]) ? "All allocations have one role" : ""
+  return device.oneColour.includes(colouring) ? WHY_PLAIN[colouring]! : ""
 }
 
 function bySite({ sites }: History): Grouping {

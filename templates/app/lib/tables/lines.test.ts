@@ -1,10 +1,9 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { totals } from "../data/curves"
 import { cumulative, type LineRow, linesAt, mapLines, NO_MATCH, rowsOfLine, sortLines } from "./lines"
 import { originsOf } from "./live"
 import { filterTest } from "./search"
-import { deviceOf, random, randomStrips, REASONS, stacksOf } from "../testing"
+import { deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
 
 const STACKS = stacksOf([
   [

@@ -1,10 +1,9 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { totals } from "../data/curves"
 import type { Device } from "../data/device"
 import { originsOf, sumLive } from "./live"
 import { groupBySite } from "../data/sites"
-import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf } from "../testing"
+import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
 
 const STACKS = stacksOf([

@@ -19,9 +19,8 @@ export function palette(state: State, { ofAllocation, groups }: Grouping, colour
     dim[row] = packed(rgb.map((channel, c) => background[c] + (channel - background[c]) * DIMMED) as Rgb)
   })
   const out = new Uint32Array(ofAllocation.length)
-  for (let i = 0; i < out.length; i++) {
-    const row = ofAllocation[i]
-    out[i] = (group < 0 || row === group) && (!rows || rows[i]) ? bright[row] : dim[row]
-  }
+  const plain = group < 0 ? bright : dim.with(group, bright[group])
+  for (let i = 0; i < out.length; i++) out[i] = plain[ofAllocation[i]]
+  if (rows) for (let i = 0; i < out.length; i++) if (!rows[i]) out[i] = dim[ofAllocation[i]]
   return out
 }

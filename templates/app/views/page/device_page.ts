@@ -57,11 +57,12 @@ export class DevicePage {
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
-    this.timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
+    const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
       // After the first picture: nobody reads a tree, or moves, before there is something to see.
       requestAnimationFrame(async () => {
         await this.later
+        timeline.element.inert = false
         if (fresh) this.complete(store, link)
         setTimeout(() => {
           client.hire()
@@ -69,9 +70,12 @@ export class DevicePage {
         })
       })
     })
+    this.timeline = timeline
+    // What a click would tell, or another colour show, is not read yet.
+    timeline.element.inert = this.later !== null
     slot.querySelector(".static")?.classList.add("covered")
-    slot.append(this.timeline.element)
-    this.timeline.start()
+    slot.append(timeline.element)
+    timeline.start()
     performance.mark("timeline")
   }
 

@@ -167,3 +167,13 @@ def test_a_device_without_allocations_packs() -> None:
     unpacked = unpack(DeviceSpec([], events=0))
     assert unpacked.device("alloc_event") == []
     assert unpacked.header["devices"][0]["events"] == 0
+
+
+def test_colourings_of_one_colour_are_named() -> None:
+    alike = trace().alloc(BASE, 512).free(BASE).alloc(BASE, 512).segment(BASE, 2 * MIB)
+    other = trace().alloc(BASE, 512).alloc(BASE + 512, 512, stream=7).segment(BASE, 2 * MIB)
+    for builder, named in ((alike, True), (other, False), (trace(), True)):
+        found = find(builder.file())
+        (device,) = Unpacked(pack(found, findings_as_json(found))).header["devices"]
+        assert ("stream" in device["one_colour"]) == named
+        assert {"category", "pool", "context"} <= set(device["one_colour"])
