@@ -11,7 +11,8 @@
  * unpickler then reads the whole file and knows all the messages.
  *
  * It reads a stranger's bytes: data[i] is read only after comparing i with the length, every index
- * is compared with the length of its array, and no value is an address.
+ * is compared with the length of its array, and no value is an address. The file may be mapped, and
+ * change meanwhile: a byte that decides how many others are read is read once.
  */
 
 #include "native.h"
@@ -23,7 +24,9 @@ typedef uint64_t value;
 enum {
     NONE, YES, NO,
     INT,   /* the number itself, of 60 bits and a sign */
-    AS_IS, /* an integer or float that stays as it is: where its opcode stands in the data */
+    FLOAT, /* and these two stay as they are: where their bytes begin in the data */
+    LONG8, /* an integer of 8 bytes */
+    LONG9, /* of 9 bytes */
     TEXT,  /* a row of texts */
     PAIR,  /* a row of pairs: a tuple of two integers */
     NODE,  /* a row of nodes */
@@ -102,7 +105,9 @@ typedef struct {
 /* Real snapshots take 0.7 to 2.8 bytes for each byte of theirs; one of nothing but empty lists
  * would take 70. */
 enum { MOST_RATIO = 16 };
+#ifndef ALWAYS /* less in a fuzzer, which then reaches the end of it */
 #define ALWAYS ((size_t)1 << 26)
+#endif
 
 /* Make room for `more` behind `used` entries. */
 static int grow(machine *m, void **array, size_t *room, size_t used, size_t more, size_t width)
@@ -291,7 +296,7 @@ static int is_frame(const machine *m, const node *dict)
             const value v = m->items[chunk + 2 + i];
             const unsigned kind = kind_of(v);
             TRY(kind == TEXT || kind == INT || kind == NONE
-                || (kind == AS_IS && m->data[row_of(v)] != 'G'));
+                || kind == LONG8 || kind == LONG9);
         }
     return 1;
 }
@@ -396,18 +401,22 @@ static int new_row(machine *m, value *result)
     return 1;
 }
 
+static uint64_t unsigned_at(const unsigned char *at, unsigned width)
+{
+    uint64_t number = 0;
+    for (unsigned i = width; i-- > 0;)
+        number = number << 8 | at[i];
+    return number;
+}
+
 static int integer(const machine *m, value v, int64_t *number)
 {
     if (kind_of(v) == INT) {
         *number = int_of(v);
         return 1;
     }
-    /* The opcode and its argument are within the data: they were passed already. */
-    const unsigned char *at = m->data + row_of(v);
-    TRY(kind_of(v) == AS_IS && at[0] == 0x8a && at[1] == 8);
-    uint64_t bits = 0;
-    for (int i = 8; i-- > 0;)
-        bits = bits << 8 | at[2 + i];
+    TRY(kind_of(v) == LONG8);
+    const uint64_t bits = unsigned_at(m->data + row_of(v), 8);
     memcpy(number, &bits, sizeof bits);
     return 1;
 }
@@ -693,18 +702,10 @@ static size_t four_bytes_at(const unsigned char *at)
     return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
 }
 
-static uint64_t unsigned_at(const unsigned char *at, unsigned width)
-{
-    uint64_t number = 0;
-    for (unsigned i = width; i-- > 0;)
-        number = number << 8 | at[i];
-    return number;
-}
-
-static int push_long(machine *m, size_t opcode, size_t start, size_t count)
+static int push_long(machine *m, size_t start, size_t count)
 {
     if (count > 7)
-        return push(m, make(AS_IS, opcode));
+        return push(m, make(count == 8 ? LONG8 : LONG9, start));
     uint64_t bits = unsigned_at(m->data + start, (unsigned)count);
     if (count > 0 && m->data[start + count - 1] & 0x80)
         bits |= ~UINT64_C(0) << (8 * count);
@@ -727,11 +728,12 @@ static int run(machine *m)
         if (position == limit)
             limit = length;
         NEED(1);
-        const size_t opcode = position++;
+        const size_t start = position++;
+        const unsigned char opcode = data[start];
         const size_t before = small;
         unsigned width = 4;
         small = 0;
-        switch (data[opcode]) {
+        switch (opcode) {
         case 'h': /* BINGET */
             NEED(1);
             TRY(get(m, data[position]));
@@ -757,7 +759,7 @@ static int run(machine *m)
         case 'r': { /* LONG_BINPUT */
             NEED(4);
             const size_t index = (size_t)unsigned_at(data + position, 4);
-            TRY(index <= opcode); /* no more room than a pickler could have used */
+            TRY(index <= start); /* no more room than a pickler could have used */
             TRY(put(m, index));
             position += 4;
             small = before;
@@ -783,8 +785,8 @@ static int run(machine *m)
             break;
         case ')': TRY(push_tuple(m, m->n_values)); break;
         case 0x85: case 0x86: /* TUPLE1 TUPLE2 */
-            TRY(before >= data[opcode] - 0x84u && m->n_values - fence(m) >= data[opcode] - 0x84u);
-            TRY(push_tuple(m, m->n_values - (data[opcode] - 0x84u)));
+            TRY(before >= opcode - 0x84u && m->n_values - fence(m) >= opcode - 0x84u);
+            TRY(push_tuple(m, m->n_values - (opcode - 0x84u)));
             break;
         case 'N': TRY(push(m, NONE)); break;
         case 0x88: TRY(push(m, YES)); break;
@@ -803,13 +805,13 @@ static int run(machine *m)
             break;
         case 'J': /* BININT */
             NEED(4);
-            TRY(push_long(m, opcode, position, 4));
+            TRY(push_long(m, position, 4));
             position += 4;
             small = before + 1;
             break;
         case 'G': /* BINFLOAT */
             NEED(8);
-            TRY(is_common(data + position) && push(m, make(AS_IS, opcode)));
+            TRY(is_common(data + position) && push(m, make(FLOAT, position)));
             position += 8;
             break;
         case 0x8a: { /* LONG1 */
@@ -817,7 +819,7 @@ static int run(machine *m)
             const size_t count = data[position++];
             NEED(count);
             TRY(count < MOST_INTEGER || (count == MOST_INTEGER && data[position + count - 1] == 0));
-            TRY(push_long(m, opcode, position, count));
+            TRY(push_long(m, position, count));
             position += count;
             break;
         }
@@ -922,13 +924,10 @@ static int write_text(machine *m, size_t row)
     return write_memo(m, &t->written);
 }
 
-/* Write an integer or float as it stood in the data. */
-static int write_as_is(machine *m, size_t opcode)
+/* Write an integer as it stood in the data. */
+static int write_long(machine *m, size_t start, unsigned char count)
 {
-    size_t count = 9;
-    if (m->data[opcode] == 0x8a)
-        count = 2 + (size_t)m->data[opcode + 1];
-    return write_bytes(m, m->data + opcode, count);
+    return write_number(m, 0x8a, count, 1) && write_bytes(m, m->data + start, count);
 }
 
 static int write_value(machine *m, value v, unsigned depth);
@@ -964,7 +963,9 @@ static int write_value(machine *m, value v, unsigned depth)
     case YES: return write_op(m, 0x88);
     case NO: return write_op(m, 0x89);
     case INT: return write_int(m, int_of(v));
-    case AS_IS: return write_as_is(m, row_of(v));
+    case FLOAT: return write_op(m, 'G') && write_bytes(m, m->data + row_of(v), 8);
+    case LONG8: return write_long(m, row_of(v), 8);
+    case LONG9: return write_long(m, row_of(v), 9);
     case TEXT: return write_text(m, row_of(v));
     case PAIR:
         return write_int(m, m->pairs[row_of(v)].one) && write_int(m, m->pairs[row_of(v)].other)

@@ -36,7 +36,7 @@ def read_leaves(
     """
     width, n = shape
     ids, values, missing = np.empty(n, np.int64), np.empty(shape, np.int64), np.empty(shape, "?")
-    texts, n_texts = np.empty(_MOST_TEXTS, np.uint64), np.zeros(1, np.uint64)
+    texts, n_texts = np.empty(_MOST_TEXTS, np.uint64), np.empty(1, np.uint64)
     (starts,) = taken(np.int64, len(leaves), leaves)
     done = library().rows(
         *(data, len(data), page_size, starts, len(starts), width),

@@ -41,9 +41,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
-    "number": (_N, _I64, _N, _OUT32, _INT, _OUT64, _N, _OUT64),
+    "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
-    "weigh": (None, _I64, _I64, _N, _OUT64),
+    "weigh": (_INT, _I64, _I64, _N, _OUT64),
     "locate": (_INT, _I64, _I64, _I64, _I64, _I64, _N, _I64, _I64, _N, _OUT32),
     "fragmentation": (
         *(_INT, _I64, _I64, _I64, _I32, _I32, _N, _N),
@@ -55,6 +55,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(_I64, _I64, _I64, _I64, _I64, _I64, _N, _OUT32, _OUT32, _OUT64, _OUT64),
     ),
 }
+
+NO_ROOM, _OUT_OF_RANGE = -1, -2
+"""What some functions return where they do not succeed: as in native.h."""
 
 INTEGERS = ("addr", "size", "stream", "time_us")
 IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
@@ -150,6 +153,20 @@ def taken(kind: DTypeLike, n: int, *columns: NDArray[Any]) -> list[NDArray[Any]]
         if column.shape != (n,):
             raise ValueError(f"a column of {n:,} numbers has the shape {column.shape}")
     return [np.ascontiguousarray(each.astype(kind, casting="safe", copy=False)) for each in columns]
+
+
+def checked(answer: int) -> int:
+    """Return what a function answered.
+
+    Raises:
+        ValueError: it refused what it was given.
+        MemoryError: there is no room for its work.
+    """
+    if answer == _OUT_OF_RANGE:
+        raise ValueError("a number, an order or a length is out of range")
+    if answer == NO_ROOM:
+        raise MemoryError
+    return answer
 
 
 def address(array: NDArray[Any]) -> int:

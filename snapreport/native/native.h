@@ -15,4 +15,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
+/* What functions that sweep return where they do not succeed: there is no memory, or no room where
+ * their result goes; or a number, an order or a length is not as it has to be. As in library.py. */
+enum { NO_ROOM = -1, OUT_OF_RANGE = -2 };
+
 #endif

@@ -8,15 +8,21 @@ enum { MOST_LOOKS = 8 };
 
 /* Number distinct values in the order in which they are first met.
  *
- * table: room for 1 << bits numbers of 32 bits, more than `most`.
+ * table: room for `slots` numbers, a power of two from 2 on, and more than `most`.
  * found: room for `most` values; place: for `n` numbers, which of `found` each value is.
  *
- * Returns how many are distinct, or -1 where there are too many or they take too long.
+ * Returns how many are distinct; NO_ROOM where there are too many or they take too long; or
+ * OUT_OF_RANGE.
  */
-EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *table, int32_t bits,
+EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *table, int64_t slots,
                                  int64_t *found, int64_t most, int64_t *place)
 {
-    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    if (n < 0 || n > INT64_MAX / MOST_LOOKS || most < 0 || most >= slots)
+        return OUT_OF_RANGE;
+    if (slots < 2 || slots > INT32_MAX || (slots & (slots - 1)) != 0)
+        return OUT_OF_RANGE;
+    const uint64_t mask = (uint64_t)slots - 1;
+    const int bits = __builtin_ctzll((uint64_t)slots);
     int64_t met = 0, looks = MOST_LOOKS * n;
     for (uint64_t slot = 0; slot <= mask; slot++)
         table[slot] = -1;
@@ -28,12 +34,12 @@ EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *tabl
         uint64_t slot = (uint64_t)values[i] * UINT64_C(0x9E3779B97F4A7C15) >> (64 - bits);
         while (table[slot] >= 0 && found[table[slot]] != values[i]) {
             if (--looks < 0)
-                return -1;
+                return NO_ROOM;
             slot = (slot + 1) & mask;
         }
         if (table[slot] < 0) {
             if (met == most)
-                return -1;
+                return NO_ROOM;
             found[met] = values[i];
             table[slot] = (int32_t)met++;
         }

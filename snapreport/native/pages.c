@@ -59,7 +59,7 @@ static uint64_t number_of(const uint8_t *data, uint64_t place, uint64_t length, 
  * after the other. `n` is what the headers of the leaves add up to.
  * text: the column that holds texts, `width` for none. Its numbers say which of `texts` it is.
  * texts: room for MOST_TEXTS: where each distinct text begins, and in the lowest LENGTH_BITS how
- * long it is; `n_texts`, 0 at first, becomes how many there are.
+ * long it is; `n_texts` becomes how many there are.
  *
  * Returns 1, or 0 where there is anything else than such rows.
  */
@@ -70,6 +70,7 @@ EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page
 {
     uint64_t row = 0;
     int64_t last_id = 0;
+    *n_texts = 0;
     if (width > MOST_COLUMNS || page_size == 0)
         return 0;
     for (uint64_t k = 0; k < n_leaves; k++) {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.native.library import library, taken
+from snapreport.native.library import NO_ROOM, checked, library, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,11 +121,10 @@ def number(
         are more than that, or they were chosen to take long.
     """
     (column,) = taken(np.int64, len(values), values)
-    bits = most.bit_length() + 1
     met, place = np.empty(most, np.int64), np.empty(len(column), np.int64)
-    table = np.empty(1 << bits, np.int32)
-    n = library().number(column, len(column), table, bits, met, most, place)
-    return None if n < 0 else (met[:n], place)
+    table = np.empty(2 << most.bit_length(), np.int32)
+    n = library().number(column, len(column), table, len(table), met, most, place)
+    return None if n == NO_ROOM else (met[: checked(n)], place)
 
 
 def unique(values: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,8 @@
  * nothing is kept of that either.
  *
  * snapreport_strips_begin() refuses whatever is not in order; after that no event or row is beyond
- * its table. Bytes are added up modulo 2^64, as NumPy does. The caller holds every table.
+ * its table. Bytes are added up modulo 2^64, as NumPy does. The caller holds every table, and lets
+ * nobody else write to them.
  */
 
 #include "native.h"
@@ -34,6 +35,8 @@ typedef struct {
 /* Say whether all is as it has to be: if not, it must not be gone on with. */
 EXPORT int32_t snapreport_strips_begin(const strips *s)
 {
+    if (s->row != 0 || s->first_sample != 0 || s->n_points != 0)
+        return 0;
     if (s->events < 0 || s->end != (s->events > 0 ? s->events : 1) || s->n_samples == 0)
         return 0;
     if (s->first_id < 0 || s->n_rows > (uint64_t)(INT64_MAX - s->first_id))

@@ -1,12 +1,25 @@
 /* Sweep over the events of a recording.
  *
- * The caller hands all memory over. At the first thing that is not as it has to be, such as an event
- * out of range, a function returns 0 or -1, and what it wrote means nothing.
+ * The caller hands all memory over, and says how much it is. All else is checked: at the first event
+ * or row that is out of range a function returns OUT_OF_RANGE, and what it wrote means nothing.
+ * Numbers in the wrong order make a wrong result, and no more.
  */
 
 #include "native.h"
 
 enum { NO_ID = -1, START = -1 };
+
+/* Say whether so many rows can be told apart; of no more there is any memory. */
+static int is_count(int64_t n) { return n >= 0 && n < INT32_MAX; }
+
+/* Say whether each of some numbers is one of the `n` rows. */
+static int are_rows(const int64_t *numbers, int64_t count, int64_t n)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (numbers[i] < 0 || numbers[i] >= n)
+            return 0;
+    return 1;
+}
 
 /* Sums wrap around as NumPy's do. */
 static int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
@@ -47,7 +60,9 @@ static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
 
 /* Numbers in ascending order, each with a row. They stand in chunks of limited size, so that few
  * others move when one comes or goes, in whatever order a stranger's file has them. */
-enum { CHUNK = 1024 };
+#ifndef CHUNK /* fewer in a fuzzer, which then parts them sooner */
+#define CHUNK 1024
+#endif
 
 typedef struct {
     int64_t *key; /* those of slot s from s * CHUNK on */
@@ -166,13 +181,18 @@ static void take_out(ordered *all, int64_t first, int64_t last)
     }
 }
 
-/* Add up weights from one event to another: `sums` has `events` + 2 zeros.  Returns 1, or 0 for an event out of range. */
+/* Add up weights from one event to another: `sums` has `events` + 2 zeros.
+ *
+ * Returns 1, or OUT_OF_RANGE.
+ */
 EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, const int64_t *end,
                                    int64_t n, int64_t events, int64_t *sums)
 {
+    if (events < 0 || events > INT64_MAX - 2)
+        return OUT_OF_RANGE;
     for (int64_t i = 0; i < n; i++) {
         if (begin[i] < START || begin[i] > events || end[i] < START || end[i] > events)
-            return 0;
+            return OUT_OF_RANGE;
         sums[begin[i] + 1] = plus(sums[begin[i] + 1], weight[i]);
         sums[end[i] + 1] = minus(sums[end[i] + 1], weight[i]);
     }
@@ -184,9 +204,14 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
  *
  * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,
  * each times how long the value lasts: from its time, or the latest so far, to the next one.
+ *
+ * Returns 1, or OUT_OF_RANGE where there are no times.
  */
-EXPORT void snapreport_weigh(const int64_t *values, const int64_t *times, int64_t n, int64_t *found)
+EXPORT int32_t snapreport_weigh(const int64_t *values, const int64_t *times, int64_t n,
+                                int64_t *found)
 {
+    if (n < 1)
+        return OUT_OF_RANGE;
     int64_t least = values[0], most = values[0], now = times[0];
     uint64_t low = 0, high = 0;
     for (int64_t i = 1; i <= n; i++) {
@@ -202,11 +227,13 @@ EXPORT void snapreport_weigh(const int64_t *values, const int64_t *times, int64_
     found[1] = most;
     found[2] = (int64_t)low;
     found[3] = (int64_t)high;
+    return 1;
 }
 
-/* Find the life that holds each of some addresses at its event: `ends_first` has the rows of the `n_lives` lives in order of their ends.
+/* Find the life that holds each of some addresses at its event: `ends_first` has the rows of the
+ * `n_lives` lives in order of their ends.
  *
- * Returns 1, or 0 where a life ends that never began.
+ * Returns 1; NO_ROOM; or OUT_OF_RANGE, also where a life ends that never began.
  */
 EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, const int64_t *start,
                                  const int64_t *end, const int64_t *ends_first, int64_t n_lives,
@@ -215,7 +242,10 @@ EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, co
 {
     ordered there;
     int64_t begun = 0, ended = 0, i = 0;
-    if (make_room(&there, n_lives)) {
+    if (!is_count(n_lives) || !are_rows(ends_first, n_lives, n_lives))
+        return OUT_OF_RANGE;
+    const int room = make_room(&there, n_lives);
+    if (room) {
         for (; i < n; i++) {
             for (;;) { /* what changed up to this event; of one event, what ends is first */
                 int is_end = ended < n_lives && end[ends_first[ended]] <= events[i] &&
@@ -242,7 +272,7 @@ EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, co
     }
 done:
     give_back(&there);
-    return i == n;
+    return !room ? NO_ROOM : i == n ? 1 : OUT_OF_RANGE;
 }
 
 static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size, used) : 0; }
@@ -252,7 +282,7 @@ static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size,
  * used, head, next: room for `n_lives`, `events` and `n` numbers.
  * sums: `events` + 2 zeros.
  *
- * Returns 1, or 0 for an event or segment out of range, and for births out of order.
+ * Returns 1, or OUT_OF_RANGE, also for births out of order.
  */
 EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_event, const int64_t *free_event,
                                         const int64_t *block_size, const int32_t *born,
@@ -262,11 +292,11 @@ EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_event, const int64_
                                         int64_t n_lives, int64_t *used, int32_t *head,
                                         int32_t *next, int64_t *sums)
 {
-    if (n > INT32_MAX)
-        return 0;
+    if (!is_count(n) || events < 0 || events > INT64_MAX - 2)
+        return OUT_OF_RANGE;
     for (int64_t s = 0; s < n_lives; s++) {
         if (start[s] < START || start[s] > events || end[s] < START || end[s] > events)
-            return 0;
+            return OUT_OF_RANGE;
         used[s] = before[s];
         sums[start[s] + 1] = plus(sums[start[s] + 1], waste(size[s], before[s]));
     }
@@ -275,9 +305,9 @@ EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_event, const int64_
     for (int64_t i = n - 1; i >= 0; i--) { /* so that each list is in the order of the rows */
         if (alloc_event[i] < START || alloc_event[i] > events || free_event[i] < START ||
             free_event[i] > events || (i && alloc_event[i] < alloc_event[i - 1]))
-            return 0;
+            return OUT_OF_RANGE;
         if (born[i] < NO_ID || born[i] >= n_lives || freed[i] < NO_ID || freed[i] >= n_lives)
-            return 0;
+            return OUT_OF_RANGE;
         if (free_event[i] > alloc_event[i] && free_event[i] < events && freed[i] != NO_ID) {
             next[i] = head[free_event[i]];
             head[free_event[i]] = (int32_t)i;
@@ -301,7 +331,7 @@ EXPORT int32_t snapreport_fragmentation(const int64_t *alloc_event, const int64_
         sums[event + 1] = plus(sums[event + 1], added);
     }
     if (i < n) /* born after the last event */
-        return 0;
+        return OUT_OF_RANGE;
     for (int64_t s = 0; s < n_lives; s++)
         sums[end[s] + 1] = minus(sums[end[s] + 1], waste(size[s], used[s]));
     running_sum(sums, events + 2);
@@ -417,8 +447,8 @@ static void undo_map(replay *all, const span *made)
     overlapping(all, there, made, &first, &last);
     for (int64_t place = first; place < last; place++) {
         span one = *at(all, there, place), part = one;
-        covered += (one.high < made->high ? one.high : made->high) -
-                   (one.low > made->low ? one.low : made->low);
+        covered = plus(covered, (one.high < made->high ? one.high : made->high) -
+                                (one.low > made->low ? one.low : made->low));
         part.end = made->end;
         part.final = NO_ID;
         if (one.low < made->low) {
@@ -476,17 +506,25 @@ static void undo_unmap(replay *all, span gone)
  * counts: families, the first new one at first; and misfits.
  *
  * Sizes are not negative, and no address with its size passes 63 bits.
- * Returns how many lives there are, or -1 where there is no room for them.
+ * Returns how many lives there are, NO_ROOM for them, or OUT_OF_RANGE.
  */
 EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const int8_t *kind,
                                    const int64_t *event, const int64_t *low, const int64_t *size,
                                    const int64_t *stream, int64_t n, int64_t *rows,
                                    int64_t most_rows, int64_t *counts)
 {
+    if (!is_count(n_final) || !is_count(n) || !is_count(counts[0]))
+        return OUT_OF_RANGE;
+    for (const int64_t *row = final; row != final + COLUMNS * n_final; row += COLUMNS)
+        if (row[0] < 0 || row[1] < row[0])
+            return OUT_OF_RANGE;
+    for (int64_t i = 0; i < n; i++)
+        if (low[i] < 0 || size[i] < 0 || size[i] > INT64_MAX - low[i])
+            return OUT_OF_RANGE;
     replay all = {.rows = rows, .most_rows = most_rows, .most_spans = n_final + 2 * n,
                   .families = counts[0]};
-    if (all.most_spans >= INT32_MAX)
-        return -1;
+    if (!is_count(all.most_spans))
+        return NO_ROOM;
     all.spans = malloc((size_t)(all.most_spans + 1) * sizeof(span));
     int room = make_room(&all.fixed, all.most_spans + 1);
     room = make_room(&all.mapped, all.most_spans + 1) && room && all.spans;
@@ -516,7 +554,7 @@ EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const 
     free(all.spans);
     counts[0] = all.families;
     counts[1] = all.misfits;
-    return room && !all.full ? all.n_rows : -1;
+    return room && !all.full ? all.n_rows : NO_ROOM;
 }
 
 /* Where the segment around an address ends, 0 where none is. */
@@ -601,7 +639,7 @@ static int64_t room_above(const bits *active, const ordered *segments, const int
     int64_t above = end ? taken_next_to(active, place, 1) : NO_ID;
     if (above != NO_ID && at[above] < end)
         end = at[above];
-    return end ? end - at[place] : 0;
+    return end ? minus(end, at[place]) : 0;
 }
 
 /* Find the hole that each block was put in, one birth and death after the other.
@@ -616,7 +654,7 @@ static int64_t room_above(const bits *active, const ordered *segments, const int
  * Any number of blocks or segments may begin at one address. Of segments, the latest counts; when
  * a block or segment goes, one of those that begin where it does goes.
  *
- * Returns 1, or 0 where there is no memory for it.
+ * Returns 1, NO_ROOM, or OUT_OF_RANGE.
  */
 EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64_t *place,
                                 const int64_t *born, const int64_t *died, const int64_t *by_birth,
@@ -629,8 +667,14 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
     bits active = {.levels = 0};
     ordered segments;
     int64_t next_birth = 0, next_death = 0, next_start = 0, next_end = 0;
+    if (!is_count(n_places) || !is_count(n) || !is_count(n_segments))
+        return OUT_OF_RANGE;
+    if (!are_rows(place, n, n_places) || !are_rows(by_birth, n, n) || !are_rows(by_death, n, n))
+        return OUT_OF_RANGE;
+    if (!are_rows(by_start, n_segments, n_segments) || !are_rows(by_end, n_segments, n_segments))
+        return OUT_OF_RANGE;
     int room = make_room(&segments, n_segments);
-    room = make_bits(&active, n_places) && room && n < INT32_MAX && n_segments < INT32_MAX;
+    room = make_bits(&active, n_places) && room;
     for (int64_t i = 0; room && i < n_places; i++) {
         count[i] = 0;
         ranged[i] = NO_ID; /* the block from before the recording that is there */
@@ -682,13 +726,13 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
             hole[i] = room_above(&active, &segments, ends, at, place[i]);
             int64_t below = taken_next_to(&active, place[i], 0);
             int64_t limited = below == NO_ID ? NO_ID : ranged[below];
-            if (limited != NO_ID && at[place[i]] - at[below] < bound[limited])
-                bound[limited] = at[place[i]] - at[below];
+            if (limited != NO_ID && minus(at[place[i]], at[below]) < bound[limited])
+                bound[limited] = minus(at[place[i]], at[below]);
             count[place[i]]++;
             take_place(&active, place[i]);
         }
     }
     give_bits_back(&active);
     give_back(&segments);
-    return room;
+    return room ? 1 : NO_ROOM;
 }

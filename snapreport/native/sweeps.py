@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.native.library import library, taken
+from snapreport.native.library import checked, library, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +18,6 @@ SEGMENT_COLUMNS = 8
 
 SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segment_unmap": 4}
 """What ``undo_segments`` takes for each of these events."""
-
-_LAST = np.iinfo(np.int64).max
 
 
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
@@ -33,12 +31,11 @@ def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
         int64, shape (events + 1,); index 0 is the start.
 
     Raises:
-        IndexError: an event is out of range.
+        ValueError: an event is out of range.
     """
     sums = np.zeros(events + 2, np.int64)
     columns = taken(np.int64, len(weight), weight, begin, end)
-    if not library().sum_live(*columns, len(weight), events, sums):
-        raise IndexError("an event is out of range")
+    checked(library().sum_live(*columns, len(weight), events, sums))
     return sums[: events + 1]
 
 
@@ -49,13 +46,14 @@ def weigh(values: Column, times: Column) -> tuple[int, int, int]:
 
     Args:
         values: int64, shape (n + 1,).
-        times: int64, shape (n,), n at least 1.
+        times: int64, shape (n,).
+
+    Raises:
+        ValueError: there are no times.
     """
-    n = len(times)
-    if n < 1:
-        raise ValueError("there are no times")
-    found = np.empty(4, np.int64)
-    library().weigh(*taken(np.int64, n + 1, values), *taken(np.int64, n, times), n, found)
+    n, found = len(times), np.empty(4, np.int64)
+    columns = (*taken(np.int64, n + 1, values), *taken(np.int64, n, times))
+    checked(library().weigh(*columns, n, found))
     # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
     least, most, low, high = found.tolist()
     return least, most, (high << 20) + low
@@ -73,12 +71,14 @@ def locate(
 
     Returns:
         int32, shape (m,): rows of the lives, -1 where none does.
+
+    Raises:
+        ValueError: a life ends before it begins, or a row is out of range.
     """
     n, m = len(ends_first), len(events)
     found = np.empty(m, np.int32)
     columns, asked = taken(np.int64, n, *lives, ends_first), taken(np.int64, m, events, wanted)
-    if not library().locate(*columns, n, *asked, m, found):
-        raise ValueError("a life ends before it begins, or there is no memory for them")
+    checked(library().locate(*columns, n, *asked, m, found))
     return found
 
 
@@ -102,7 +102,7 @@ def fragmentation(
         int64, shape (events + 1,), in bytes.
 
     Raises:
-        IndexError: an event or segment is out of range.
+        ValueError: an event or segment is out of range, or births are not in order.
     """
     n, n_lives = len(rows[0]), len(lives[0])
     used, sums = np.empty(n_lives, np.int64), np.zeros(events + 2, np.int64)
@@ -111,8 +111,7 @@ def fragmentation(
         *(*taken(np.int64, n, *rows), *taken(np.int32, n, *places), n, events),
         *(*taken(np.int64, n_lives, *lives), n_lives, used, head, following, sums),
     )
-    if not done:
-        raise IndexError("an event or segment is out of range")
+    checked(done)
     return sums[: events + 1]
 
 
@@ -131,22 +130,19 @@ def undo_segments(
     Returns:
         int64, shape (k, SEGMENT_COLUMNS): the lives; how many families they have, and how many
         events did not fit.
+
+    Raises:
+        ValueError: a segment lies beyond all memory.
     """
     n, m = len(final), len(events[0])
-    low, size = taken(np.int64, m, *events[2:4])
-    ends = np.ascontiguousarray(final, np.int64)
-    for begin, length in ((low, size), (ends[:, 0], ends[:, 1] - ends[:, 0])):
-        if (begin < 0).any() or (length < 0).any() or (length > _LAST - begin).any():
-            raise ValueError("a segment lies beyond all memory")
+    (ends,) = taken(np.int64, n * SEGMENT_COLUMNS, final.ravel())
     room = n + 2 * m
     found, counts = np.empty((room, SEGMENT_COLUMNS), np.int64), np.array([families, 0], np.int64)
     made = library().segments(
-        *(ends, n, *taken(np.int8, m, events[0]), *taken(np.int64, m, events[1]), low, size),
-        *(*taken(np.int64, m, events[4]), m, found, room, counts),
+        *(ends, n, *taken(np.int8, m, events[0]), *taken(np.int64, m, *events[1:]), m),
+        *(found, room, counts),
     )
-    if made < 0:
-        raise MemoryError(f"{m:,} events of segments")
-    return found[:made], int(counts[0]), int(counts[1])
+    return found[: checked(made)], int(counts[0]), int(counts[1])
 
 
 def holes(
@@ -166,6 +162,9 @@ def holes(
     Returns:
         int64, shape (n,): each block's hole, 0 for those from before the recording; and int64,
         shape (n,): for those the least distance to what is above, 0 for the others.
+
+    Raises:
+        ValueError: a place or a row is out of range.
     """
     n, m = len(blocks[0]), len(segments[0])
     hole, bound = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -174,6 +173,5 @@ def holes(
         *(*taken(np.int64, len(at), at), len(at), *taken(np.int64, n, *blocks), n),
         *(*taken(np.int64, m, *segments), m, count, ranged, hole, bound),
     )
-    if not done:
-        raise MemoryError(f"{n:,} blocks")
+    checked(done)
     return hole, bound

@@ -159,7 +159,7 @@ def test_segment_events_by_the_thousand_in_any_order(order: str) -> None:
 def test_segments_beyond_all_memory_are_refused(addr: int) -> None:
     other, segments, events = odd_recording(9)
     other.addr[::2], other.size[:] = addr, 2
-    with pytest.raises(ValueError, match="beyond all memory"):
+    with pytest.raises(ValueError, match="out of range"):
         segment_lives(other, segments, events)
 
 
@@ -201,7 +201,7 @@ def test_values_over_time() -> None:
 def test_events_out_of_range_are_refused(begin: int, end: int) -> None:
     one = np.ones(1, np.int64)
     for way in (sum_live, reference.sum_live):
-        with pytest.raises(IndexError, match="an event is out of range"):
+        with pytest.raises(ValueError, match="out of range"):
             way(one, begin * one, end * one, 3)
 
 
@@ -211,7 +211,7 @@ def test_columns_of_another_length_or_type_are_refused() -> None:
         sum_live(three, two, three, 5)
     with pytest.raises(TypeError, match="safe"):
         sum_live(np.ones(3), three, three, 5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no times"):
+    with pytest.raises(ValueError, match="out of range"):
         weigh(two[:1], two[:0])
     columns: list[Any] = [three.astype(np.int32), np.ones(6, np.int64)[::2]]
     for column in columns:

@@ -18,7 +18,7 @@ def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
     sums = np.zeros(events + 1, np.int64)
     for bytes_, first, last in zip(weight, begin.tolist(), end.tolist(), strict=True):
         if not (START <= first <= events and START <= last <= events):
-            raise IndexError("an event is out of range")
+            raise ValueError("an event is out of range")
         sums[first + 1 :] += bytes_
         sums[last + 1 :] -= bytes_
     return sums

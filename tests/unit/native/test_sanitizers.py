@@ -30,6 +30,7 @@ TESTS = (
     "tests/property/test_sorting.py",
     *("tests/unit/read/test_parsed.py", "tests/unit/read/test_opcodes.py"),
     *("tests/unit/bundle/test_pages.py", "tests/unit/native/test_scan.py"),
+    "tests/unit/native/test_out_of_range.py",
 )
 """Those that compare the library with the reference, and those that damage what it reads."""
 
