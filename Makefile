@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clean
+.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -26,7 +26,7 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 # What is set up and checked before the tests keeps one core busy each, so two go side by side; what
 # each says comes out in one piece, where this make can do that.
 test: ## set up what the tests need, then run every check
-	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser
+	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser clang
 	@$(MAKE) pytest
 
 lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
@@ -46,7 +46,7 @@ front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is 
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check
 
-pytest: $(VENV)/.dev browser ## all Python tests, those in the browser included
+pytest: $(VENV)/.dev browser clang ## all Python tests, those in the browser included
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # With the oldest Python there is, as its users have the oldest of all else. Some tests of each room.
@@ -96,7 +96,7 @@ gpu-check: $(VENV)/.dev ## record on a real GPU and check against PyTorch's coun
 
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0
-fuzz: $(VENV)/.dev ## let atheris look for files that crash a reader: make fuzz FUZZ_SECONDS=600
+fuzz: $(VENV)/.dev clang ## let libFuzzer and atheris look for inputs that crash us: make fuzz FUZZ_SECONDS=600
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --no-deps $(ATHERIS)
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
@@ -186,3 +186,12 @@ browser: $(VENV)/.dev
 		echo "Installing chromium with apt-get"; \
 		$(APT) chromium-headless-shell fonts-liberation 2>/dev/null || $(APT) chromium fonts-liberation; \
 	else $(BIN)/playwright install chromium; fi
+
+# For libFuzzer. Where it cannot be had, the tests that need it say so and are skipped.
+FUZZER := echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null
+
+clang: $(VENV)/.dev
+	@if ! $(FUZZER) && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing clang with apt-get"; \
+		$(APT) clang libclang-rt-dev 2>/dev/null || $(APT) clang || :; fi
+	@$(BIN)/python -m fuzz.native

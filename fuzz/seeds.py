@@ -5,18 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
-from pathlib import Path
 
 import orjson
 import zstandard
 
+from fuzz import CRASHES
+from fuzz.native import corpus
 from snapreport.bundle import write_bundle
 from snapreport.history.build import build_history
 from snapreport.read import read_bytes
 from tests import bombs
-
-CRASHES = Path(__file__).parents[1] / "tests" / "crashes"
-"""Every file that crashed a reader once, each as ``TARGET-what-it-is``; a test replays them."""
 
 _LONGEST = 4096
 
@@ -28,7 +26,7 @@ def seeds(target: str) -> list[bytes]:
     pickles += [data for _, data in bombs.pickles() if len(data) < _LONGEST]
     found = [path.read_bytes() for path in sorted(CRASHES.glob(f"{target}-*"))]
     if target == "native":
-        return pickles
+        return [*pickles, *corpus("pickles")]
     if target == "snapshot":
         return [*found, *pickles, orjson.dumps(sample)]
     if target == "packed":

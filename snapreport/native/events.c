@@ -105,8 +105,9 @@ typedef struct {
 /* Real snapshots take 0.7 to 2.8 bytes for each byte of theirs; one of nothing but empty lists
  * would take 70. */
 enum { MOST_RATIO = 16 };
-#ifndef ALWAYS /* less in a fuzzer, which then reaches the end of it */
+#ifndef ALWAYS /* less in a fuzzer, which then comes to where it ends */
 #define ALWAYS ((size_t)1 << 26)
+#define LEAST_ROOM 64
 #endif
 
 /* Make room for `more` behind `used` entries. */
@@ -114,7 +115,7 @@ static int grow(machine *m, void **array, size_t *room, size_t used, size_t more
 {
     if (*room - used >= more)
         return 1;
-    size_t wanted = *room < 64 ? 64 : *room;
+    size_t wanted = *room < LEAST_ROOM ? LEAST_ROOM : *room;
     while (wanted - used < more) {
         TRY(wanted <= SIZE_MAX / 4 / width);
         wanted += wanted / 2;
@@ -724,6 +725,7 @@ static int run(machine *m)
     /* As in opcodes.c: how many values on top are small integers, and are parts of a tuple if one
      * comes next. */
     size_t small = 0, kept = 0;
+    TRY(ROOM(m, values, 1)); /* so that there is a stack, however little comes upon it */
     for (;;) {
         if (position == limit)
             limit = length;

@@ -1,0 +1,42 @@
+/* Number the values of a column. */
+
+#include "native/numbering.c"
+
+#include "harness.h"
+
+static int64_t number(const int64_t *values, int64_t n, int64_t slots, int64_t most, int64_t *found,
+                      int64_t *place, int fill)
+{
+    int32_t *table = room((size_t)slots, sizeof *table, fill);
+    const int64_t made = snapreport_number(values, n, table, slots, found, most, place);
+    free(table);
+    return made;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input in = {data, size};
+    const unsigned form = (unsigned)next_number(&in, 1);
+    const int64_t slots = (int64_t)(form & 4 ? next_number(&in, 2) % 4096
+                                    : UINT64_C(1) << next_number(&in, 1) % 13);
+    const int64_t most = (int64_t)next_number(&in, 2) % 4096, n = next_length(&in);
+    int64_t *values = next_column(&in, n, form);
+    int64_t *found = room((size_t)most, 8, 0), *place = room((size_t)n, 8, 0);
+    int64_t *again = room((size_t)most, 8, 0xFF), *place_again = room((size_t)n, 8, 0xFF);
+    const int64_t made = number(values, n, slots, most, found, place, 0);
+    HOLDS(made == number(values, n, slots, most, again, place_again, 0xFF));
+    HOLDS(made <= most && made >= OUT_OF_RANGE);
+    int64_t met = 0;
+    for (int64_t i = 0; made >= 0 && i < n; i++) {
+        HOLDS(place[i] == place_again[i] && place[i] >= 0 && place[i] <= met);
+        HOLDS(found[place[i]] == values[i] && found[place[i]] == again[place[i]]);
+        met += place[i] == met;
+    }
+    HOLDS(made < 0 || met == made);
+    free(values);
+    free(found);
+    free(place);
+    free(again);
+    free(place_again);
+    return 0;
+}
