@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.figures.fragmentation import allocator_of
 from snapreport.history.segment_replay import segments_at
-from snapreport.model.history import DeviceHistory
-from snapreport.model.segment_lives import SMALL, SegmentLives
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+from snapreport.model.segment_lives import SMALL
 from snapreport.model.snapshot import NO_ID
 
 if TYPE_CHECKING:
@@ -80,19 +82,16 @@ class Holes:
     size: NDArray[np.int64]
 
 
-def heap_at(
-    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]], event: int
-) -> Heap:
+def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     """Return the heap after an event; blocks outside of every segment are left out.
 
     Args:
-        history: the device.
-        lives: its segments, with pools and kinds, as in ``AllocatorUse``.
-        pools: the file's pool ids.
+        tables: the file.
+        device: the device's figures.
         event: -1 for the start.
     """
+    lives, rows = allocator_of(device).segments, device.history.allocations
     there = segments_at(lives, event)
-    rows = history.allocations
     live = np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_event))
     live = live[np.argsort(rows.addr[live], kind="stable")]
     address, size = lives.address[there], lives.size[there]
@@ -102,7 +101,7 @@ def heap_at(
         rows.addr[live][inside] < (address + size)[segment[inside]] if len(there) else False
     )
     live, segment = live[inside], segment[inside]
-    is_private = np.array([pool != (0, 0) for pool in pools], np.bool_)
+    is_private = np.array([pool != (0, 0) for pool in tables.pools], np.bool_)
     pool = lives.pool[there]
     private = np.zeros(len(there), np.bool_)
     private[pool != NO_ID] = is_private[pool[pool != NO_ID]]

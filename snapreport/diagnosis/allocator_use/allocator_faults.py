@@ -16,7 +16,6 @@ from snapreport.diagnosis.allocator_use.allocator_fault_types import (
     Tightest,
 )
 from snapreport.figures.curves import live_at
-from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import SMALL_GRANULE, heap_at
 from snapreport.history.action_codes import code_actions
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
@@ -141,7 +140,7 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
             elsewhere=0,
             beyond=max(beyond, 0),
         )
-    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, event)
+    heap = heap_at(tables, device, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
@@ -188,7 +187,7 @@ def find_private_pools(
         device: the device's figures.
         event: -1 for the start.
     """
-    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, event)
+    heap = heap_at(tables, device, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
     pools = []

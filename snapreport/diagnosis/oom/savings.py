@@ -16,7 +16,6 @@ from snapreport.diagnosis.oom.failed_request import Request
 from snapreport.diagnosis.oom.saving_types import Change, Saving
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.curves import live_at, peak_without
-from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
 from snapreport.frames.categories import category_of_stack, shows_training
 from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
@@ -168,7 +167,7 @@ def _of_allocator(tables: History, device: DeviceFigures, verdict: OomVerdict) -
     if in_pages >= short:
         yield Saving("expandable", None, in_pages)
     rules = split_rules(tables.settings)
-    heap = heap_at(device.history, allocator_of(device).segments, tables.pools, verdict.event)
+    heap = heap_at(tables, device, verdict.event)
     request = Request(verdict.size, verdict.stream, rules)
     if rules.max_split_size == SplitRules().max_split_size:
         limit, kept = _best_split(heap, request)

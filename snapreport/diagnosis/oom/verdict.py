@@ -12,7 +12,6 @@ from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
 from snapreport.diagnosis.oom.removals import find_removals
 from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, Removal
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.history.block_sizes import split_rules
@@ -48,7 +47,7 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
         return None
     history = device.history
     at = int(np.flatnonzero(history.other.event == oom.event)[0])
-    heap = heap_at(history, allocator_of(device).segments, tables.pools, oom.event)
+    heap = heap_at(tables, device, oom.event)
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
     rules = split_rules(tables.settings)

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from markupsafe import Markup
-
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.ground.templates import built, environment, hash_source, style_beside
 from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
-from snapreport.reporters.page.about import about_page
 from snapreport.reporters.page.diff_svg import draw_diff
+from snapreport.reporters.page.static_page import write_static_page
 from snapreport.reporters.page.svg import HEIGHT, WIDTH
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
@@ -50,48 +47,34 @@ class DiffHtmlReporter:
 
     def render(self, diff: Diff, out: BinaryIO) -> None:
         """Write the page as UTF-8."""
-        styles = [built("style.css"), style_beside("diff.css")]
         tables = [_table(diff, diff.groups, diff.by)]
         if diff.by == "site":
             tables.append(_table(diff, diff.categories, "category"))
-        page = (
-            environment()
-            .get_template("diff.html.j2")
-            .render(
-                diff=diff,
-                sides=(("BASE", diff.base), ("NEW", diff.new)),
-                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
-                styles=[Markup(style) for style in styles],  # noqa: S704
-                csp=_content_security_policy(styles),
-                about=about_page({"built/style.css": styles[0], "diff.css": styles[1]}),
-                pictures=draw_diff(diff),
-                tables=tables,
-                figures=[
-                    (figure, figure_row(name, figure)) for name, figure in shown_figures(diff)
-                ],
-                stages=diff.stages[:_STAGES],
-                more_stages=max(len(diff.stages) - _STAGES, 0),
-                width=WIDTH,
-                height=HEIGHT,
-                bytes=format_bytes,
-                signed_bytes=format_signed_bytes,
-                count=format_count,
-                amount=amount,
-                signed=signed,
-                percent=format_change,
-                match=match_text,
-                place=_place,
-                full_place=lambda change: place_text(place_of(change)),
-                setting=setting_text,
-                side_text=side_text,
-            )
+        write_static_page(
+            out,
+            "diff.html.j2",
+            "diff.css",
+            diff=diff,
+            sides=(("BASE", diff.base), ("NEW", diff.new)),
+            pictures=draw_diff(diff),
+            tables=tables,
+            figures=[(figure, figure_row(name, figure)) for name, figure in shown_figures(diff)],
+            stages=diff.stages[:_STAGES],
+            more_stages=max(len(diff.stages) - _STAGES, 0),
+            width=WIDTH,
+            height=HEIGHT,
+            bytes=format_bytes,
+            signed_bytes=format_signed_bytes,
+            count=format_count,
+            amount=amount,
+            signed=signed,
+            percent=format_change,
+            match=match_text,
+            place=_place,
+            full_place=lambda change: place_text(place_of(change)),
+            setting=setting_text,
+            side_text=side_text,
         )
-        out.write(page.encode("utf-8", errors="replace"))
-
-
-def _content_security_policy(styles: Sequence[str]) -> str:
-    hashes = " ".join(hash_source(style) for style in styles)
-    return f"default-src 'none'; style-src {hashes}; base-uri 'none'; form-action 'none'"
 
 
 def _table(diff: Diff, changes: Sequence[Change], by: str) -> Table:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from jinja2 import Environment
 
-from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.findings import Findings
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, draw_curves
 from snapreport.reporters.words.plain_text import one_line
 from snapreport.reporters.words.summary_rows import AMOUNT_HEADINGS, amount_rows, facts
@@ -34,12 +32,7 @@ role="img" aria-label="Allocated memory over the recording">
 
 
 def notebook_summary(findings: Findings) -> str:
-    """Return the summary of every device that allocated something."""
-    return device_summary(findings.title, findings.devices)
-
-
-def device_summary(title: str, devices: Sequence[DeviceFindings]) -> str:
-    """Return the summary of some devices."""
+    """Return the summary of every device."""
     shown = [
         {
             "name": str(device.device),
@@ -53,11 +46,11 @@ def device_summary(title: str, devices: Sequence[DeviceFindings]) -> str:
                 if finding.severity != "note"
             ],
         }
-        for device in devices
+        for device in findings.devices
     ]
     environment = Environment(autoescape=True, trim_blocks=True)
     return environment.from_string(_TEMPLATE).render(
-        title=one_line(title),
+        title=one_line(findings.title),
         devices=shown,
         headings=AMOUNT_HEADINGS,
         width=WIDTH,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from markupsafe import Markup
-
-from snapreport.ground.templates import built, environment, hash_source, style_beside
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.ranks import RankDevice, Run
-from snapreport.reporters.page.about import about_page
+from snapreport.reporters.page.static_page import write_static_page
 from snapreport.reporters.words.ranks_words import (
     ODD,
     conclusion,
@@ -29,8 +26,6 @@ class RanksHtmlReporter:
 
     def render(self, run: Run, out: BinaryIO) -> None:
         """Write the page as UTF-8; it links to the reports beside it."""
-        styles = [built("style.css"), style_beside("ranks.css")]
-        hashes = " ".join(hash_source(style) for style in styles)
         kinds = list(dict.fromkeys(device.kind for _, device in run.rows))
         most = max((max(d.allocated, d.reserved or 0) for _, d in run.rows), default=0) or 1
 
@@ -40,37 +35,31 @@ class RanksHtmlReporter:
         def odd(device: RankDevice) -> bool:
             return abs(deviation(run, device) or 0) >= ODD
 
-        page = (
-            environment()
-            .get_template("ranks.html.j2")
-            .render(
-                run=run,
-                title=heading(run),
-                facts=facts(run),
-                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
-                styles=[Markup(style) for style in styles],  # noqa: S704
-                about=about_page({"built/style.css": styles[0], "ranks.css": styles[1]}),
-                csp=f"default-src 'none'; style-src {hashes}; base-uri 'none'; form-action 'none'",
-                conclusion=conclusion(run),
-                compared=any(len(run.of(kind)) > 1 for kind in kinds),
-                failed=any(device.ooms for _, device in run.rows),
-                grows=any(device.growth for _, device in run.rows),
-                several=any(
-                    len(rank.devices) > 1 or device.device != run.rows[0][1].device
-                    for rank, device in run.rows
-                ),
-                largest=run.is_largest,
-                part=part,
-                middle=lambda device: run.middle(device.kind),
-                middles=[(kind, run.middle(kind)) for kind in kinds if len(run.of(kind)) > 1],
-                odd=odd,
-                off=lambda device: deviation_text(deviation(run, device)),
-                peak=peak_text,
-                exact=peak_title,
-                oom=oom_text,
-                growth=growth_text,
-                bytes=format_bytes,
-                count=format_count,
-            )
+        write_static_page(
+            out,
+            "ranks.html.j2",
+            "ranks.css",
+            run=run,
+            title=heading(run),
+            facts=facts(run),
+            conclusion=conclusion(run),
+            compared=any(len(run.of(kind)) > 1 for kind in kinds),
+            failed=any(device.ooms for _, device in run.rows),
+            grows=any(device.growth for _, device in run.rows),
+            several=any(
+                len(rank.devices) > 1 or device.device != run.rows[0][1].device
+                for rank, device in run.rows
+            ),
+            largest=run.is_largest,
+            part=part,
+            middle=lambda device: run.middle(device.kind),
+            middles=[(kind, run.middle(kind)) for kind in kinds if len(run.of(kind)) > 1],
+            odd=odd,
+            off=lambda device: deviation_text(deviation(run, device)),
+            peak=peak_text,
+            exact=peak_title,
+            oom=oom_text,
+            growth=growth_text,
+            bytes=format_bytes,
+            count=format_count,
         )
-        out.write(page.encode("utf-8", errors="replace"))
