@@ -1,12 +1,9 @@
-/** The allocator's memory at the cursor: totals, pools and streams, a map of segments and blocks, fragmentation over time. */
+/** The allocator's memory at the cursor: what it adds up to, a map of segments and blocks, fragmentation over time. */
 
-import { formatAddress, formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
-import { momentText } from "../../lib/data/moment"
-import { NOT_DRAWN } from "../../lib/data/rest"
 import {
   blockOf,
-  type Group,
   INACTIVE,
   kindText,
   layOut,
@@ -15,14 +12,13 @@ import {
   segmentAround,
   segmentOfBlock,
   streamText,
-  type Use,
 } from "../../lib/data/segments"
 import type { State, Store } from "../../store"
+import { missing, partsOf, poolsTable, unknownBlocks } from "./allocator_totals"
 import { BlockColours } from "./block_colours"
 import { siteOf } from "../shared/describe"
 import { details } from "../shared/details"
 import { h } from "../shared/dom"
-import GLOSSARY from "../../lib/glossary.json"
 import { later } from "../shared/failure"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
@@ -30,17 +26,6 @@ import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_m
 import { VirtualList } from "../shared/virtual_list"
 
 const STATES = ["allocated", "awaiting free", "free"]
-
-const COLUMNS: [title: string, of: keyof Use, note: string][] = [
-  ["Segments", "segments", GLOSSARY.segment],
-  ["Reserved", "reserved", GLOSSARY.reserved],
-  ["Allocated", "allocated", GLOSSARY.allocated],
-  ["Awaiting free", "pending", GLOSSARY["awaiting free"]],
-  ["Slack", "slack", GLOSSARY.slack],
-  ["Inactive", "inactive", GLOSSARY.inactive],
-  ["Fragmentation", "fragmentation", GLOSSARY.fragmentation],
-  ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
-]
 
 /** The chart is worked out in parts, between which the page answers. */
 const EVENTS_AT_ONCE = 4096
@@ -188,127 +173,17 @@ export class AllocatorPanel implements Panel {
     this.element.dataset.event = String(state.cursor)
     const unknown = history.device.rest?.active[state.cursor + 1] ?? 0
     this.body.hidden = unknown > 0
-    if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, this.unknownBlocks(unknown)))
+    if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, unknownBlocks(this.store, unknown)))
     this.layout = layOut(history.device, state.cursor)
-    const { total } = this.layout
-    this.notes.replaceChildren(...this.missing(this.layout).map((text) => h("p", { class: "note" }, text)))
-    this.showParts(this.layout)
-    this.groups.replaceChildren(this.table(this.layout.groups, total))
+    this.notes.replaceChildren(...missing(this.store, this.layout).map((text) => h("p", { class: "note" }, text)))
+    this.parts.replaceChildren(...partsOf(this.layout.total))
+    this.groups.replaceChildren(poolsTable(this.store, this.layout))
     this.block = -1 // blocks are counted anew
     this.map.show(this.layout)
     this.fragmentation?.draw()
     this.follow(state.pinned)
     if (this.block < 0) this.chooseAddress()
     this.tell(state.pinned)
-  }
-
-  /** Where a page leaves blocks out, it does not know what is free. */
-  private unknownBlocks(bytes: number): string {
-    const { history, state } = this.store
-    const reserved = history.at("reserved", state.cursor)
-    return (
-      `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks ` +
-      `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. ` +
-      "A page rendered without cuts can."
-    )
-  }
-
-  /** What is not known at this moment. */
-  private missing({ outside, total }: Layout): string[] {
-    const { history, state } = this.store
-    const known = history.at("reserved", state.cursor)
-    const notes = []
-    if (outside) {
-      notes.push(
-        `${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: ` +
-          "segment events are missing, so reserved, inactive and fragmented bytes are too low here.",
-      )
-    } else if (known !== total.reserved) {
-      notes.push(
-        `Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`,
-      )
-    }
-    if (!this.layout!.rows.length && !outside) notes.push(`No segment was there ${momentText(history, state.curve, state.cursor)}.`)
-    return notes
-  }
-
-  private showParts({ total }: Layout): void {
-    const requested = total.allocated + total.pending - total.slack - total.pendingRequested
-    const parts: [string, string, number, string][] = [
-      ["requested", "Requested, live", requested, GLOSSARY.requested],
-      ["pending", "Requested, awaiting free", total.pendingRequested, GLOSSARY["awaiting free"]],
-      ["slack", "Slack", total.slack, GLOSSARY.slack],
-      ["fragmentation", "Fragmentation", total.fragmentation, GLOSSARY.fragmentation],
-      ["returnable", "Returnable", total.inactive - total.fragmentation, GLOSSARY.returnable],
-    ]
-    const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
-    for (const [name, , bytes] of parts) {
-      const part = h("i", { class: `part-${name}` })
-      part.style.flexGrow = String(Math.max(bytes, 0))
-      bar.append(part)
-    }
-    const fact = (name: string, label: string, bytes: number, note: string) =>
-      h(
-        "div",
-        { "data-part": name, title: note },
-        h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
-        h(
-          "dd",
-          { title: formatExact(bytes) },
-          formatBytes(bytes),
-          name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`),
-        ),
-      )
-    this.parts.replaceChildren(
-      bar,
-      h(
-        "dl",
-        {},
-        fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
-        ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part)),
-      ),
-    )
-  }
-
-  private table(groups: Group[], total: Use): HTMLElement {
-    const { device } = this.store.history
-    const cells = (use: Use) =>
-      COLUMNS.map(([, of]) =>
-        of === "segments"
-          ? h("td", { class: "num" }, formatCount(use[of]))
-          : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])),
-      )
-    return h(
-      "table",
-      { class: "pools" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "Pool"),
-          h("th", { scope: "col" }, "Stream"),
-          h("th", { scope: "col" }, "Kind"),
-          ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        ...groups.map((group) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row" }, poolText(device, group.pool)),
-            h("td", {}, streamText(device, group.stream)),
-            h("td", {}, kindText(group.kind)),
-            ...cells(group.use),
-          ),
-        ),
-      ),
-      groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))),
-    )
   }
 
   private makeChart(): void {

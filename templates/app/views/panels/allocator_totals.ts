@@ -1,0 +1,126 @@
+/** What the segments add up to at the cursor: the parts of reserved memory, pools and streams, and what is not known. */
+
+import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { momentText } from "../../lib/data/moment"
+import { NOT_DRAWN } from "../../lib/data/rest"
+import { kindText, type Layout, poolText, streamText, type Use } from "../../lib/data/segments"
+import type { Store } from "../../store"
+import { h } from "../shared/dom"
+import GLOSSARY from "../../lib/glossary.json"
+
+const COLUMNS: [title: string, of: keyof Use, note: string][] = [
+  ["Segments", "segments", GLOSSARY.segment],
+  ["Reserved", "reserved", GLOSSARY.reserved],
+  ["Allocated", "allocated", GLOSSARY.allocated],
+  ["Awaiting free", "pending", GLOSSARY["awaiting free"]],
+  ["Slack", "slack", GLOSSARY.slack],
+  ["Inactive", "inactive", GLOSSARY.inactive],
+  ["Fragmentation", "fragmentation", GLOSSARY.fragmentation],
+  ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
+]
+
+/** Where a page leaves blocks out, it does not know what is free. */
+export function unknownBlocks({ history, state }: Store, bytes: number): string {
+  const reserved = history.at("reserved", state.cursor)
+  return (
+    `${formatBytes(reserved)} are reserved and ${formatBytes(history.at("active", state.cursor))} in live blocks ` +
+    `${momentText(history, state.curve, state.cursor)}. Of those, ${formatBytes(bytes)} are ${NOT_DRAWN} in this page, so it cannot tell which parts of the segments are free. ` +
+    "A page rendered without cuts can."
+  )
+}
+
+/** What is not known at this moment. */
+export function missing({ history, state }: Store, { outside, total, rows }: Layout): string[] {
+  const known = history.at("reserved", state.cursor)
+  const notes = []
+  if (outside) {
+    notes.push(
+      `${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: ` +
+        "segment events are missing, so reserved, inactive and fragmented bytes are too low here.",
+    )
+  } else if (known !== total.reserved) {
+    notes.push(
+      `Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`,
+    )
+  }
+  if (!rows.length && !outside) notes.push(`No segment was there ${momentText(history, state.curve, state.cursor)}.`)
+  return notes
+}
+
+/** A bar of what reserved memory consists of, and its figures. */
+export function partsOf(total: Use): HTMLElement[] {
+  const requested = total.allocated + total.pending - total.slack - total.pendingRequested
+  const parts: [string, string, number, string][] = [
+    ["requested", "Requested, live", requested, GLOSSARY.requested],
+    ["pending", "Requested, awaiting free", total.pendingRequested, GLOSSARY["awaiting free"]],
+    ["slack", "Slack", total.slack, GLOSSARY.slack],
+    ["fragmentation", "Fragmentation", total.fragmentation, GLOSSARY.fragmentation],
+    ["returnable", "Returnable", total.inactive - total.fragmentation, GLOSSARY.returnable],
+  ]
+  const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
+  for (const [name, , bytes] of parts) {
+    const part = h("i", { class: `part-${name}` })
+    part.style.flexGrow = String(Math.max(bytes, 0))
+    bar.append(part)
+  }
+  const fact = (name: string, label: string, bytes: number, note: string) =>
+    h(
+      "div",
+      { "data-part": name, title: note },
+      h("dt", { class: name === "reserved" ? null : `key part-${name}` }, label),
+      h(
+        "dd",
+        { title: formatExact(bytes) },
+        formatBytes(bytes),
+        name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`),
+      ),
+    )
+  const facts = h(
+    "dl",
+    {},
+    fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
+    ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part)),
+  )
+  return [bar, facts]
+}
+
+/** The same of every pool, stream and kind of segment. */
+export function poolsTable({ history: { device } }: Store, { groups, total }: Layout): HTMLElement {
+  const cells = (use: Use) =>
+    COLUMNS.map(([, of]) =>
+      of === "segments"
+        ? h("td", { class: "num" }, formatCount(use[of]))
+        : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])),
+    )
+  return h(
+    "table",
+    { class: "pools" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { scope: "col" }, "Pool"),
+        h("th", { scope: "col" }, "Stream"),
+        h("th", { scope: "col" }, "Kind"),
+        ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      ...groups.map((group) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, poolText(device, group.pool)),
+          h("td", {}, streamText(device, group.stream)),
+          h("td", {}, kindText(group.kind)),
+          ...cells(group.use),
+        ),
+      ),
+    ),
+    groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))),
+  )
+}
