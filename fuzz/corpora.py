@@ -131,7 +131,7 @@ def _pages() -> Iterator[bytes]:
         for length in range(8 + 5):
             cell = bytes([length, 1, 3, 0, kind]) + bytes(length)
             for less in range(3):  # bytes at the end of the page, which is that of the file
-                page = bytes([13, 0, 0, 0, 1, 0, 0, 0, 0, 10]) + cell[: len(cell) - less]
+                page = bytes([13, 0, 0, 0, 1, 0, 0, 0, 0, 14, *b"free"]) + cell[: len(cell) - less]
                 text = 1 if kind > 9 else 2
                 yield bytes([2, text, len(page), 0, 0, 0, 1, 0, 0, 0]) + page
 
