@@ -128,17 +128,11 @@ class _Reader:
         if len(self._numbers(table, "")["id"]) != rows:
             raise ValueError(f"the table {table} has two lengths")
 
-    def _numbers(
-        self,
-        table: str,
-        names: str,
-        nulls: dict[str, int] | None = None,
-        key: str | None = "id",
-    ) -> Columns:
+    def _numbers(self, table: str, names: str, nulls: dict[str, int] | None = None) -> Columns:
         """Read columns of numbers without NULL, and others with the value that stands for NULL."""
         columns = [Numbers(name) for name in names.split()]
         columns += [Numbers(name, null) for name, null in (nulls or {}).items()]
-        return self._tables.numbers(table, columns, key)
+        return self._tables.numbers(table, columns, "id")
 
     def allocations(self) -> Columns:
         return read_allocations(self._tables, self._data)

@@ -20,6 +20,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_path, progress_bar
+from snapreport.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
 
 
@@ -46,14 +47,11 @@ from snapreport.ground.files import check_output, output_path, report_format
 @click.option("--new-event", type=int, metavar="N", help="Compare NEW as it was after its event N.")
 @click.option(
     "--by",
-    type=click.Choice(
-        ["site", "file", "function", "module", "category", "role", "stage", "stream", "pool",
-         "context", "size"]
-    ),
+    type=click.Choice(DIFF_GROUPINGS),
     default="site",
     show_default=True,
     help="What to list the changes of.",
-)  # fmt: skip
+)
 @rules_option
 @click.option(
     "-o",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.object_display import titled_table
 from snapreport.ground.safe_text import visible
+from snapreport.model.answer_tables import GROUPINGS
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.snapshot import Source
 
@@ -20,19 +21,7 @@ ONLY_BASE, ONLY_NEW = "only in BASE", "only in NEW"
 MATCHES = (EXACT, MOVED_LINE, MOVED_FILE, ONLY_BASE, ONLY_NEW)
 """How two call sites or groups were found to be the same, or in which recording there is one."""
 
-DIFF_GROUPINGS = (
-    "site",
-    "file",
-    "function",
-    "module",
-    "category",
-    "role",
-    "stage",
-    "stream",
-    "pool",
-    "context",
-    "size",
-)
+DIFF_GROUPINGS = ("site", *(each for each in GROUPINGS if each not in ("stack", "line")))
 """What a comparison can be grouped by."""
 
 MOMENTS = ("peak", "start", "end")

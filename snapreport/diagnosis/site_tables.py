@@ -22,23 +22,21 @@ def site_table(
     history: DeviceHistory,
     rows: NDArray[np.int64],
     title: str,
-    weight: NDArray[np.int64] | None = None,
     heading: str = "allocated",
 ) -> Table:
-    """Return the call sites of some allocations, most bytes first.
+    """Return the call sites of some allocations by the bytes of their blocks, most first.
 
     Args:
         tables: the file.
         history: the device.
         rows: int64, shape (n,), rows of its allocations.
         title: of the table.
-        weight: int64, shape (n,), bytes to add up for each; its block if None.
         heading: of the column of bytes.
     """
     number, names = label_sites(history, tables.stacks)
     sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
     held = np.zeros(len(sites), np.int64)
-    np.add.at(held, place, history.allocations.block_size[rows] if weight is None else weight)
+    np.add.at(held, place, history.allocations.block_size[rows])
     order = np.argsort(-held, kind="stable")[:TOP]
     return Table(
         title,

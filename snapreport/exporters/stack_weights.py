@@ -43,14 +43,9 @@ class StackWeight:
     all_count: int
 
 
-def weigh_stacks(export: Export, place: int = 0) -> list[StackWeight]:
-    """Add up one device's allocations by call stack; each stack comes once, most live bytes first.
-
-    Args:
-        export: what is exported.
-        place: of the device in ``export.devices``.
-    """
-    device = export.devices[place]
+def weigh_stacks(export: Export) -> list[StackWeight]:
+    """Add up the first device's allocations by call stack, once each, most live bytes first."""
+    device = export.devices[0]
     rows = device.found.history.allocations
     stacks = export.history.stacks
     # Stacks that were interned apart may be the same node; reasons are numbered below zero.
