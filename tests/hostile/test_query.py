@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import snapreport
+from snapreport.commands import cli
 from tests.conftest import REPOSITORY
 from tests.hostile.databases import changed
 from tests.hostile.zips import members_of
@@ -203,12 +205,11 @@ def test_what_is_too_long_strange_or_no_text_is_one_line(bundle: Path, sql: str,
         "CREATE TABLE other (name)",
         "INSERT INTO other VALUES (CAST(x'e9' AS TEXT))",
     )
-    process = started("query", path, sql, "--timeout", "60")
-    out, err = process.communicate(timeout=120)
-    assert (process.returncode, out) == (1, "")
-    assert err.startswith("Error: ")
-    assert said in err
-    assert err.count("\n") == 1
+    done = CliRunner().invoke(cli, ["query", str(path), sql, "--timeout", "60"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,11 @@ def test_what_is_too_long_strange_or_no_text_is_one_line(bundle: Path, sql: str,
 )
 @pytest.mark.parametrize("damage", ["no UTF-8", "many tables", "control characters"])
 def test_every_command_ends_in_one_line_or_without_a_word(
-    bundle: Path, tmp_path: Path, damage: str, arguments: list[str]
+    bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: str,
+    arguments: list[str],
 ) -> None:
     statements = {
         "no UTF-8": ["UPDATE frames SET name = CAST(x'ff' AS TEXT)"],
@@ -246,16 +251,11 @@ def test_every_command_ends_in_one_line_or_without_a_word(
     command, *rest = arguments
     words = [command, *rest, path] if command == "export" else [command, path, *rest]
     words += [path] if command == "diff" else []
-    done = subprocess.run(
-        [*SNAPREPORT, *map(str, words)],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode in (0, 1, 3), done.stderr
-    assert b"\x1b" not in done.stdout + done.stderr
-    if done.returncode == 1:
-        assert done.stderr.count(b"\n") == 1
-        assert len(done.stderr) < 600
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, list(map(str, words)))
+    assert done.exit_code in (0, 1, 3), done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert b"\x1b" not in done.stdout_bytes + done.stderr_bytes
+    if done.exit_code == 1:
+        assert done.stderr_bytes.count(b"\n") == 1
+        assert len(done.stderr_bytes) < 600
