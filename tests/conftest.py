@@ -53,8 +53,8 @@ def corpus() -> Path:
 def pytest_collection_finish() -> None:
     """Look for garbage less often, and never among what was there before the first test.
 
-    There are a million objects then, PyTorch's included; to look through them again and again took
-    more than a tenth of the time of tests that make many objects.
+    There are hundreds of thousands of objects then; to look through them again and again took more
+    than a tenth of the time of tests that make many objects.
     """
     gc.collect()
     gc.freeze()

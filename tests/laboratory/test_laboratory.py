@@ -7,13 +7,14 @@ import functools
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-
 from snapreport.model.roles import ROLES
 from tests.laboratory.advice import Pair, Predicted, summary
 from tests.laboratory.programs import all_programs
 from tests.laboratory.recording import Job, Run, make, recorded, run
 from tests.laboratory.roles import judge, right
+from tests.needed import needed
+
+needed("torch")
 
 STEPS = 3
 MANY = 100

@@ -15,8 +15,9 @@ from snapreport.model.history import DeviceHistory
 from snapreport.read import read_bytes
 from snapreport.recorders.cpu import CpuRecorder
 from snapreport.recorders.recorder import Options, Recorder
+from tests.needed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+torch = needed("torch")
 
 KIB = 1024
 

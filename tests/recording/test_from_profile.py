@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,22 @@ from snapreport import Snapshot
 from snapreport.bundle import write_bundle
 from snapreport.ground.errors import RecordingError
 from snapreport.recorders.event_tree import FUNCTION_START, _function
+from tests.needed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-# The first optimizer would import it inside a profile. Modules' code is gone when they are
-# imported, and PyTorch's own list of events then fails on names that are.
-pytest.importorskip("torch._dynamo")
-nn: Any = torch.nn
+torch = needed("torch")
+nn = needed("torch.nn")
 
 HERE = Path(__file__)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """Import what the first optimizer would import inside a profile.
+
+    Modules' code is gone when they are imported, and PyTorch's own list of events then fails on
+    names that are.
+    """
+    importlib.import_module("torch._dynamo")
 
 
 def line_of(mark: str) -> int:
@@ -79,17 +88,20 @@ def linear_layer() -> object:
     return layer, layer(torch.randn(64, 1024))  # linear forward
 
 
-class ConvNet(nn.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 16, 3, padding=1)
-        self.second = nn.Conv2d(16, 32, 3, padding=1)
-        self.head = nn.Linear(32, 10)
+def conv_net() -> Any:
+    class ConvNet(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, 16, 3, padding=1)
+            self.second = nn.Conv2d(16, 32, 3, padding=1)
+            self.head = nn.Linear(32, 10)
 
-    def forward(self, images: Any) -> Any:
-        hidden = torch.relu(self.first(images))  # first convolution
-        hidden = torch.relu(self.second(hidden))  # second convolution
-        return self.head(hidden.mean((2, 3)))
+        def forward(self, images: Any) -> Any:
+            hidden = torch.relu(self.first(images))  # first convolution
+            hidden = torch.relu(self.second(hidden))  # second convolution
+            return self.head(hidden.mean((2, 3)))
+
+    return ConvNet()
 
 
 def training_step(net: Any, optimizer: Any, images: Any) -> None:
@@ -111,7 +123,7 @@ def test_a_linear_layer_agrees_with_the_profiler_and_names_its_lines() -> None:
 
 
 def test_a_small_conv_net_agrees_with_the_profiler_and_names_its_lines() -> None:
-    net, images = ConvNet(), torch.randn(8, 3, 32, 32)
+    net, images = conv_net(), torch.randn(8, 3, 32, 32)
     profile, snapshot = profiled(lambda: net(images))
     check_totals(profile, snapshot)
     sites = sites_at_peak(snapshot)
@@ -120,7 +132,7 @@ def test_a_small_conv_net_agrees_with_the_profiler_and_names_its_lines() -> None
 
 
 def test_a_training_step_agrees_with_the_profiler_and_names_its_lines() -> None:
-    net, images = ConvNet(), torch.randn(8, 3, 32, 32)
+    net, images = conv_net(), torch.randn(8, 3, 32, 32)
     optimizer = torch.optim.AdamW(net.parameters())
     profile, snapshot = profiled(lambda: training_step(net, optimizer, images))
     check_totals(profile, snapshot)
@@ -130,7 +142,7 @@ def test_a_training_step_agrees_with_the_profiler_and_names_its_lines() -> None:
 
 
 def test_parameters_from_before_are_the_baseline() -> None:
-    net = ConvNet()
+    net = conv_net()
     _, snapshot = profiled(lambda: net(torch.randn(1, 3, 8, 8)))
     rows = snapshot.devices[0].allocations
     expected = sorted(p.numel() * 4 for p in net.parameters())
@@ -138,7 +150,7 @@ def test_parameters_from_before_are_the_baseline() -> None:
 
 
 def test_optimizer_state_and_gradients_are_stated() -> None:
-    net, images = ConvNet(), torch.randn(2, 3, 8, 8)
+    net, images = conv_net(), torch.randn(2, 3, 8, 8)
     optimizer = torch.optim.AdamW(net.parameters())
     _, snapshot = profiled(lambda: training_step(net, optimizer, images))
     rows, texts = snapshot.devices[0].allocations, snapshot.history.strings
@@ -153,7 +165,7 @@ def test_optimizer_state_and_gradients_are_stated() -> None:
 
 
 def test_record_function_and_optimizer_are_stages() -> None:
-    net, images = ConvNet(), torch.randn(2, 3, 8, 8)
+    net, images = conv_net(), torch.randn(2, 3, 8, 8)
     optimizer = torch.optim.AdamW(net.parameters())
     _, snapshot = profiled(lambda: training_step(net, optimizer, images))
     stages = snapshot.devices[0].stages
@@ -251,7 +263,7 @@ def test_a_profile_without_stacks_still_names_the_operators() -> None:
 
 
 def test_a_profile_with_shapes_agrees_too() -> None:
-    net, images = ConvNet(), torch.randn(2, 3, 8, 8)
+    net, images = conv_net(), torch.randn(2, 3, 8, 8)
     optimizer = torch.optim.AdamW(net.parameters())
 
     def steps() -> None:

@@ -8,26 +8,28 @@ from typing import Any
 import pytest
 
 import snapreport
+from tests.needed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed: pip install transformers"
-)
-pytest.importorskip("accelerate", reason="accelerate, which a Trainer needs, is not installed")
+torch = needed("torch")
+transformers = needed("transformers")
+needed("accelerate")
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours
 
 
-class Tiny(torch.nn.Module):  # type: ignore[misc, name-defined]
-    def __init__(self, fails_at: int | None = None) -> None:
-        super().__init__()
-        self.weight = torch.nn.Linear(100, 200)
-        self.calls, self.fails_at = 0, fails_at
+def tiny(fails_at: int | None = None) -> Any:
+    class Tiny(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Linear(100, 200)
+            self.calls = 0
 
-    def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
-        if self.calls == self.fails_at:
-            raise ValueError("mine")
-        self.calls += 1
-        return {"loss": self.weight(x).sum()}
+        def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
+            if self.calls == fails_at:
+                raise ValueError("mine")
+            self.calls += 1
+            return {"loss": self.weight(x).sum()}
+
+    return Tiny()
 
 
 def train(folder: Path, callback: Any, steps: int = 4, model: Any = None, **arguments: Any) -> None:
@@ -43,7 +45,7 @@ def train(folder: Path, callback: Any, steps: int = 4, model: Any = None, **argu
     )
     rows = [{"x": torch.ones(100), "labels": torch.ones(1)} for _ in range(16)]
     transformers.Trainer(
-        model or Tiny(), settings, train_dataset=rows, callbacks=[callback]
+        model or tiny(), settings, train_dataset=rows, callbacks=[callback]
     ).train()
 
 
@@ -80,7 +82,7 @@ def test_a_training_that_fails_leaves_its_files_when_it_is_stopped_or_the_next_b
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle"])
     with pytest.raises(ValueError, match="mine") as caught:
-        train(tmp_path, callback, model=Tiny(fails_at=1))
+        train(tmp_path, callback, model=tiny(fails_at=1))
     assert callback.files == {}
     callback.stop(caught.value)
     noted = snapreport.load(callback.files["pickle"]).history.recorder
@@ -89,7 +91,7 @@ def test_a_training_that_fails_leaves_its_files_when_it_is_stopped_or_the_next_b
     assert noted.failure.type == "ValueError"
 
     with pytest.raises(ValueError, match="mine"):
-        train(tmp_path, callback, model=Tiny(fails_at=1))
+        train(tmp_path, callback, model=tiny(fails_at=1))
     train(tmp_path, callback, steps=1)
     for number in ("1", "2", "3"):
         assert [path.name for path in (tmp_path / "out" / number).iterdir()] == ["snapshot.pickle"]

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import snapreport
 from tests.conftest import REPOSITORY
+from tests.needed import needed
 from tests.recording import ready
 
-pytest.importorskip("IPython", reason="IPython is not installed")
-pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+needed("IPython")
+needed("torch")
 
 BEGIN = """
 import sys

@@ -12,27 +12,28 @@ import pytest
 
 import snapreport
 from tests.conftest import REPOSITORY
+from tests.needed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-lightning = pytest.importorskip(
-    "lightning.pytorch", reason="lightning is not installed: pip install lightning"
-)
+torch = needed("torch")
+lightning = needed("lightning.pytorch")
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours
 
 
-class Tiny(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    def __init__(self, fails_at: int | None = None) -> None:
-        super().__init__()
-        self.weight = torch.nn.Linear(100, 200)
-        self.fails_at = fails_at
+def tiny(fails_at: int | None = None) -> Any:
+    class Tiny(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Linear(100, 200)
 
-    def training_step(self, batch: Any, batch_idx: int) -> Any:
-        if batch_idx == self.fails_at:
-            raise ValueError("mine")
-        return self.weight(batch).sum()
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            if batch_idx == fails_at:
+                raise ValueError("mine")
+            return self.weight(batch).sum()
 
-    def configure_optimizers(self) -> Any:
-        return torch.optim.AdamW(self.parameters())
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+    return Tiny()
 
 
 def train(folder: Path, callback: Any, model: Any, batches: int = 4) -> None:
@@ -54,7 +55,7 @@ def test_chosen_batches_are_stages_and_what_the_module_holds_is_told(tmp_path: P
     from snapreport.integrations.lightning import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", skip=1, steps=2, formats=["pickle", "html"])
-    train(tmp_path, callback, Tiny())
+    train(tmp_path, callback, tiny())
     assert set(callback.files) == {"pickle", "html"}
     snapshot = snapreport.load(callback.files["pickle"])
     named = [each.name for each in snapshot.device().stages if each.name.startswith("step ")]
@@ -69,8 +70,8 @@ def test_a_training_shorter_than_its_recording_leaves_the_files_at_its_end(tmp_p
     from snapreport.integrations.lightning import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle"])
-    train(tmp_path, callback, Tiny(), batches=2)
-    train(tmp_path, callback, Tiny(), batches=1)
+    train(tmp_path, callback, tiny(), batches=2)
+    train(tmp_path, callback, tiny(), batches=1)
     for number in ("1", "2"):
         assert [path.name for path in (tmp_path / "out" / number).iterdir()] == ["snapshot.pickle"]
 
@@ -80,7 +81,7 @@ def test_a_training_that_fails_leaves_its_files_and_its_own_exception(tmp_path: 
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle", "md"])
     with pytest.raises(ValueError, match="mine") as caught:
-        train(tmp_path, callback, Tiny(fails_at=2))
+        train(tmp_path, callback, tiny(fails_at=2))
     told = callback.files["md"].read_text()
     assert re.search(
         r"Ended by: `ValueError: mine in \w+ \(test_hooks_lightning.py:\d+\), in step 2`", told

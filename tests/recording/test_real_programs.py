@@ -12,9 +12,10 @@ import pytest
 
 import snapreport
 from tests.conftest import REPOSITORY
+from tests.needed import needed
 from tests.recording import ready
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+needed("torch")
 
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
