@@ -36,6 +36,7 @@ _OF_KINDS = (
     "category",
     "compile_context",
     "metadata",
+    "role",
 )
 _OF_SPANS = ("event", "time_us")
 _OF_ROWS = (
@@ -60,6 +61,7 @@ _NEVER_NULL = {
     "block_range",
     "stream",
     "kind",
+    "role",
     *_OF_SPANS,
 }
 _IDS = dict.fromkeys(("pool", "category", "compile_context", "metadata"), NO_ID) | dict.fromkeys(
@@ -116,6 +118,7 @@ def _of_kinds(kinds: dict[str, Cells]) -> Columns:
         ids = np.where(kinds[name][1], none, columns[name])
         narrow = ids.astype(np.int32)  # before they are repeated for each row
         columns[name] = narrow if np.array_equal(narrow, ids) else ids
+    del columns["role"]  # of words that are the file's; what reads it works its roles out anew
     slack, block_range = columns.pop("slack"), columns.pop("block_range")
     columns["block_size"] = columns["size"] + slack
     columns["block_size_max"] = columns["block_size"] + block_range

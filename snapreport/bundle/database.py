@@ -22,6 +22,7 @@ from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
 from snapreport.bundle.shared_values import find_kinds
 from snapreport.bundle.sqlite_cells import to_cells
 from snapreport.model.history import START, Allocations, DeviceHistory, History
+from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, StackTable
 
@@ -58,6 +59,7 @@ class _Writer:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._allocations = self._segments = self._annotations = self._kinds = 0
+        self._roles: dict[tuple[str, Evidence], int] = {}
         self._base = [0, 0]  # event and time of the last span
 
     def _insert(self, table: str, columns: Sequence[Iterable[Any]]) -> None:
@@ -77,6 +79,8 @@ class _Writer:
         self._connection.executemany(insert + one, rest)
 
     def write(self, history: History) -> None:
+        from snapreport.roles.lifetimes import find_roles  # reading does without
+
         meta = {
             "default_device": history.default_device,
             "layout": history.layout,
@@ -94,8 +98,18 @@ class _Writer:
         self._stacks(history.stacks)
         for i in default_first(history):
             device = history.devices[i]
+            role = self._roles_of(find_roles(history, device))
             meta[f"anomalies.{i}"] = device.anomalies
-            meta[f"requested_before.{i}"] = self._device(i, device)
+            meta[f"requested_before.{i}"] = self._device(i, device, role)
+        self._insert(
+            "roles",
+            [
+                range(len(self._roles)),
+                [role for role, _ in self._roles],
+                [evidence.text for _, evidence in self._roles],
+                [evidence.confidence for _, evidence in self._roles],
+            ],
+        )
         values = [_json(meta[key]) for key in sorted(meta)]
         self._insert("meta", [sorted(meta), values])
 
@@ -130,7 +144,13 @@ class _Writer:
             ],
         )
 
-    def _device(self, index: int, history: DeviceHistory) -> list[int]:
+    def _roles_of(self, roles: Roles) -> NDArray[np.int64]:
+        """Return the row of each allocation's role, new ones behind those of other devices."""
+        place, pairs = roles.told()
+        ids = [self._roles.setdefault(pair, len(self._roles)) for pair in pairs]
+        return np.array(ids, np.int64)[place]
+
+    def _device(self, index: int, history: DeviceHistory, role: NDArray[np.int64]) -> list[int]:
         """Write one device; returns the allocations that were pending before event 0."""
         first, last = _time_range(history)
         row = (index, history.device.kind, history.device.ordinal, history.events, first, last)
@@ -139,7 +159,7 @@ class _Writer:
         self._allocations += n
         never = history.events
         rows = history.allocations
-        kind = self._kinds_of(index, rows)
+        kind = self._kinds_of(index, rows, role)
         alloc_after, alloc_after_us = self._spans(rows, first_id)
         requested_after, free_after = event_differences(rows, never)
         requested_after_us, free_after_us = time_differences(rows)
@@ -161,7 +181,9 @@ class _Writer:
         pending: list[int] = np.flatnonzero(rows.free_requested_event == START).tolist()
         return [first_id + i for i in pending]
 
-    def _kinds_of(self, index: int, rows: Allocations) -> NDArray[np.int64]:
+    def _kinds_of(
+        self, index: int, rows: Allocations, role: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Write what a device's allocations have in common, and return the kind of each."""
         columns = {
             "size": rows.size,
@@ -174,6 +196,7 @@ class _Writer:
             "category": rows.category,
             "compile_context": rows.compile_context,
             "metadata": rows.metadata,
+            "role": role,
         }
         first, kind = find_kinds(list(columns.values()))
         count, before = len(first), self._kinds

@@ -31,6 +31,12 @@ CREATE TABLE stacks (
     depth INTEGER NOT NULL,
     callstack TEXT NOT NULL          -- file:line:function, innermost first
 );
+CREATE TABLE roles (                 -- what allocations are for, and what tells
+    id INTEGER PRIMARY KEY,
+    role TEXT NOT NULL,              -- parameter, gradient, activation, ..., unknown
+    evidence TEXT NOT NULL,
+    confidence REAL NOT NULL         -- 0 to 1
+);
 CREATE TABLE allocation_kinds (      -- what many allocations have in common
     id INTEGER PRIMARY KEY,
     device INTEGER NOT NULL REFERENCES devices,
@@ -43,7 +49,8 @@ CREATE TABLE allocation_kinds (      -- what many allocations have in common
     free_stack INTEGER REFERENCES stacks,
     category INTEGER REFERENCES strings,
     compile_context INTEGER REFERENCES strings,
-    metadata INTEGER REFERENCES strings
+    metadata INTEGER REFERENCES strings,
+    role INTEGER NOT NULL REFERENCES roles
 );
 CREATE TABLE allocation_spans (      -- what 32 allocations of neighbouring ids count from
     id INTEGER PRIMARY KEY,
@@ -130,9 +137,13 @@ SELECT
     k.free_stack AS free_stack,
     k.category AS category,
     k.compile_context AS compile_context,
-    k.metadata AS metadata
+    k.metadata AS metadata,
+    w.role AS role,                  -- these three by their words, as they are few
+    w.evidence AS role_evidence,
+    w.confidence AS role_confidence
 FROM allocation_rows AS r
 LEFT JOIN allocation_kinds AS k ON k.id = r.kind       -- LEFT: what is not asked for is not read
+LEFT JOIN roles AS w ON w.id = k.role
 LEFT JOIN allocation_spans AS b ON b.id = r.id >> 5;
 -- The default device's allocations as SnapViewer's users query them; idx i is row i of
 -- allocations.json.

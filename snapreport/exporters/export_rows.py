@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.stack_weights import site_names, stack_texts
 from snapreport.model.history import START
+from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, NO_TIME
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
     node = np.full(len(rows), -1, np.int64)
     framed = found.missing == 0
     node[framed] = history.stacks.stack_node[rows.stack[framed]]
+    seen = found.roles.seen
+    sure = np.array([round(each.confidence * 100) for each in seen])
     sites, site = site_names(export, found)
     return [
         Column("device", np.zeros(len(chosen), np.int64), everyone, [str(found.device)]),
@@ -80,6 +83,9 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
         integers("stream", rows.stream),
         texts("pool", rows.pool, pools),
         texts("category", np.where(rows.category == NO_ID, -1, rows.category), strings),
+        texts("role", found.roles.role, lambda ids: [ROLES[i] for i in ids]),
+        texts("role_evidence", found.roles.evidence, lambda ids: [seen[i].text for i in ids]),
+        integers("role_confidence_percent", sure[found.roles.evidence]),
         texts("compile_context", rows.compile_context, strings),
         texts("metadata", rows.metadata, strings),
         texts("call_site", site, lambda ids: [sites[i] for i in ids]),

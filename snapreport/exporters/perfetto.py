@@ -17,6 +17,7 @@ from snapreport.exporters.lanes import lanes
 from snapreport.exporters.stack_weights import ends, site_names, stack_texts, weights
 from snapreport.ground.protobuf import data, number, text, varint
 from snapreport.model.findings import DeviceFigures
+from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ class _Device:
                 used.tolist(), stack_texts(history.stacks, used.tolist()), strict=True
             )
         ]
+        roles = [self._argument_text("role", role) for role in ROLES]
+        role = self._found.roles.role
         finish = ends(rows, self._export.curve)[chosen]
         columns: dict[str, NDArray[Any]] = {
             "requested": rows.size,
@@ -231,7 +234,7 @@ class _Device:
                 int(self._ns[begin + 1]),
                 None if end == never else int(self._ns[end + 1]),
                 self._name(names[name[row]]),
-                arguments + texts[stack[k]],
+                arguments + roles[role[row]] + texts[stack[k]],
             )
 
     def _slice(self, track: int, begin: int, end: int | None, name: int, more: bytes = b"") -> None:

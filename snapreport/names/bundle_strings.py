@@ -24,6 +24,8 @@ _KINDS = {
     ("strings", "text"): "metadata",
     ("annotations", "name"): "stage",
     ("events", "action"): "action",
+    ("roles", "role"): "role",
+    ("roles", "evidence"): "evidence",
 }
 _OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
 _STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}

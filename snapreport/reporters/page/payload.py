@@ -121,7 +121,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
         "colour": findings.colour,
-        "role_meanings": dict(ROLE_MEANINGS),
+        "role_meanings": list(ROLE_MEANINGS.items()),
         "packages": history.names.packages,
         "lines_note": lines_note(history),
         "columns": shared,

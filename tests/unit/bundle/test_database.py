@@ -15,7 +15,7 @@ from snapreport.bundle.database_reader import read_database
 from snapreport.bundle.sqlite_cells import from_cells
 from snapreport.ground.errors import BundleError
 from snapreport.model.stacks import FrameTable, StackTable
-from tests.builders import trace
+from tests.builders import KIB, assert_same_history, frame, history_of, trace
 
 if TYPE_CHECKING:
     from snapreport.model.history import History
@@ -106,3 +106,39 @@ def test_a_cell_that_is_no_integer_is_refused(cells: list[Any]) -> None:
 
 def test_null_becomes_the_sentinel() -> None:
     assert from_cells([None, 7, None], np.int32, -5).tolist() == [-5, 7, -5]
+
+
+def two_devices() -> History:
+    """On each a temporary of forward, and on the second what nothing tells of."""
+    forward = [frame("forward", "model.py", 7)]
+    one, other = trace(0), trace(1)
+    for made in (one, other):
+        made.alloc("a", KIB, frames=forward).free("a", frames=forward)
+    other.alloc("b", 3 * KIB, frames=[frame("main", "train.py", 2)])
+    snapshot = one.snapshot()
+    snapshot["device_traces"].append(other.snapshot()["device_traces"][1])
+    return history_of(snapshot)
+
+
+def test_sql_tells_what_allocations_are_for_and_how_that_is_known() -> None:
+    connection = opened(write_database(two_devices()))
+    sql = """
+        SELECT device, role, sum(block_size), max(role_confidence), max(role_evidence)
+        FROM allocations GROUP BY device, role ORDER BY 1, 2
+    """
+    told = "freed in the forward pass that made it"
+    assert list(connection.execute(sql)) == [
+        (0, "temporary of forward", KIB, 0.9, told),
+        (1, "temporary of forward", KIB, 0.9, told),
+        (1, "unknown", 3 * KIB, 0.0, "nothing tells"),
+    ]
+    assert list(connection.execute("SELECT count(*) FROM roles")) == [(2,)]
+
+
+def test_roles_that_a_bundle_claims_are_not_believed() -> None:
+    history = two_devices()
+    connection = opened(write_database(history))
+    connection.execute("UPDATE roles SET role = 'gold'")
+    connection.execute("UPDATE allocation_kinds SET role = 7")
+    read = read_database(connection.serialize("main"), history.source)
+    assert_same_history(read, history)

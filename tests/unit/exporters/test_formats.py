@@ -113,6 +113,20 @@ def test_a_spreadsheet_is_given_no_formula() -> None:
     assert row["call_site"].startswith("'=1+1")
 
 
+def test_tables_and_timelines_tell_what_memory_is_for() -> None:
+    made = trace()
+    for place, size in (("a", KIB), ("b", 2 * KIB)):
+        made.alloc(place, size, frames=[frame("forward", "model.py", 7)]).free(place)
+    export = export_of(made.alloc("c", 512, frames=[frame("main", "train.py", 2)]).file())
+    text = written(csv_table.write, export).decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["role"] for row in rows] == ["temporary of forward"] * 2 + ["unknown"]
+    assert rows[0]["role_evidence"] == "freed in the forward pass that made it"
+    assert [row["role_confidence_percent"] for row in rows] == ["90", "90", "0"]
+    (timeline,) = read_perfetto(written(perfetto.write, export)).values()
+    assert [each[3]["role"] for each in timeline.slices] == [row["role"] for row in rows]
+
+
 def test_perfetto_keeps_the_order_of_events_of_one_microsecond() -> None:
     tied = trace()
     for place in "abc":

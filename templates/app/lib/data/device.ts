@@ -176,7 +176,7 @@ export function readDevice(payload: Payload, index: number): Device {
     categoryRules: header.category_rules,
     role: later.ints,
     roles: header.roles,
-    roleMeanings: payload.header.role_meanings,
+    roleMeanings: Object.fromEntries(payload.header.role_meanings),
     compileContext: later.ints,
     metadata: later.ints,
     oneColour: header.one_colour,

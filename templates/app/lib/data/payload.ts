@@ -43,7 +43,7 @@ export interface Header {
   /** What the timeline is coloured by at first. */
   colour: string
   /** What memory of each role is. */
-  role_meanings: Record<string, string>
+  role_meanings: [role: string, meaning: string][]
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
   /** What the lines of frames are where they are not those at work; mostly "". */
