@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 import snapreport
 from snapreport.ground.units import format_bytes
+from snapreport.reporters.words.role_words import known_text
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import (
@@ -285,22 +286,24 @@ def test_strips_are_coloured_by_role_each_in_its_own_colour(open_page: Opener, s
     opened = open_page(loaded.findings(colour="role"), color_scheme=scheme)
     page = opened.page
     assert colour_by(page).input_value() == "role"
-    held = loaded.device().figures.held_by_role
-    assert legend(page) == [(each.role, format_bytes(each.bytes)) for each in held]
+    device = loaded.device()
+    held = {each.role: each for each in device.figures.held_by_role}
+    assert legend(page) == [(each.role, format_bytes(each.bytes)) for each in held.values()]
     # Activations hold the most of the picture.
     strips = colours(page)
     plot = {"light": (250, 251, 252), "dark": (24, 27, 32)}[scheme]
     del strips[plot]
     assert strips.most_common(1)[0][0] == (0x68, 0x9F, 0x73)
-    row = page.locator(".legend .group", has_text="optimizer state")
-    title = row.get_attribute("title") or ""
+    group = page.locator(".legend .group", has_text="optimizer state")
+    title = group.get_attribute("title") or ""
     assert "What an optimizer keeps for each parameter" in title
-    assert "made in an optimizer step and kept (95% sure)" in title
+    assert known_text(held["optimizer state"]) in title
     page.locator(".plot").scroll_into_view_if_needed()
     page.mouse.click(*opened.strip_point(400, 20 * MIB))
     facts = page.locator(".details .facts-list").inner_text()
-    assert "parameter" in facts
-    assert "from before the recording, with a gradient of its size (80% sure)" in facts
+    row = int(view(page)["allocation"])
+    assert device.allocations.role[row] == "parameter"
+    assert f"Role\nparameter\nKnown by\n{device.allocations.role_evidence[row]} (" in facts
 
 
 def test_what_no_evidence_tells_is_said_to_be_unknown(open_page: Opener) -> None:
