@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 import snapreport
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.words.role_words import known_text
+from snapreport.reporters.words.role_words import evidence_text
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import (
@@ -297,7 +297,7 @@ def test_strips_are_coloured_by_role_each_in_its_own_colour(open_page: Opener, s
     group = page.locator(".legend .group", has_text="optimizer state")
     title = group.get_attribute("title") or ""
     assert "What an optimizer keeps for each parameter" in title
-    assert known_text(held["optimizer state"]) in title
+    assert all(evidence_text(each) in title for each in held["optimizer state"].evidence)
     page.locator(".plot").scroll_into_view_if_needed()
     page.mouse.click(*opened.strip_point(400, 20 * MIB))
     facts = page.locator(".details .facts-list").inner_text()
