@@ -7,7 +7,7 @@ an optimizer's step makes and keeps is its state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,6 +64,10 @@ _STATED = {
 
 _TOGETHER = 8
 """Call stacks whose memory goes in one row of frees, with no allocation between them."""
+
+
+_OTHERS = 3
+"""A line of inference whose memory lives while it makes so many more fills a cache."""
 
 
 class _Judge:
@@ -161,6 +165,11 @@ def _by_lifetime(
         zeroed & np.isin(rows.size, sizes), STATE, "zeros in the size of a gradient, kept", 0.8
     )
     build = alive & (made == BUILD)
+    unlearned = stack_phases.ZEROES | stack_phases.NO_GRAD
+    judge.give(
+        build & (marks & unlearned == unlearned),
+        CACHE, "zeros made where no gradient is wanted", 0.6,
+    )  # fmt: skip
     first = passes.start[passes.phase != BUILD][:1]
     lasts = kept | (gone >= (first[0] if len(first) else none))
     judge.give(build & lasts, PARAMETER, "made while the model was built, and kept", 0.9)
@@ -178,6 +187,7 @@ def _by_lifetime(
             graph & _freed_together(history, graph), ACTIVATION,
             "kept until the whole forward pass was freed", 0.6,
         )  # fmt: skip
+        judge.give(_outlives(history, forward), CACHE, "kept while its line made several more", 0.6)
     judge.give(
         forward & (gone < next_start) & ~kept,
         FORWARD_TEMPORARY,
@@ -198,12 +208,14 @@ def _by_lifetime(
     judge.give(
         user & ~opening & ~kept, FORWARD_TEMPORARY, "freed between forward and backward", 0.5
     )
+    reached = _reached(freeing, freed_backward & forward, born, len(back_start))[following]
+    passed = ahead & kept & (following < len(back_start))
+    passed &= (born >= reached) | (following < len(back_start) - 1)
+    graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
+    judge.give(graph, ACTIVATION, "kept with all that its forward pass saved", 0.6)
+    judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
     # What the recording cuts short has the role of its like.
-    cut = (
-        ahead
-        & kept
-        & (born < _reached(freeing, freed_backward & forward, born, len(back_start))[following])
-    )
+    cut = ahead & kept & ~passed
     alike = distinct(
         rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
     )[1]
@@ -238,14 +250,31 @@ def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArra
     rows = history.allocations
     allocates = np.zeros(history.events + 1, np.int64)
     allocates[rows.alloc_event[rows.alloc_event > START]] = 1
-    before = np.cumsum(allocates)
+    return _of_many_stacks(rows.stack, np.cumsum(allocates)[rows.free_requested_event], chosen)
+
+
+def _of_many_stacks(
+    stack: NDArray[np.int32], group: NDArray[np.integer[Any]], chosen: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Say which of the chosen are in a group with many different call stacks."""
     at = np.flatnonzero(chosen)
-    burst = before[rows.free_requested_event[at]]
-    pairs = np.unique(np.stack([burst, rows.stack[at]]), axis=1)
-    stacks = np.bincount(pairs[0], minlength=int(before[-1]) + 1)
-    together = np.zeros(len(rows), np.bool_)
-    together[at] = stacks[burst] >= _TOGETHER
-    return together
+    pairs = np.unique(np.stack([group[at], stack[at]]), axis=1)
+    stacks = np.bincount(pairs[0], minlength=int(group.max(initial=-1)) + 1)
+    many = np.zeros(len(stack), np.bool_)
+    many[at] = stacks[group[at]] >= _TOGETHER
+    return many
+
+
+def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which of some allocations live while their line makes several others."""
+    rows = history.allocations
+    at = np.flatnonzero(chosen)
+    at = at[np.lexsort((rows.alloc_event[at], rows.stack[at]))]
+    later = np.minimum(np.arange(len(at)) + _OTHERS, max(len(at) - 1, 0))
+    same = (rows.stack[at[later]] == rows.stack[at]) & (later == np.arange(len(at)) + _OTHERS)
+    found = np.zeros(len(rows), np.bool_)
+    found[at] = same & (rows.alloc_event[at[later]] < rows.free_requested_event[at])
+    return found
 
 
 def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     CLIPS,
     COMPILED,
     ZEROES,
-) = (np.int32(1 << bit) for bit in range(15))
+    LOSES,
+    ATTENDS,
+) = (np.int32(1 << bit) for bit in range(17))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
 RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
 CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
-ZEROES: memory is filled with zeros, as states of an optimizer are at first."""
+ZEROES: memory is filled with zeros, as states of an optimizer are at first.
+LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights."""
 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
@@ -73,6 +76,8 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
     (BUILDS, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
     (BUILDS, re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"), None),
     (BUILDS, re.compile(r"^(reset_parameters|__init__|from_pretrained)$"), None),
+    (LOSES, re.compile(r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"), None),
+    (ATTENDS, re.compile(r"^(aten::)?_?softmax$|SoftmaxBackward"), None),
     (ZEROES, re.compile(r"zeros_like|zeros$"), None),
     (NO_GRAD, re.compile(r"^decorate_context$"), None),
     (

@@ -79,7 +79,7 @@ def pairs_of(program: str, steps: int = STEPS) -> Iterator[Pair]:
     for variant in all_programs()[program].variants:
         changed = recorded(Job(program, variant, steps))
         saved = base.peak.allocated - changed.peak.allocated
-        wanted = said.get(variant) or said.get(variant.partition(":")[0])
+        wanted = said.get(variant)
         yield Pair(program, variant, base.peak.allocated, saved, wanted)
 
 

@@ -87,6 +87,12 @@ def judge_program(program: str, recorded_late: bool = False) -> dict[str, Judged
     return found
 
 
+def right_in_sum(confusion: NDArray[np.int64]) -> float:
+    """Return the share of bytes that are right as each role's sum, whichever block has them."""
+    total = int(confusion.sum())
+    return float(np.minimum(confusion.sum(0), confusion.sum(1)).sum()) / total if total else 1.0
+
+
 def right(confusion: NDArray[np.int64]) -> float:
     """Return the share of bytes that are called what they are."""
     total = int(confusion.sum())
@@ -114,7 +120,7 @@ def report(programs: Sequence[str], wrong: int = 0, recorded_late: bool = False)
                 for size, count, true, said, stack in judged.wrong()[:wrong]
             ]
     rows += [["all", when, *_shares(confusion)] for when, confusion in totals.items()]
-    parts = [markdown(("program", "recorded", "peak", "right", "unknown"), rows)]
+    parts = [markdown(("program", "recorded", "peak", "right", "in sum", "unknown"), rows)]
     for when, confusion in totals.items():
         parts.append(
             f"{when}: truth by row, what is said by column, in MiB\n\n{_matrix(confusion)}"
@@ -130,6 +136,7 @@ def _shares(confusion: NDArray[np.int64]) -> Iterable[str]:
     unknown = int(confusion[:, UNKNOWN].sum() - confusion[UNKNOWN, UNKNOWN])
     yield format_bytes(total)
     yield f"{right(confusion):.1%}"
+    yield f"{right_in_sum(confusion):.1%}"
     yield f"{unknown / max(total, 1):.1%}"
 
 

@@ -8,7 +8,6 @@ that the first began with.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
@@ -29,6 +28,8 @@ _MODULE = "torch/nn/modules/module.py"
 _STACKS = 4000
 """So many distinct stacks are looked into, those with the most bytes."""
 _GROUPS = 8
+_INSIDE = 3
+"""So many turns of a loop are taken to be inside of each call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +76,32 @@ def find_blocks(
     rows = rows[stable_order(history.allocations.alloc_event[rows])]
     stack = history.allocations.stack[rows]
     bytes_of = np.bincount(stack, weights=weight[rows], minlength=len(stacks))
-    chosen = np.argsort(-bytes_of, kind="stable")[:_STACKS]
-    calls: dict[tuple[int, str, str], dict[int, int]] = defaultdict(dict)
-    held: dict[tuple[int, str, str], float] = defaultdict(float)
-    callers: dict[tuple[int, str, str], tuple[float, int]] = {}
-    for one in chosen[bytes_of[chosen] > 0].tolist():
-        for group, call, frame in _calls_of(stacks, one):
+    used = np.unique(stack)
+    chosen = used[np.argsort(-bytes_of[used], kind="stable")][:_STACKS]
+    calls: dict[int, dict[int, int]] = defaultdict(dict)
+    held: dict[int, float] = defaultdict(float)
+    callers: dict[int, tuple[float, int]] = {}
+    paths: dict[tuple[int, str, str], int] = {}
+    line = np.zeros(len(stacks), np.int64)
+    for one in chosen.tolist():
+        found_calls, line[one] = _calls_of(stacks, one, paths)
+        for group, call, frame in found_calls:
             calls[group][one] = call
             held[group] += bytes_of[one]
             callers[group] = max(callers.get(group, (0.0, -1)), (bytes_of[one], frame))
-    best = sorted(calls, key=lambda group: -held[group])
+    # A function is numbered after those that call it: of two that hold the same, the inner one.
+    best = sorted(calls, key=lambda group: (-held[group], -group))
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
     found: list[Blocks] = []
     for group in best[: 4 * _GROUPS]:
         call_of = np.full(len(stacks), -1, np.int64)
         call_of[list(calls[group])] = list(calls[group].values())
-        inside = call_of[stack] >= 0
-        instance, first = _instances(stack[inside], call_of[stack[inside]], turn[inside])
-        blocks = Blocks(callers[group][1], rows[inside], instance, turn[inside][first])
+        place = np.flatnonzero(call_of[stack] >= 0)
+        if not len(place):
+            continue
+        alone = np.append(True, np.diff(place) > 1)
+        instance, first = _instances(line[stack[place]], call_of[stack[place]], turn[place], alone)
+        blocks = Blocks(callers[group][1], rows[place], instance, turn[place][first])
         if blocks.in_a_turn > 1:
             found.append(blocks)
         if len(found) == _GROUPS:
@@ -100,47 +109,71 @@ def find_blocks(
     return found
 
 
-def _calls_of(stacks: StackTable, stack: int) -> Iterator[tuple[tuple[int, str, str], int, int]]:
-    """Yield a stack's calls of modules: who calls, the node of the call, the caller's frame."""
+def _calls_of(
+    stacks: StackTable, stack: int, paths: dict[tuple[int, str, str], int]
+) -> tuple[list[tuple[int, int, int]], int]:
+    """Return a stack's calls of modules (the function that calls, its line, the line's frame).
+
+    And the number of its innermost line. A function is told by those that called it; from which
+    of their lines is all one. ``paths`` numbers functions and lines.
+    """
     names, files = stacks.frames.names, stacks.frames.filenames
     kinds = classify_frames(stacks.frames)
-    nodes = []  # of Python frames, innermost first
+    nodes = []  # of Python frames, outermost last
     node = int(stacks.stack_node[stack])
     while node >= 0:
         if kinds[stacks.node_frame[node]] in (OUTSIDE, LIBRARY):
             nodes.append(node)
         node = int(stacks.node_parent[node])
-    frames = [int(stacks.node_frame[node]) for node in nodes]
-    is_call = [
-        names[frame] in _CALLS and files[frame].replace("\\", "/").endswith(_MODULE)
-        for frame in frames
-    ]
-    for i in range(len(nodes) - 1):
-        if is_call[i] and not is_call[i + 1]:
-            caller = frames[i + 1]
-            above = nodes[i + 2] if i + 2 < len(nodes) else -1
-            yield (above, names[caller], files[caller]), nodes[i], caller
+    found: list[tuple[int, int, int]] = []
+    path, caller, line = -1, -1, -1
+    for node in reversed(nodes):
+        frame = int(stacks.node_frame[node])
+        name, file = names[frame], files[frame]
+        if name in _CALLS and file.replace("\\", "/").endswith(_MODULE):
+            if caller >= 0:
+                found.append((path, line, caller))
+            caller = -1
+        else:
+            line = paths.setdefault((path, "", str(frame)), len(paths))
+            path, caller = paths.setdefault((path, name, file), len(paths)), frame
+    return found, line
 
 
 def _instances(
-    stack: NDArray[np.int32], call: NDArray[np.int64], turn: NDArray[np.int64]
+    line: NDArray[np.int64],
+    call: NDArray[np.int64],
+    turn: NDArray[np.int64],
+    alone: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Number the calls in rows that are ordered by time, and say where each begins.
 
-    A call begins where another was before, and where its first stack comes again, once for each
-    time that all its stacks come again: a loop inside a call is none.
+    A call begins where another was before, and where its first line comes again, once for each
+    time that all its lines come again: a loop inside a call is none. Where something else is made
+    between calls, and each of them has the same few turns of a loop, the loop is inside.
+
+    Args:
+        line, call, turn: of each row; the innermost line.
+        alone: where something was made between a row and the one before that is in no call.
     """
-    begins = np.ones(len(stack), np.bool_)
-    begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
+    begins = alone.copy()
+    begins[1:] |= (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
+    comes = begins.copy()  # a line comes where another was before
+    comes[1:] |= line[1:] != line[:-1]
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
+    runs = np.cumsum(begins) - 1
     step = np.ones(len(calls), np.int64)
     for k, row in enumerate(first.tolist()):
-        here = (number == k) & (turn == turn[row])
-        counts = np.unique(stack[here], return_counts=True)[1].tolist()
-        whole = gcd(*counts)
+        here = comes & (number == k) & (turn == turn[row])
+        turns = np.bincount(runs[here & (line == line[row])])
+        turns = turns[turns > 0]
+        if len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
+            step[k] = turns[0]
+            continue
+        whole = gcd(*np.unique(line[here], return_counts=True)[1].tolist())
         if whole > 1:
-            step[k] = np.count_nonzero(stack[here] == stack[row]) // whole
-    opens = np.flatnonzero(stack == stack[first][number])
+            step[k] = int(turns.sum()) // whole
+    opens = np.flatnonzero(comes & (line == line[first][number]))
     key = turn[opens] * len(calls) + number[opens]
     order = stable_order(key)
     in_order = key[order]

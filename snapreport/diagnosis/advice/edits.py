@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.figures.curves import peak_without
 from snapreport.history.block_sizes import MIN_BLOCK
 from snapreport.model.history import DeviceHistory
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,11 +27,8 @@ class Edit:
     """The part of each block that is taken away; shape (n,)."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-
-    def but(self, kept: NDArray[np.bool_]) -> Edit:
-        """Leave some of the rows as they are; ``kept`` has shape (n,)."""
-        left = ~kept
-        return Edit(self.rows[left], self.share[left], self.begin[left], self.end[left])
+    adds: bool = False
+    """Whether it puts memory there, before or after its life, instead: ``share`` is negative."""
 
 
 def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:
@@ -67,7 +65,12 @@ def edited_peak(
         curve: int64, shape (n_events + 1,): the allocated curve.
         edits: in any order.
     """
-    used = [edit for edit in edits if len(edit.rows)]
+    for edit in edits:
+        if edit.adds:
+            size = history.allocations.block_size[edit.rows]
+            weight = np.rint(size * edit.share).astype(np.int64)
+            curve = curve - sum_live(weight, edit.begin, edit.end, history.events)
+    used = [edit for edit in edits if len(edit.rows) and not edit.adds]
     if not used:
         top = int(curve.argmax())
         return int(curve[top]), top - 1

@@ -11,22 +11,32 @@ import numpy as np
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.edits import Edit, away, edited_peak, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
+from snapreport.model.history import START
 from snapreport.model.roles import (
     ACTIVATION,
     BACKWARD_TEMPORARY,
     BUFFER,
+    CACHE,
     FORWARD_TEMPORARY,
     GRADIENT,
     INPUT,
     OPTIMIZER_TEMPORARY,
     PARAMETER,
     STATE,
+    UNKNOWN,
 )
 from snapreport.roles.passes import FORWARD
-from snapreport.roles.stack_phases import RECOMPUTES
+from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_PART = 0.02
+"""Less than this part of the peak is not worth a look."""
+_SMALL = 4096
+_LEAKS = 3
+"""A line that keeps what it makes this often keeps it in every step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,23 +51,35 @@ class Change:
     most: tuple[Edit, ...]
     about: str = ""
     blocks: Blocks | None = None
+    number: int = 0
+    """In how many parts something is cut; 0 where nothing is."""
     extra: int = 0
     """Bytes that the change itself may need on top, at the worst."""
 
 
 def find_changes(situation: Situation) -> Iterator[Change]:
     """Yield the changes whose conditions the recording meets."""
-    yield from _checkpoint(situation)
+    if not len(situation.passes.phase):
+        return
     yield from _smaller_batch(situation)
+    if not situation.trains:
+        yield from _inference(situation)
+        return
+    yield from _checkpoint(situation)
+    yield from _accumulate(situation)
+    yield from _chunked_loss(situation)
+    yield from _attention_kernel(situation)
     yield from _optimizer_temporaries(situation)
     yield from _low_bit_state(situation)
     yield from _clear_gradients(situation)
+    yield from _release_outputs(situation)
+    yield from _stop_leaks(situation)
 
 
 def _checkpoint(situation: Situation) -> Iterator[Change]:
     """Keep of each block only what the next one is given; make the rest again in backward."""
     again = situation.marks & RECOMPUTES != 0
-    if not situation.trains or (again & situation.live()).any():
+    if (again & situation.live()).any():
         return
     best: tuple[int, Change] | None = None
     for blocks in situation.blocks:
@@ -88,13 +110,13 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     begin[own], end[own] = last[of] + 1, begins[of]
     # The last of a block's tensors is what the next block is given, and stays.
     output = np.zeros(len(rows), np.bool_)
-    output[own[np.append(of[1:] != of[:-1], True)]] = True
+    output[own[_last_of_each(of)]] = True
     chosen = np.zeros(len(rows), np.bool_)
     chosen[own] = True
     expected = away(history, chosen & ~output, begin, end)
     largest = np.zeros(len(rows), np.bool_)
     order = np.lexsort((rows.block_size[own], of))
-    largest[own[order][np.append(of[order][1:] != of[order][:-1], True)]] = True
+    largest[own[order][_last_of_each(of[order])]] = True
     least = away(history, chosen & ~output & ~largest, begin, end)
     made = np.zeros(len(rows), np.bool_)
     made[blocks.rows] = True
@@ -110,24 +132,134 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     )
 
 
+def _last_of_each(group: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say where each run of equal numbers ends."""
+    return np.append(group[1:] != group[:-1], True)[: len(group)]
+
+
+def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
+    """Take away what a batch of one part in ``parts`` does without: least, expected, most."""
+    history, share = situation.history, 1 - 1 / parts
+    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
+    grows = _grows_with_batch(situation)
+    return (
+        scaled(history, grows & situation.of(ACTIVATION), share),
+        scaled(history, grows, share),
+        scaled(history, ~fixed, share),
+    )
+
+
+def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
+    """Say what grows with the batch: all but what has the size and the operation of gradients."""
+    rows = situation.history.allocations
+    stacks = situation.tables.stacks
+    innermost = np.append(stacks.node_frame[stacks.stack_node], -1)[rows.stack]
+    like = innermost.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
+    back = situation.of(BACKWARD_TEMPORARY)
+    of_weights = back & np.isin(like, np.unique(like[situation.of(GRADIENT)]))
+    roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
+    return roles & ~of_weights
+
+
 def _smaller_batch(situation: Situation) -> Iterator[Change]:
     """Halve what grows with the batch."""
-    if not situation.trains:
+    least, expected, most = _batch_edits(situation, 2)
+    grows = _grows_with_batch(situation)
+    yield Change("smaller-batch", grows, (least,), (expected,), (most,), number=2)
+
+
+def _accumulate(situation: Situation) -> Iterator[Change]:
+    """Halve the batch, and keep the gradients of the first half through the second."""
+    rows = situation.history.allocations
+    starts = situation.passes.of(FORWARD)[0]
+    gradient = situation.of(GRADIENT)
+    if not len(starts):
         return
-    history, rows = situation.history, situation.history.allocations
-    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
-    # Gradients of parameters are also made to be added to those that are there.
-    like = rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
-    weights = np.isin(like, np.unique(like[situation.of(GRADIENT)]))
-    grows = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY) & ~weights
-    sure = situation.of(ACTIVATION) & ~weights
+    # The pass in whose backward a gradient is made begins with the forward pass before it.
+    begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
+    early = np.flatnonzero(gradient & (begins < rows.alloc_event))
+    longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
+    least, expected, most = _batch_edits(situation, 2)
+    grows = _grows_with_batch(situation)
     yield Change(
-        "smaller-batch",
-        grows,
-        (scaled(history, sure, 0.5),),
-        (scaled(history, grows, 0.5),),
-        (scaled(history, ~fixed, 0.5),),
+        "accumulate", grows, (least, longer), (expected, longer), (most,), number=2,
+        extra=int(rows.block_size[gradient & situation.live()].max(initial=0)),
+    )  # fmt: skip
+
+
+def _chunked_loss(situation: Situation) -> Iterator[Change]:
+    """Compute logits and loss for a part of the tokens at a time."""
+    history, rows = situation.history, situation.history.allocations
+    big = rows.block_size >= _PART * situation.peak
+    loses = big & (situation.marks & LOSES != 0)
+    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
+    like = loses & ~fixed
+    # What the loss is given: the last of its size, or of half of it, that forward made before.
+    forward = big & situation.of(ACTIVATION, FORWARD_TEMPORARY) & ~loses
+    turns = situation.next_backward[loses & situation.of(ACTIVATION)]
+    for turn in np.unique(turns).tolist():
+        own = situation.next_backward == turn
+        mine = own & loses & situation.of(ACTIVATION)
+        first = int(rows.alloc_event[mine].min())
+        for size in np.unique(rows.size[mine]).tolist():
+            for wanted in (size, size // 2):
+                given = np.flatnonzero(
+                    own & forward & (rows.size == wanted) & (rows.alloc_event < first)
+                )
+                if len(given):
+                    like[given[rows.alloc_event[given].argmax()]] = True
+    for parts in (4, 8):
+        share = 1 - 1 / parts
+        yield Change(
+            "chunked-loss", like,
+            (scaled(history, like & loses, share),),
+            (scaled(history, like, share),),
+            (scaled(history, like, 1.0),),
+            number=parts,
+        )  # fmt: skip
+
+
+def _attention_kernel(situation: Situation) -> Iterator[Change]:
+    """Never keep attention's weights: a kernel makes them anew a tile at a time."""
+    history, rows = situation.history, situation.history.allocations
+    attends = (situation.marks & ATTENDS != 0) & (situation.marks & LOSES == 0)
+    weights = attends & situation.of(ACTIVATION, FORWARD_TEMPORARY)
+    if int(rows.block_size[weights & situation.live()].sum()) < _PART * situation.peak:
+        return
+    size = int(np.bincount(
+        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
+        weights=rows.size[weights],
+    ).argmax())  # fmt: skip
+    like = situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY) & (
+        rows.size == sizes[size]
     )
+    yield Change(
+        "attention-kernel", like,
+        (scaled(history, weights, 1.0),),
+        (scaled(history, like, 1.0),),
+        (scaled(history, situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY), 1.0),),
+    )  # fmt: skip
+
+
+def _inference(situation: Situation) -> Iterator[Change]:
+    """Keep nothing for a backward pass that never comes: memory goes when its call has ended."""
+    history, rows = situation.history, situation.history.allocations
+    kept = situation.of(ACTIVATION)
+    if not (kept & situation.live()).any():
+        return
+    best: tuple[int, Edit] | None = None
+    for blocks in situation.blocks:
+        last = np.full(len(blocks), -1, np.int64)
+        np.maximum.at(last, blocks.instance, rows.alloc_event[blocks.rows])
+        begin = np.full(len(rows), np.iinfo(np.int64).max)
+        begin[blocks.rows] = last[blocks.instance] + 1
+        edit = away(history, kept, begin, rows.free_requested_event)
+        left = edited_peak(history, situation.curve, (edit,))[0]
+        if best is None or left < best[0]:
+            best = left, edit
+    if best is not None:
+        everything = scaled(history, kept, 1.0)
+        yield Change("inference-mode", kept, (best[1],), (best[1],), (everything,))
 
 
 def _optimizer_temporaries(situation: Situation) -> Iterator[Change]:
@@ -137,9 +269,13 @@ def _optimizer_temporaries(situation: Situation) -> Iterator[Change]:
 
 
 def _low_bit_state(situation: Situation) -> Iterator[Change]:
+    """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
+    rows = situation.history.allocations
     state = situation.of(STATE)
-    half = scaled(situation.history, state, 0.5)
-    yield Change("low-bit-state", state, (half,), (half,), (half,))
+    large = state & (rows.block_size >= _SMALL)
+    half = scaled(situation.history, large, 0.5)
+    small = scaled(situation.history, state & ~large, 1.0)
+    yield Change("low-bit-state", state, (half,), (half,), (half, small), extra=_SMALL)
 
 
 def _clear_gradients(situation: Situation) -> Iterator[Change]:
@@ -151,3 +287,33 @@ def _clear_gradients(situation: Situation) -> Iterator[Change]:
     late = gradient & (rows.free_requested_event > begin)
     edit = away(situation.history, late, begin, rows.free_requested_event)
     yield Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
+
+
+def _release_outputs(situation: Situation) -> Iterator[Change]:
+    """Let outputs go that the program holds on to beyond the backward pass."""
+    rows = situation.history.allocations
+    held = situation.of(FORWARD_TEMPORARY) & (rows.free_requested_event > situation.next_backward)
+    edit = away(situation.history, held, situation.next_backward, rows.free_requested_event)
+    yield Change("free-earlier", held, (), (edit,), (edit,), about="outputs")
+
+
+def _stop_leaks(situation: Situation) -> Iterator[Change]:
+    """Let go what each step keeps for ever, when the next step comes to the same line."""
+    rows = situation.history.allocations
+    kept = (rows.free_requested_event >= situation.history.events) & (rows.alloc_event > START)
+    kept &= situation.of(ACTIVATION, FORWARD_TEMPORARY, UNKNOWN)
+    at = np.flatnonzero(kept)
+    at = at[np.lexsort((rows.alloc_event[at], rows.size[at], rows.stack[at]))]
+    if not len(at):
+        return
+    new = np.append(True, (np.diff(rows.stack[at]) != 0) | (np.diff(rows.size[at]) != 0))
+    group = np.cumsum(new) - 1
+    often = (np.bincount(group) >= _LEAKS)[group]
+    again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
+    begin = np.full(len(rows), np.iinfo(np.int64).max)
+    begin[at[again]] = rows.alloc_event[at[again + 1]]
+    leaked = np.zeros(len(rows), np.bool_)
+    leaked[at[often]] = True
+    sure = away(situation.history, leaked, begin, rows.free_requested_event)
+    everything = scaled(situation.history, leaked, 1.0)
+    yield Change("leak", leaked, (sure,), (everything,), (everything,))

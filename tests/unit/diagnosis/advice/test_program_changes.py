@@ -1,0 +1,124 @@
+"""Changes to a small model whose peak after each can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapreport.diagnosis.advice.edits import edited_peak
+from snapreport.diagnosis.advice.program_changes import Change, find_changes
+from snapreport.diagnosis.advice.situation import Situation, look_at
+from snapreport.figures.curves import find_curves
+from snapreport.model.history import History
+from tests.builders import MIB, frame, trace
+
+MODULE = "/x/torch/nn/modules/module.py"
+CALL = [frame("_call_impl", MODULE, 2), frame("_wrapped_call_impl", MODULE, 1)]
+MAIN = frame("main", "train.py", 1)
+MODEL = [frame("forward", "model.py", 20), *CALL, MAIN]
+BLOCK = [frame("forward", "model.py", 5), *CALL, *MODEL]
+BUILD = [frame("__init__", "/x/torch/nn/modules/linear.py", 9), MAIN]
+BACK = [frame("MulBackward0", "??", 0), frame("backward", "/x/torch/_tensor.py", 3), MAIN]
+STEP = [frame("step", "/x/torch/optim/adamw.py"), MAIN]
+CLEAR = [frame("zero_grad", "/x/torch/optim/optimizer.py", 9), MAIN]
+
+
+def training(layers: int = 4, turns: int = 3, clear_first: bool = True) -> Any:
+    """Each layer keeps 3 + 1 MiB for backward, of which the last is what the next is given."""
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for turn in range(turns):
+        if turn and clear_first:
+            made.free(f"grad{turn - 1}", frames=CLEAR)
+        for layer in range(layers):
+            inner, outer = [frame("inner", "model.py", 3), *BLOCK], BLOCK
+            made.alloc(f"inner{turn}.{layer}", 3 * MIB, frames=inner)
+            made.alloc(f"outer{turn}.{layer}", MIB, frames=outer)
+        if turn and not clear_first:
+            made.free(f"grad{turn - 1}", frames=CLEAR)
+        for layer in reversed(range(layers)):
+            made.free(f"outer{turn}.{layer}", frames=BACK)
+            made.free(f"inner{turn}.{layer}", frames=BACK)
+        made.alloc(f"grad{turn}", 2 * MIB, frames=BACK)
+        if not turn:
+            made.alloc("state", 4 * MIB, frames=STEP)
+        made.alloc(f"root{turn}", MIB, frames=STEP).free(f"root{turn}", frames=STEP)
+    return made
+
+
+def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
+    """Return the changes by code, with the number and what they are about."""
+    device = file.devices[0]
+    curve = find_curves(device, reserves=True)["allocated"]
+    situation = look_at(file, device, curve)
+    found = {}
+    for each in find_changes(situation):
+        found[f"{each.code}{each.number or ''} {each.about}".strip()] = each
+    return situation, found
+
+
+def frees(situation: Situation, change: Change) -> tuple[int, int, int]:
+    """Return in MiB what a change frees at least, as expected and at most."""
+    least, expected, most = (
+        (situation.peak - edited_peak(situation.history, situation.curve, edits)[0]) // MIB
+        for edits in (change.least, change.expected, change.most)
+    )
+    return least, expected, most
+
+
+def test_a_block_is_a_call_and_calls_are_counted() -> None:
+    situation, _ = changes_of(training(layers=5).file())
+    blocks = situation.blocks[0]
+    assert blocks.in_a_turn == 5
+    assert len(blocks) == 15
+    assert situation.tables.stacks.frames.lines[blocks.caller] == 20
+
+
+def test_checkpointing_keeps_what_each_block_is_given_and_one_block() -> None:
+    situation, found = changes_of(training(layers=4).file())
+    assert situation.peak == 22 * MIB  # weight 2, state 4, 4 x 4 of activations
+    change = found["checkpoint"]
+    assert change.blocks is not None
+    assert change.blocks.in_a_turn == 4
+    # 2 + 4 + 4 outputs, and 3 of the block that is made or made again: 13.
+    assert frees(situation, change)[1] == 9
+
+
+def test_half_a_batch_halves_activations_and_not_weights_or_state() -> None:
+    situation, found = changes_of(training().file())
+    assert frees(situation, found["smaller-batch2"]) == (8, 8, 8)
+
+
+def test_accumulating_keeps_gradients_through_the_forward_pass() -> None:
+    situation, found = changes_of(training().file())
+    assert frees(situation, found["accumulate2"])[1] == 6  # 8, less 2 of gradients
+
+
+def test_state_in_16_bits_is_half_the_state() -> None:
+    situation, found = changes_of(training().file())
+    assert frees(situation, found["low-bit-state"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(("first", "freed"), [(True, 0), (False, 2)])
+def test_gradients_cleared_after_the_forward_pass_cost_their_size(first: bool, freed: int) -> None:
+    situation, found = changes_of(training(clear_first=first).file())
+    assert frees(situation, found["free-earlier gradients"]) == (freed, freed, freed)
+
+
+def test_inference_that_keeps_its_graph_is_told() -> None:
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for turn in range(3):
+        for layer in range(8):
+            inner = [frame("inner", "model.py", 30 + layer), *BLOCK]
+            made.alloc(f"{turn}.{layer}", MIB, frames=inner)
+        for layer in range(8):
+            made.free(f"{turn}.{layer}", frames=[MAIN])
+    situation, found = changes_of(made.file())
+    assert not situation.trains
+    assert set(found) == {"smaller-batch2", "inference-mode"}
+    assert frees(situation, found["inference-mode"])[2] == 8
+
+
+def test_nothing_is_said_of_a_recording_without_passes() -> None:
+    _, found = changes_of(trace().alloc("a", MIB).free("a").file())
+    assert found == {}
