@@ -105,7 +105,7 @@ STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
 ENTRY = record(answer_tables.TraceEntry, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
 AMOUNTS, PARTS = of(findings.Amounts), of(answer_tables.Parts)
 PEAKS = of(dict[str, recording_facts.CurvePeak])
-SUGGESTION = of(diagnoses.Suggestion)
+SUGGESTION = record(diagnoses.Suggestion, code={"enum": list(diagnoses.SUGGESTION_CODES)})
 FINDING = thing(
     id=TEXT,
     code={"enum": list(diagnoses.CODES)},

@@ -60,9 +60,6 @@ DEFAULT_RULES = (
     _rule("activation", file=r"torch[/\\]_(inductor|dynamo)[/\\]|torchinductor_"),
 )
 
-_AUTOGRAD_FUNCTION = re.compile(r"torch[/\\]autograd[/\\]function\.py$")
-_TRAINING = ("backward", "gradient", "optimizer", "optimizer state")
-
 
 def classify(
     file: History, history: DeviceHistory, rules: Sequence[Rule] | None = None
@@ -105,28 +102,6 @@ def classify(
         if first.rule == STATED and category.rule != STATED:
             categories[number[k]] = Category(first.name, f"{STATED}, or {category.rule}")
     return number[place], tuple(categories)
-
-
-def category_of_stack(stacks: StackTable, stack: int) -> str:
-    """Return the category that our rules give a call stack, ``""`` where none fits."""
-    names, filenames = stacks.frames.names, stacks.frames.filenames
-    path = [(names[frame], filenames[frame]) for frame in stacks.path(stack)]
-    for rule in DEFAULT_RULES:
-        if any(rule.fits(*frame) for frame in path):
-            return rule.category
-    return ""
-
-
-def shows_training(stacks: StackTable) -> bool:
-    """Say whether anything was recorded of a backward pass or an optimizer's step."""
-    rules = [rule for rule in DEFAULT_RULES if rule.category in _TRAINING]
-    frames = zip(stacks.frames.names, stacks.frames.filenames, strict=True)
-    # What autograd functions do in forward is in this file, too.
-    return any(
-        rule.fits(name, filename) and not _AUTOGRAD_FUNCTION.search(filename)
-        for name, filename in frames
-        for rule in rules
-    )
 
 
 def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.ground.known_packages import words
+from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable
@@ -114,6 +114,14 @@ def classify_file(filename: str) -> int:
     # IPython in a terminal are, where it was typed.
     generated = filename.startswith("<") and not filename.startswith("<ipython-input-")
     return LIBRARY if generated or _is_internal(_parts(filename)) else OUTSIDE
+
+
+def is_own_file(filename: str) -> bool:
+    """Say whether a file seems to be of the user's own project, and of no library."""
+    parts = _parts(filename)
+    if not LIBRARIES.isdisjoint(parts[:1]) or not set(_INSTALLED).isdisjoint(parts):
+        return False
+    return classify_file(filename) == OUTSIDE
 
 
 def is_compiled_file(filename: str) -> bool:

@@ -72,6 +72,32 @@ CODES = MappingProxyType(
 )
 """Topic and one line for each kind of finding. The names are stable: people gate on them."""
 
+SUGGESTION_CODES = MappingProxyType(
+    {
+        # the program
+        "checkpoint": "Compute activations again in the backward pass instead of keeping them.",
+        "smaller-batch": "Compute fewer samples at a time.",
+        "fused-optimizer": "Update parameters without temporary tensors.",
+        "low-bit-state": "Keep the optimizer's state in fewer bits.",
+        "free-earlier": "Free memory before it is in the way.",
+        "ask-for-less": "Ask for less at a time.",
+        "leak": "Drop what every iteration adds.",
+        "largest-site": "Begin with the call site that raises the peak most.",
+        "make-room": "Reduce what kept a failed request from being served.",
+        # the allocator and the device
+        "allocator-setting": "Change a setting of the allocator.",
+        "return-cache": "Give unused segments back to the driver.",
+        "keep-cache": "Do not give segments back that are needed again.",
+        "share-pool": "Let CUDA graphs share a pool.",
+        "wait-for-stream": "Make streams wait for one another, so that memory is free at once.",
+        "raise-limit": "Raise the limit of the process.",
+        "other-programs": "Find what else uses the device.",
+        # the recording
+        "record-again": "Record more, or better.",
+    }
+)
+"""One line for each kind of suggestion. The names are stable, like those of findings."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -107,17 +133,58 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Frees:
+    """Bytes that a change would free: bounds that hold, and an estimate between them."""
+
+    least: int
+    expected: int
+    most: int
+    why_least: str = ""
+    """What the bound rests on, as half a sentence; all three are ``""`` for an exact figure."""
+    why_expected: str = ""
+    why_most: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an estimate that lies outside its bounds."""
+        if not 0 <= self.least <= self.expected <= self.most:
+            raise ValueError(f"{self.least}, {self.expected}, {self.most} do not go up from 0")
+
+    @classmethod
+    def exactly(cls, size: int) -> Frees:
+        """Return a figure that is known to the byte."""
+        return cls(size, size, size)
+
+
+@dataclass(frozen=True)
 class Suggestion:
     """One thing to change, offered because this recording supports it."""
 
+    code: str
+    """A key of ``SUGGESTION_CODES``."""
     text: str
     """A sentence in the imperative, and why it would help here."""
     change: str = ""
     """The setting or the lines of code, as to be typed; ``""`` where words must do."""
-    frees: int | None = None
-    """Bytes that it would free in this recording; None where that cannot be told."""
-    most: int | None = None
-    """Bytes at the very most, where ``frees`` is a lower bound."""
+    frees: Frees | None = None
+    """None where that cannot be told."""
+    role: str = ""
+    """The role of most of the memory that it acts on, ``""`` for none."""
+    sites: tuple[str, ...] = ()
+    """Call sites that it acts on, the largest first."""
+    costs: str = ""
+    """Time, accuracy or effort, in a sentence."""
+    unless: str = ""
+    """When it does not apply, in a sentence."""
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that nobody could look up."""
+        if self.code not in SUGGESTION_CODES:
+            raise ValueError(f"{self.code!r} is no kind of suggestion")
+
+    @property
+    def expected(self) -> int:
+        """Bytes that it is expected to free, 0 where that cannot be told."""
+        return self.frees.expected if self.frees else 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import snapreport
-from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 
@@ -26,7 +26,15 @@ LEAK = Finding(
     tables=(
         Table("Who keeps it", (Column("bytes"), Column("where", "text")), ((MIB, HOSTILE),), 3),
     ),
-    suggestions=(Suggestion("Do not keep the loss.", "total += loss.item()", 5 * MIB, 6 * MIB),),
+    suggestions=(
+        Suggestion(
+            "leak",
+            "Do not keep the loss.",
+            "total += loss.item()",
+            Frees(4 * MIB, 5 * MIB, 6 * MIB, why_most=HOSTILE),
+            costs="It waits for the GPU.",
+        ),
+    ),
     view=View("live", 30, search="train"),
 )
 NOTE = Finding("slack", "note", "Some slack", "Little.")
@@ -41,19 +49,22 @@ def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener)
     page = open_page(findings(spec(LEAK, NOTE))).page
     card = page.locator(".finding[data-code=leak]")
     expect(card.get_by_text("2.00 MiB more with every step")).to_be_visible()
-    expect(card.locator(".frees")).to_have_text("frees 5.00 MiB to 6.00 MiB")
+    expect(card.locator(".frees")).to_have_text("frees 4.00 MiB to 6.00 MiB, about 5.00 MiB")
     expect(card.locator(".frees")).to_be_visible()
     expect(card.get_by_text("grows by")).not_to_be_visible()
     card.get_by_text("Evidence").click()
     expect(card.get_by_text("grows by")).to_be_visible()
     expect(card.locator("pre")).to_have_text("total += loss.item()")
+    small = card.locator(".advice small").all_inner_texts()
+    assert small == ["It waits for the GPU.", f"At most 6.00 MiB: {HOSTILE}."]
+    expect(card.get_by_role("button", name="Copy")).to_be_visible()
     expect(page.get_by_text("Some slack")).not_to_be_visible()
     page.get_by_text("1 more note").click()
     expect(page.get_by_text("Some slack")).to_be_visible()
 
 
 def test_findings_are_one_list_with_the_best_advice_open(open_page: Opener) -> None:
-    help_ = (Suggestion("Checkpoint activations.", "", None, 7 * MIB),)
+    help_ = (Suggestion("checkpoint", "Do.", "", Frees(0, 7 * MIB, 8 * MIB)),)
     peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
     late = Finding("started-late", "warning", "Recording started late", "It did.")
     page = open_page(findings(spec(peak, late, LEAK, NOTE))).page
@@ -136,13 +147,13 @@ def test_what_a_word_means_is_shown_on_the_screen(open_page: Opener, width: int)
 
 
 def test_what_held_the_peak_is_a_line_that_says_what_would_lower_it(open_page: Opener) -> None:
-    help_ = (Suggestion("Checkpoint activations.", "", None, 7 * MIB),)
+    help_ = (Suggestion("checkpoint", "Do.", "", Frees(0, 7 * MIB, 8 * MIB)),)
     peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
     page = open_page(findings(spec(peak))).page
     card = page.locator(".finding[data-code=peak]")
     expect(card.get_by_text("Why.")).to_be_visible()
     card.locator("summary").first.click()
-    expect(card.locator(".hint")).to_have_text("biggest saving: up to 7.00 MiB")
+    expect(card.locator(".hint")).to_have_text("biggest saving: about 7.00 MiB")
     expect(card.get_by_text("Why.")).not_to_be_visible()
     card.locator("summary").first.click()
     expect(card.get_by_text("Why.")).to_be_visible()

@@ -98,7 +98,7 @@ def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulated) -> None:
             assert finding.bytes >= 0
             assert finding.title
             for suggestion in finding.suggestions:
-                most = max(suggestion.frees or 0, suggestion.most or 0)
+                most = suggestion.frees.most if suggestion.frees else 0
                 assert 0 <= most <= int(device.curves["reserved"].max())
             for table in finding.tables:
                 assert all(len(row) == len(table.columns) for row in table.rows)

@@ -17,7 +17,7 @@ from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import median
@@ -88,11 +88,11 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
     if not _is_expandable(tables, device):
         suggestions = (
             Suggestion(
+                "allocator-setting",
                 "Switch on expandable segments: what is free in them can go back to the driver, so"
                 f" few pieces are left over. That saves at most {format_bytes(tightest.beyond)}:"
                 " the most reserved less the most active.",
                 _EXPANDABLE,
-                most=tightest.beyond,
             ),
         )
     if tightest.grew:
@@ -153,20 +153,21 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
     if idle and not tables.settings.get("garbage_collection_threshold"):
         suggestions.append(
             Suggestion(
+                "allocator-setting",
                 "Let the allocator give back segments that were long unused before it asks for"
                 f" more. Of those that nothing used then, at most {format_bytes(idle)} could have"
                 " been saved.",
                 "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
-                most=idle,
             )
         )
     if at_end:
         suggestions.append(
             Suggestion(
+                "return-cache",
                 "If another program needs the memory, call this once when the part that needed so"
                 f" much is over: {format_bytes(at_end)} lie in segments that nothing uses.",
                 "torch.cuda.empty_cache()",
-                frees=at_end,
+                frees=Frees.exactly(at_end),
             )
         )
     yield Finding(
@@ -221,11 +222,11 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if sum(idle[:-1]) > 0:
         suggestions = (
             Suggestion(
+                "share-pool",
                 "Let CUDA graphs that never run at the same time share a pool. That saves at most"
                 f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the one with"
                 " the most.",
                 "torch.cuda.graph(graph, pool=first_graph.pool())",
-                most=sum(idle[:-1]),
             ),
         )
     yield Finding(
@@ -264,21 +265,23 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if found.unsplit >= _SLACK * peak and not _is_expandable(tables, device):
         suggestions.append(
             Suggestion(
+                "allocator-setting",
                 "Switch on expandable segments: they split every block, so none is handed out"
                 f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak come"
                 " from blocks that were not split.",
                 _EXPANDABLE,
-                frees=found.unsplit,
+                frees=Frees.exactly(found.unsplit),
             )
         )
     if found.divided >= _SLACK * peak:
         suggestions.append(
             Suggestion(
+                "allocator-setting",
                 "Round less: leave roundup_power2_divisions out, or give it a larger number. At the"
                 f" peak it adds {format_bytes(found.divided)} to blocks, beyond the usual rounding"
                 " to 512 bytes.",
                 "roundup_power2_divisions",
-                frees=found.divided,
+                frees=Frees.exactly(found.divided),
             )
         )
     order = np.argsort(-found.slack, kind="stable")[:TOP]
@@ -343,11 +346,11 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
     if pieces >= _LEAST and not _is_expandable(tables, device):
         suggestions = (
             Suggestion(
+                "allocator-setting",
                 "Switch on expandable segments: what is free in them can be given back even while"
                 f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
                 " partly in use when this happened.",
                 _EXPANDABLE,
-                most=pieces,
             ),
         )
     times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
@@ -384,11 +387,12 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
     if emptied:
         suggestions = (
             Suggestion(
+                "keep-cache",
                 "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
                 f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
                 f" back {format_count(sum(burst.count for burst in back))} segments in all here."
                 " Without it the program saves time, but no memory.",
-                frees=0,
+                frees=Frees.exactly(0),
             ),
         )
     large = most >= _COMES_BACK * int(device.curves["reserved"].max())

@@ -14,7 +14,7 @@ from snapreport.diagnosis.churn.churn_measure import (
 )
 from snapreport.diagnosis.site_tables import TOP, site_table
 from snapreport.ground.units import format_bytes, format_count, rounded_share
-from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
+from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import distinct
@@ -100,10 +100,10 @@ def _transients(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         tables=(site_table(tables, device.history, found.rows, "Short-lived at the peak"),),
         suggestions=(
             Suggestion(
+                "ask-for-less",
                 "Do these operations in parts (chunks of the batch or the vocabulary), or use fused"
                 " or in-place ones: less of their temporary memory is then live at once. If they"
                 f" needed none, the peak would be {format_bytes(found.peak_falls)} lower.",
-                most=found.peak_falls,
             ),
         ),
         view=View("stacks", event=device.peak.event, curve="allocated"),
@@ -140,10 +140,11 @@ def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         tables=(site_table(tables, device.history, found.rows, "What was held, over all steps"),),
         suggestions=(
             Suggestion(
+                "free-earlier",
                 "Delete these variables after loss.backward() and before optimizer.step(). The peak"
                 f" would be {format_bytes(found.peak_falls)} lower, added up again without them.",
                 "del outputs, loss",
-                frees=found.peak_falls,
+                frees=Frees.exactly(found.peak_falls),
             ),
         )
         if costs
@@ -181,12 +182,13 @@ def _pending(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         ),
         suggestions=(
             Suggestion(
+                "wait-for-stream",
                 "Let the stream that made the memory wait for the other one"
                 " (stream.wait_stream(other)) before the tensors are dropped, instead of calling"
                 " record_stream(): then they are free at once. The active peak would be"
                 f" {format_bytes(found.peak_falls)} lower, added up again without what waits.",
                 "torch.cuda.current_stream().wait_stream(other)",
-                frees=found.peak_falls,
+                frees=Frees.exactly(found.peak_falls),
             ),
         )
         if found.peak_falls

@@ -13,7 +13,16 @@ from snapreport.diagnosis.growth.step_growth import find_step_growth
 from snapreport.diagnosis.site_tables import TOP, site_table
 from snapreport.figures.callsites import name_sites, short_site
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.diagnoses import Column, Figure, Finding, Severity, Suggestion, Table, View
+from snapreport.model.diagnoses import (
+    Column,
+    Figure,
+    Finding,
+    Frees,
+    Severity,
+    Suggestion,
+    Table,
+    View,
+)
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
@@ -168,13 +177,14 @@ class _Words:
             tables=(self._table(sites),),
             suggestions=(
                 Suggestion(
+                    "leak",
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
                     " to which each iteration adds. Delete them there when they are no longer"
                     " needed. Of what is logged keep numbers (.item()) or copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} were added in this recording.",
                     "total += loss.item()",
-                    frees=grown,
+                    frees=Frees.exactly(grown),
                 ),
             ),
             view=self._view(top),
@@ -306,12 +316,13 @@ class _Words:
             else " It does not raise the peak of these iterations."
         )
         suggestion = Suggestion(
+            "free-earlier",
             "Delete the variables that hold results of the last iteration (outputs, loss, the"
             " batch) before the next one begins, or make them in a function: a name in a loop keeps"
             " its tensor until it is given another. The peak of these iterations would be"
             f" {format_bytes(held.peak_falls)} lower, added up again without them.",
             "del outputs, loss",
-            frees=held.peak_falls,
+            frees=Frees.exactly(held.peak_falls),
         )
         yield Finding(
             "outlives-step",

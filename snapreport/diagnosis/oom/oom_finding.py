@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from snapreport.diagnosis.advice.program_advice import advise_on_program
 from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
@@ -14,8 +15,7 @@ from snapreport.diagnosis.oom.oom_words import (
     remedies,
     why,
 )
-from snapreport.diagnosis.oom.saving_words import advise_on_oom
-from snapreport.diagnosis.oom.savings import find_oom_savings
+from snapreport.diagnosis.oom.settings_advice import advise_on_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
@@ -98,7 +98,8 @@ def _finding(
         suggestions=(
             *remedies(verdict),
             *make_room(verdict),
-            *advise_on_oom(find_oom_savings(tables, device, verdict, oom.stack)),
+            *advise_on_settings(tables, device, verdict),
+            *(advise_on_program(tables, device) if verdict.missing > 0 else ()),
         ),
         view=view,
         bytes=verdict.size,

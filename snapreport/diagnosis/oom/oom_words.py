@@ -8,7 +8,7 @@ from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.callsites import short_site
 from snapreport.ground.units import format_bytes as size_text
 from snapreport.ground.units import rounded_share
-from snapreport.model.diagnoses import Suggestion
+from snapreport.model.diagnoses import Frees, Suggestion
 
 _CARDS = (6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
 """Memory of common cards in GiB: only to say what would follow from one of these sizes."""
@@ -183,9 +183,11 @@ def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
         which = f"{', '.join(others)} and {last}" if others else last
         keep = "keep" if others else "keeps"
         yield Suggestion(
+            "make-room",
             f"Reduce what {which} {keep}: {size_text(least.bytes)} made there was live. Without it,"
             " all else unchanged, the request would have been served.",
-            frees=least.bytes,
+            frees=Frees.exactly(least.bytes),
+            sites=least.sites,
         )
 
 
@@ -194,20 +196,22 @@ def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
     if verdict.cause == "giant":
         served = max(verdict.hole, verdict.device_free + verdict.returnable)
         yield Suggestion(
+            "ask-for-less",
             "Ask for less at a time, in several requests or with smaller tensors: a request of up"
-            f" to {size_text(served)} could have been served at that moment."
+            f" to {size_text(served)} could have been served at that moment.",
         )
     if verdict.cause == "limit":
         yield Suggestion(
+            "raise-limit",
             "Raise the limit of the process, if it has one: the device had"
             f" {size_text(verdict.device_free)} free.",
             "torch.cuda.set_per_process_memory_fraction(1.0)",
-            verdict.device_free,
+            Frees.exactly(verdict.device_free),
         )
     if verdict.foreign:
         yield Suggestion(
-            "Find out what else uses the device: nvidia-smi lists its processes. PyTorch had that"
-            " much more reserved or free earlier in the recording.",
+            "other-programs",
+            "Find out what else uses the device: nvidia-smi lists its processes. Earlier in the"
+            f" recording PyTorch had {size_text(verdict.foreign)} more, reserved or free.",
             "nvidia-smi",
-            verdict.foreign,
         )

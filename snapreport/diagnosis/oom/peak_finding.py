@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from snapreport.diagnosis.advice.program_advice import advise_on_program
 from snapreport.diagnosis.held_tables import categories_table, sites_table
-from snapreport.diagnosis.oom.saving_words import advise_on_peak
-from snapreport.diagnosis.oom.savings import find_peak_savings
+from snapreport.diagnosis.oom.largest_site import begin_with
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
@@ -62,7 +62,10 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
             _what_if(by_site, "call site"),
             _what_if(find_what_if(device.history, _categories(device), curve), "category"),
         ),
-        suggestions=advise_on_peak(find_peak_savings(tables, device, by_site)),
+        suggestions=(
+            *advise_on_program(tables, device),
+            *begin_with(tables, device, by_site),
+        ),
         view=view,
         bytes=peak.allocated,
     )

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.diagnosis.trust.how_to_record import (
+    AT_FAILURE,
+    RECORD,
+    how_to_record,
+    larger_ring,
+    record_again,
+    record_stacks,
+)
 from snapreport.figures.curves import Curves, event_times, live_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, rounded_share
-from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
+from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.recording_facts import CurvePeak, OomEvent
@@ -22,26 +30,6 @@ from snapreport.model.trust import Loss, StackKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RECORD = Suggestion(
-    "Start recording before the model is built. Write the file after the work, or in the except"
-    " block of an out-of-memory error.",
-    "torch.cuda.memory._record_memory_history()  # before the model is built\n"
-    'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work',
-)
-RECORD_WITH_US = Suggestion(
-    "Start recording before the model is built.",
-    'with snapreport.record("out/"):  # before the model is built\n    ...',
-)
-"""The same for who recorded with snapreport, also where there is no CUDA."""
-_ALL_STACKS = (
-    'torch.cuda.memory._record_memory_history(context="all", stacks="all")  # the defaults\n'
-    'torch.cuda.memory._dump_snapshot("snap.pickle")  # after the work'
-)
-_AT_FAILURE = Suggestion(
-    "Let PyTorch write the file at the moment of the failure, before anything is freed.",
-    'save = lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle")\n'
-    "torch._C._cuda_attach_out_of_memory_observer(save)  # beside _record_memory_history()",
-)
 _RECORDING = View(tab="recording")
 GONE = MappingProxyType(
     {
@@ -62,7 +50,6 @@ _GROWN = 0.95
 # The final state differs from that at the failure.
 _FREED = 0.5
 # Steps that a ring should hold, so that the second and later ones can be compared.
-_STEPS = 10
 
 
 def recorded(history: DeviceHistory, tables: History) -> bool:
@@ -134,11 +121,6 @@ def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str
     if stacks:
         return "Only the last event was kept, as with enabled='state'."
     return "There is a single event, as when recording is switched on at the very end."
-
-
-def how_to_record(tables: History) -> Suggestion:
-    """Return how to record again, in the way that was taken."""
-    return RECORD if tables.recorder is None else RECORD_WITH_US
 
 
 def baseline_faults(
@@ -227,7 +209,7 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
             )
             if value is not None
         ),
-        suggestions=(_larger_ring(loss),),
+        suggestions=(larger_ring(loss),),
         view=_RECORDING,
     )
 
@@ -253,7 +235,7 @@ def stack_faults(
                 Figure("allocations without a call stack", count, "count"),
                 Figure("their bytes", missing),
             ),
-            suggestions=(Suggestion("Record call stacks for all events.", _ALL_STACKS),),
+            suggestions=(record_stacks("Record call stacks for all events."),),
             view=_RECORDING,
             bytes=missing,
         )
@@ -264,9 +246,7 @@ def stack_faults(
             "Call stacks hold 0 Python frames, only C++",
             "No call stack names a line of Python, only C++ functions. That is as it should be for"
             " a C++ program. For a Python program the Python frames were not recorded.",
-            suggestions=(
-                Suggestion("Record from the Python program, with stacks='all'.", _ALL_STACKS),
-            ),
+            suggestions=(record_stacks("Record from the Python program, with stacks='all'."),),
             view=_RECORDING,
         )
     if kind == "python" and total and empty > _MISSING * total:
@@ -282,7 +262,7 @@ def stack_faults(
                 Figure("allocations with an empty call stack", count, "count"),
                 Figure("their bytes", empty, meaning=MISSING_REASONS[EMPTY]),
             ),
-            suggestions=(Suggestion("Record C++ frames, too: stacks='all'.", _ALL_STACKS),),
+            suggestions=(record_stacks("Record C++ frames, too: stacks='all'."),),
             view=_RECORDING,
             bytes=empty,
         )
@@ -309,7 +289,7 @@ def end_faults(
                 Figure("stages that were still open", open_stages, "count"),
             ),
             suggestions=(
-                Suggestion(
+                record_again(
                     "Write the file after the work, such as two whole iterations.",
                     RECORD.change,
                 ),
@@ -333,7 +313,7 @@ def _nothing_allocated(tables: History) -> Finding:
     if recorder is None or any(len(each.segments) or each.events for each in tables.devices):
         return nothing
     suggestions = (
-        Suggestion(
+        record_again(
             "Record in the processes that train: let what starts them start this.",
             "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
             "deepspeed --no_local_rank --module snapreport record train.py\n"
@@ -397,35 +377,10 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
                 "time_us",
             ),
         ),
-        suggestions=(_AT_FAILURE,),
+        suggestions=(AT_FAILURE,),
         view=View(event=oom.event),
         bytes=freed,
     )
-
-
-def _larger_ring(loss: Loss) -> Suggestion:
-    text = "Leave max_entries out: PyTorch then keeps every event."
-    if not loss.full:
-        text = (
-            "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
-            " event."
-        )
-    if loss.events_per_step is None:
-        return Suggestion(text, RECORD.change)
-    entries = _round_up(loss.events_per_step * _STEPS)
-    text += (
-        f" Or make the ring larger: an iteration ({loss.step_name}) has about"
-        f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
-        f" max_entries={entries:_}."
-    )
-    code = RECORD.change.replace("history()", f"history(max_entries={entries:_})")
-    return Suggestion(text, code)
-
-
-def _round_up(count: int) -> int:
-    """To one or two figures that are not 0: a number that one would type."""
-    unit = int(10 ** max(len(str(count)) - 2, 0))
-    return -(-count // unit) * unit
 
 
 def _joined(signs: tuple[str, ...]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snapreport.diagnosis.trust.how_to_record import how_to_record, record_again
 from snapreport.diagnosis.trust.recording_mistakes import (
     baseline_faults,
     end_faults,
     history_faults,
-    how_to_record,
     ring_faults,
     stack_faults,
 )
@@ -17,7 +17,7 @@ from snapreport.figures.curves import Curves
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
-from snapreport.model.diagnoses import Figure, Finding, Suggestion, View
+from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
 from snapreport.model.snapshot import NO_TIME
@@ -163,7 +163,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             evidence=tuple(
                 Figure(name, n, "count") for name, n in sorted(history.anomalies.items())
             ),
-            suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
+            suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=_RECORDING,
         )
     times = (history.allocations.alloc_time_us, history.other.time_us)
@@ -222,7 +222,7 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             "At some events more is active than reserved, which cannot be: segment events are"
             " missing from the recording, so the reserved curve is too low there.",
             evidence=(Figure("more active than reserved, at the most", missing),),
-            suggestions=(Suggestion("Record every kind of event: leave skip_actions out."),),
+            suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,
         )

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from snapreport.ground.units import format_count
 from snapreport.model.diagnoses import Diagnosis, Finding, Table
 from snapreport.reporters.markdown.markdown_parts import folded, table
-from snapreport.reporters.words.finding_words import figure_text, frees_text, value_text
+from snapreport.reporters.words.finding_words import (
+    conditions,
+    figure_text,
+    frees_text,
+    value_text,
+)
 from snapreport.reporters.words.plain_text import code_span, escaped, one_line
 
 _MARKS = {"critical": "🔴", "warning": "🟠", "note": "🔵"}
@@ -52,8 +57,9 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield escaped(finding.explanation)
     yield ""
     for each in finding.suggestions:
-        frees = frees_text(each.frees, each.most)
-        yield f"- {escaped(each.text)}{f' **{frees}**' if frees else ''}"
+        frees = frees_text(each.frees)
+        parts = (escaped(each.text), f"**{frees}**" if frees else "", escaped(conditions(each)))
+        yield f"- {' '.join(filter(None, parts))}"
         if each.change:
             # Indented: no line in it can end the block, as it could a fence.
             yield from ("", *(f"      {one_line(line)}" for line in each.change.splitlines()), "")

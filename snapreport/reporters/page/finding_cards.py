@@ -8,14 +8,17 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from snapreport.model.diagnoses import SEVERITIES, Finding, Table
+from snapreport.model.diagnoses import SEVERITIES, Finding, Suggestion, Table
 from snapreport.model.recording_facts import OomEvent
 from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.words.finding_words import (
     SEVERITY_WORDS,
+    conditions,
     exact_text,
     figure_text,
     frees_text,
+    reasons,
+    saving_text,
     value_text,
 )
 
@@ -49,6 +52,8 @@ class SuggestionCard:
     text: Markup
     change: str
     frees: str
+    small_print: tuple[str, ...]
+    """What the figures rest on, what it costs, and when it does not apply."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
     """The failure, else the finding whose advice frees the most, else the first that is no note."""
 
     def frees(finding: Finding) -> int:
-        return max((each.most or each.frees or 0 for each in finding.suggestions), default=0)
+        return max((each.expected for each in finding.suggestions), default=0)
 
     first = next(iter(findings), None)
     if first is None or first.severity == "critical":
@@ -130,10 +135,7 @@ def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> 
             for each in finding.evidence
         ),
         tables=tuple(_table(each, define) for each in finding.tables),
-        suggestions=tuple(
-            SuggestionCard(define.mark(each.text), each.change, frees_text(each.frees, each.most))
-            for each in finding.suggestions
-        ),
+        suggestions=lay_out_suggestions(finding.suggestions, define),
         link="" if view is None else _fragment(finding, device, oom),
         oom=oom,
         hint=_hint(finding),
@@ -142,12 +144,26 @@ def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> 
     )
 
 
+def lay_out_suggestions(
+    suggestions: Sequence[Suggestion], define: Definitions
+) -> tuple[SuggestionCard, ...]:
+    """Lay out what to do; ``define`` knows which words the page has explained already."""
+    return tuple(
+        SuggestionCard(
+            define.mark(each.text),
+            each.change,
+            frees_text(each.frees),
+            tuple(filter(None, (conditions(each), *reasons(each.frees)))),
+        )
+        for each in suggestions
+    )
+
+
 def _hint(finding: Finding) -> str:
     if not finding.suggestions:
         return ""
-    first = finding.suggestions[0]
-    frees = frees_text(first.frees, first.most)
-    return f"biggest saving: {frees.removeprefix('frees ')}" if frees else "with advice"
+    saving = saving_text(finding.suggestions)
+    return f"biggest saving: {saving}" if saving else "with advice"
 
 
 def _table(table: Table, define: Definitions) -> TableCard:

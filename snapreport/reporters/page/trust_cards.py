@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.trust import Check, ReservedParts, Trust
-from snapreport.reporters.page.finding_cards import SuggestionCard
+from snapreport.reporters.page.finding_cards import SuggestionCard, lay_out_suggestions
 from snapreport.reporters.page.terms import Definitions
-from snapreport.reporters.words.finding_words import figure_text, frees_text
+from snapreport.reporters.words.finding_words import figure_text
 from snapreport.reporters.words.trust_words import PARTS, difference_text, part_rows
 
 _KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
@@ -82,10 +82,7 @@ def lay_out_trust(trust: Trust) -> TrustCard:
             _bar(moment, parts, define) for moment, parts in moments if parts and parts.reserved
         ),
         checks=tuple(_check(each, define) for each in trust.checks),
-        fixes=tuple(
-            SuggestionCard(define.mark(each.text), each.change, frees_text(each.frees, each.most))
-            for each in trust.fixes
-        ),
+        fixes=lay_out_suggestions(trust.fixes, define),
     )
 
 

@@ -10,8 +10,10 @@ from snapreport.model.findings import Findings
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import (
     SEVERITY_WORDS,
+    conditions,
     figure_text,
     frees_text,
+    reasons,
     tally,
     value_text,
 )
@@ -68,7 +70,7 @@ def _finding(page: Page, finding: Finding, most: int | None) -> None:
         page.say()
         page.say(f"{_INDENT}What would help", "title")
         for each in finding.suggestions:
-            suggestion(page, each)
+            suggestion(page, each, full=most is None)
 
 
 def _figures(page: Page, figures: Sequence[Figure]) -> None:
@@ -118,10 +120,13 @@ def _table(page: Page, table: Table, most: int | None) -> None:
         page.say(f"{_INDENT * 2}and {rest:,} more")
 
 
-def suggestion(page: Page, offered: Suggestion) -> None:
-    """Write one thing to do, and below it what to type."""
-    frees = frees_text(offered.frees, offered.most)
-    _indented(page, f"{one_line(offered.text)}{f' ({frees})' if frees else ''}", "- ")
+def suggestion(page: Page, offered: Suggestion, *, full: bool = False) -> None:
+    """Write one thing to do, below it what to type; ``full``: what its figures rest on, too."""
+    frees = frees_text(offered.frees)
+    text = f"{offered.text}{f' ({frees})' if frees else ''} {conditions(offered)}"
+    _indented(page, one_line(text).rstrip(), "- ")
+    for line in reasons(offered.frees) if full else ():
+        _indented(page, one_line(line), "  ")
     for line in offered.change.splitlines():
         page.say(f"{_INDENT * 3}{one_line(line)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,16 @@ from snapreport.ground.units import (
     format_number,
     format_share,
 )
-from snapreport.model.diagnoses import SEVERITIES, Diagnosis, Figure, Finding, Unit, Value
+from snapreport.model.diagnoses import (
+    SEVERITIES,
+    Diagnosis,
+    Figure,
+    Finding,
+    Frees,
+    Suggestion,
+    Unit,
+    Value,
+)
 from snapreport.reporters.words.summary_rows import event_name, plural
 
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
@@ -54,13 +64,45 @@ def exact_text(value: Value, unit: Unit) -> str:
     return f"{format_count(round(value))} bytes"
 
 
-def frees_text(frees: int | None, most: int | None) -> str:
+def frees_text(frees: Frees | None) -> str:
     """Say how much a suggestion would free; ``""`` where that cannot be told."""
     if frees is None:
-        return "" if most is None else f"frees up to {format_bytes(most)}"
-    if most is not None and most != frees:
-        return f"frees {format_bytes(frees)} to {format_bytes(most)}"
-    return f"frees {format_bytes(frees)}" if frees else "frees no memory"
+        return ""
+    if not frees.most:
+        return "frees no memory"
+    least, about, most = map(format_bytes, (frees.least, frees.expected, frees.most))
+    if frees.least == frees.most:
+        return f"frees {about}"
+    if not frees.least:
+        return f"frees up to {most}" + (f", about {about}" if about != most else "")
+    between = f"{least} to {most}" if about != most else f"at least {least}"
+    return f"frees {between}, about {about}"
+
+
+def saving_text(suggestions: Sequence[Suggestion]) -> str:
+    """Say how much the best of some suggestions is expected to free; ``""`` for nothing."""
+    best = max(suggestions, key=lambda each: each.expected, default=None)
+    if best is None or best.frees is None or not best.expected:
+        return ""
+    about = "" if best.frees.least == best.frees.most else "about "
+    return f"{about}{format_bytes(best.expected)}"
+
+
+def reasons(frees: Frees | None) -> list[str]:
+    """Return what the bounds and the estimate rest on, a sentence each."""
+    if frees is None:
+        return []
+    said = [
+        ("At least", frees.least, frees.why_least),
+        ("About", frees.expected, frees.why_expected),
+        ("At most", frees.most, frees.why_most),
+    ]
+    return [f"{which} {format_bytes(size)}: {why}." for which, size, why in said if why and size]
+
+
+def conditions(suggestion: Suggestion) -> str:
+    """Say what a suggestion costs, and when it does not apply; ``""`` where nothing is known."""
+    return " ".join(filter(None, (suggestion.costs, suggestion.unless)))
 
 
 def tally(findings: tuple[Finding, ...]) -> str:

@@ -16,7 +16,7 @@ from snapreport.api.loading import Snapshot
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, merge
 from snapreport.ground.errors import BudgetError, InputError
 from snapreport.ground.units import parse_share
-from snapreport.model.diagnoses import Finding, Suggestion
+from snapreport.model.diagnoses import Finding, Frees, Suggestion
 from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
 from snapreport.reporters.terminal.gate_text import write_verdict
 from snapreport.reporters.terminal.text_tables import Page
@@ -299,7 +299,9 @@ def test_a_failing_finding_says_what_to_do_in_every_form() -> None:
         "1 MiB more with every step",
         "It grows.",
         subject="train.py:3",
-        suggestions=(Suggestion("Call *detach()* first.", "loss.detach()", frees=MIB),),
+        suggestions=(
+            Suggestion("leak", "Call *detach()* first.", "loss.detach()", Frees.exactly(MIB)),
+        ),
     )
     verdict = replace(
         snapreport.check(_snapshot(_made(4)), fail_on=["leak"]),
@@ -312,5 +314,5 @@ def test_a_failing_finding_says_what_to_do_in_every_form() -> None:
     assert "    - Call *detach()* first." in page.render().decode()
     assert "  - Call \\*detach()\\* first." in out.getvalue().decode()
     (as_json,) = verdict_as_json(verdict)["findings"]
-    assert as_json["suggestions"][0]["frees"] == MIB
+    assert as_json["suggestions"][0]["frees"]["expected"] == MIB
     assert repr(verdict) == "<Verdict on snap.pickle: failed for 1 reason>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapreport.diagnosis.conclude import find
-from snapreport.frames.frame_kinds import classify_file
+from snapreport.frames.frame_kinds import classify_file, is_own_file
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.reporters.terminal.tree_text import tree_lines
 from tests.builders import frame, trace
@@ -115,3 +115,19 @@ def test_memory_of_a_stack_without_the_users_frames_stays_in_the_tree() -> None:
     lines = [line.text for line in drawn]
     assert [line.split()[2] for line in lines] == ["75.0%", "25.0%"]
     assert "backward" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        f"{SITE}/timm/models/vit.py",
+        "timm/models/vit.py",
+        f"{SITE}/mine/model.py",
+        f"{SITE}/torch/x.py",
+    ],
+)
+def test_an_installed_file_is_not_of_the_users_own_project(file: str) -> None:
+    assert not is_own_file(file)
+    assert is_own_file("/home/ann/project/timm/vit.py")
+    assert is_own_file("train.py")
+    assert not is_own_file("engine.cpp")

@@ -8,11 +8,13 @@ from markupsafe import escape
 from snapreport.ground.glossary import GLOSSARY
 from snapreport.model.diagnoses import (
     CODES,
+    SUGGESTION_CODES,
     TOPICS,
     Column,
     Diagnosis,
     Figure,
     Finding,
+    Frees,
     Suggestion,
     Table,
     View,
@@ -26,7 +28,14 @@ from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.terminal import diagnosis_text
 from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.terminal.text_tables import Page
-from snapreport.reporters.words.finding_words import figure_text, frees_text, tally, value_text
+from snapreport.reporters.words.finding_words import (
+    figure_text,
+    frees_text,
+    reasons,
+    saving_text,
+    tally,
+    value_text,
+)
 from snapreport.reporters.words.plain_text import cut_site
 
 MIB = 1024 * 1024
@@ -59,10 +68,44 @@ def test_a_range_names_both_ends_and_an_exact_figure_one() -> None:
     assert figure_text(Figure("", MIB, most=2 * MIB)) == "1.00 MiB to 2.00 MiB"
     assert figure_text(Figure("", MIB, most=MIB)) == "1.00 MiB"
     assert figure_text(Figure("", 1024 * MIB, most=1024 * MIB + 9)) == "1.00 GiB (up to 9 B more)"
-    assert frees_text(MIB, 2 * MIB) == "frees 1.00 MiB to 2.00 MiB"
-    assert frees_text(None, MIB) == "frees up to 1.00 MiB"
-    assert frees_text(None, None) == ""
-    assert frees_text(0, None) == "frees no memory"
+
+
+def test_what_a_suggestion_frees_names_its_bounds_and_what_is_expected() -> None:
+    between = Frees(MIB, 2 * MIB, 3 * MIB, "the least", "as a rule", "the most")
+    assert frees_text(between) == "frees 1.00 MiB to 3.00 MiB, about 2.00 MiB"
+    assert frees_text(Frees(0, MIB, 2 * MIB)) == "frees up to 2.00 MiB, about 1.00 MiB"
+    assert frees_text(Frees(0, MIB, MIB)) == "frees up to 1.00 MiB"
+    assert frees_text(Frees(MIB, 2 * MIB, 2 * MIB)) == "frees at least 1.00 MiB, about 2.00 MiB"
+    assert frees_text(Frees.exactly(MIB)) == "frees 1.00 MiB"
+    assert frees_text(Frees.exactly(0)) == "frees no memory"
+    assert frees_text(None) == ""
+    assert reasons(between) == [
+        "At least 1.00 MiB: the least.",
+        "About 2.00 MiB: as a rule.",
+        "At most 3.00 MiB: the most.",
+    ]
+    assert reasons(Frees(0, MIB, MIB, "nothing is sure")) == []
+    assert reasons(Frees.exactly(MIB)) == reasons(None) == []
+
+
+def test_the_best_saving_is_the_one_that_is_expected_to_free_the_most() -> None:
+    exact, about = Frees.exactly(2 * MIB), Frees(0, 3 * MIB, 4 * MIB)
+    offered = [Suggestion("leak", "", "", each) for each in (exact, about, None)]
+    assert saving_text(offered) == "about 3.00 MiB"
+    assert saving_text(offered[:1]) == "2.00 MiB"
+    assert saving_text(offered[2:]) == saving_text([]) == ""
+
+
+@pytest.mark.parametrize("sizes", [(-1, 0, 0), (2, 1, 3), (0, 2, 1)])
+def test_an_estimate_lies_between_its_bounds(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="do not go up"):
+        Frees(*sizes)
+
+
+def test_a_suggestion_has_a_known_code() -> None:
+    assert all(line.endswith(".") for line in SUGGESTION_CODES.values())
+    with pytest.raises(ValueError, match="no kind"):
+        Suggestion("buy-a-gpu", "Buy one.")
 
 
 def test_an_id_depends_on_code_and_subject_alone() -> None:
@@ -170,7 +213,9 @@ def hostile() -> Finding:
         HOSTILE,
         evidence=(Figure(HOSTILE, HOSTILE, "text", HOSTILE),),
         tables=(Table(HOSTILE, (Column("where", "text"),), ((HOSTILE,),), 2),),
-        suggestions=(Suggestion(HOSTILE, "```\n" + HOSTILE),),
+        suggestions=(
+            Suggestion("leak", HOSTILE, "```\n" + HOSTILE, costs=HOSTILE, unless=HOSTILE),
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import { Store } from "../../store"
 import type { RasterClient } from "../../worker/client"
 import { follow, linkOf } from "./address"
 import { AllocatorPanel } from "../panels/allocator_panel"
-import { copyButton } from "../shared/clipboard"
+import { copyButton, offerCopies } from "../shared/clipboard"
 import { oomDetails } from "../shared/details"
 import { h } from "../shared/dom"
 import { EventsPanel } from "../panels/events_panel"
@@ -128,6 +128,7 @@ export class DevicePage {
   private complete(store: Store, link: Link | null): void {
     document.documentElement.classList.remove("starting")
     this.linkOoms(store)
+    offerCopies(this.article.querySelectorAll(".advice pre"))
     const still = this.article.querySelector(".still")
     if (still) {
       this.panels = new Panels(store, this.tabs(store, still))

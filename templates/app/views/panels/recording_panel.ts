@@ -1,6 +1,6 @@
 /** What the file says of the recording: the sections of the page without script, in a panel. */
 
-import { copyButton } from "../shared/clipboard"
+import { offerCopies } from "../shared/clipboard"
 import { h } from "../shared/dom"
 import type { Panel } from "./panels"
 
@@ -10,9 +10,7 @@ export class RecordingPanel implements Panel {
   /** `sections`: taken out of the page, which shows them here from now on. */
   constructor(sections: Element[]) {
     this.element.append(...sections)
-    for (const code of this.element.querySelectorAll(".better pre")) {
-      code.after(copyButton("Copy", "These lines, to paste into the program", () => code.textContent ?? ""))
-    }
+    offerCopies(this.element.querySelectorAll(".better pre"))
   }
 
   update(): void {}

@@ -40,3 +40,10 @@ export function copyButton(label: string, title: string, text: () => string): HT
   button.setAttribute("aria-live", "polite")
   return button
 }
+
+/** Puts a button behind each of some pieces of code that copies it. */
+export function offerCopies(pieces: Iterable<Element>): void {
+  for (const code of pieces) {
+    code.after(copyButton("Copy", "These lines, to paste into the program", () => code.textContent ?? ""))
+  }
+}

@@ -45,7 +45,7 @@ def test_a_leak_is_found_with_its_bytes_in_each_step(seed: int, size: int, stage
     assert said["growth per iteration"] == int(blocks[0])
     assert said["allocations per iteration"] == 1
     assert leak.subject == "log  metrics.py:12"
-    assert leak.suggestions[0].frees == said["grown in the recording"] == leak.bytes
+    assert leak.suggestions[0].expected == said["grown in the recording"] == leak.bytes
     assert leak.id.startswith("leak/")
 
 
@@ -147,7 +147,7 @@ def test_a_result_held_over_says_how_far_the_peak_would_fall() -> None:
     device = Program(Plan(each=holds_over(20 * MIB))).run().analysed()
     held = of_code(device, "outlives-step")
     assert held.severity == "warning"
-    assert held.suggestions[0].frees == 20 * MIB
+    assert held.suggestions[0].expected == 20 * MIB
     assert figures(held)["live between iterations"] == 20 * MIB
 
 

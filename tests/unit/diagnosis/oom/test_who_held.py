@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -14,7 +15,8 @@ from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
 from snapreport.diagnosis.oom.who_held import find_memory
-from snapreport.model.diagnoses import Finding, Table
+from snapreport.ground.units import format_bytes
+from snapreport.model.diagnoses import Finding, Frees, Table
 from tests import diseases
 from tests.builders import KIB, MIB, TraceBuilder, frame, history_of, trace
 
@@ -53,7 +55,7 @@ def test_a_request_that_fails_for_a_known_reason_gets_that_verdict(cause: str) -
     assert "The request came from request (train.py:7)." in finding.explanation
     assert finding.view is not None
     assert (finding.view.event, finding.view.oom) == (found.event, True)
-    assert all(each.frees or each.most or cause == "giant" for each in finding.suggestions)
+    assert all(each.frees or re.search(r"\d [KMG]iB", each.text) for each in finding.suggestions)
     assert finding.suggestions, "a reader has to know what to do"
 
 
@@ -85,12 +87,15 @@ def test_pieces_are_counted_with_the_largest_hole_and_who_splits_them() -> None:
     assert (found.missing, found.pieces, found.hole) == (156 * MIB, 550 * MIB, 50 * MIB)
     assert found.removals == (Removal(("kept  train.py:1",), 330 * MIB),)
     (finding,) = findings_of(made)
-    assert {each.change: (each.frees, each.most) for each in finding.suggestions} == {
-        "": (330 * MIB, None),
-        # 330 MiB in use and 200 asked for take 27 pages of 20 MiB: 10 MiB stay unused.
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True": (None, 540 * MIB),
-        "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64": (None, 550 * MIB),
-    }
+    room, split, pages = finding.suggestions  # those of the most bytes first
+    assert (room.code, room.frees) == ("make-room", Frees.exactly(330 * MIB))
+    assert room.sites == ("kept  train.py:1",)
+    assert split.change == "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
+    assert "550.0 MiB were free in segments of at least 64 MiB" in split.text
+    # 330 MiB in use and 200 asked for take 27 pages of 20 MiB: 10 MiB stay unused.
+    assert pages.change == "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    assert "up to 540.0 MiB of what was free" in pages.text
+    assert split.frees is pages.frees is None  # no more than the most is known
 
 
 @pytest.mark.parametrize(
@@ -204,8 +209,8 @@ def test_rounding_is_offered_where_sizes_vary_and_what_it_costs_is_taken_off() -
     free = 11 * 80 * MIB - sum(kept)
     cost = sum(32 * MIB - size for size in kept[1:])
     (finding,) = findings_of(made)
-    offered = [each for each in finding.suggestions if "roundup" in each.change]
-    assert [each.most for each in offered] == [free - cost]
+    (offered,) = [each for each in finding.suggestions if "roundup" in each.change]
+    assert f"At most {format_bytes(free - cost)} of what was free" in offered.text
     (plain,) = findings_of(diseases.fragmented())
     assert not any("roundup" in each.change for each in plain.suggestions)
 
@@ -222,7 +227,7 @@ def test_a_request_while_a_graph_is_captured_cannot_use_what_is_cached() -> None
     assert (found.cause, found.pool, found.locked) == ("locked", "private 1,0", 800 * MIB)
     (finding,) = findings_of(made)
     emptied = [each for each in finding.suggestions if "empty_cache" in each.change]
-    assert [each.frees for each in emptied] == [800 * MIB]
+    assert [each.frees for each in emptied] == [Frees.exactly(800 * MIB)]
     assert "private pool (1,0)" in finding.explanation
 
 
@@ -259,28 +264,34 @@ def test_the_peak_is_a_note_with_the_peaks_that_would_be_left() -> None:
     assert finding.bytes == device.peak.allocated
     without = table(finding, "The peak without a call site")
     assert all(row[1] + row[2] == device.peak.allocated for row in without.rows)  # type: ignore[operator]
-    checkpoint, batch = finding.suggestions[0], finding.suggestions[1]
-    assert checkpoint.text.startswith("Checkpoint activations")
-    assert batch.text.startswith("Use a smaller batch")
-    by_category = {row[4]: row for row in table(finding, "The peak without a category").rows}
-    assert (checkpoint.frees, checkpoint.most) == (None, by_category["activation"][1])
+    *changes, begin = finding.suggestions
+    assert {each.code for each in changes} >= {"checkpoint", "smaller-batch"}
+    assert begin.code == "largest-site"
+    assert begin.frees == Frees.exactly(int(without.rows[0][1] or 0))
+    assert begin.sites == (without.rows[0][4],)
+
+
+def accumulating(releases: bool) -> tuple[Simulator, TrainingRun]:
+    made = Simulator()
+    made.start_recording()
+    run = TrainingRun(made, Transformer(layers=3, batch=2, length=128))
+    run.build()
+    with run.call("<module>", "train.py", 88):
+        run._backward(run._forward())
+        if releases:
+            run.drop(*run.gradients.values())
+        run._forward()
+    return made, run
 
 
 def test_gradients_kept_through_forward_are_offered_to_be_released() -> None:
-    made = Simulator()
-    made.start_recording()
-    model = Transformer(layers=3, batch=2, length=128)
-    run = TrainingRun(made, model)
-    run.build()
-    with run.call("<module>", "train.py", 88):
-        loss = run._forward()
-        run._backward(loss)
-        run._forward()
-    file = history_of(made.snapshot())
-    (finding,) = find_memory(file, find(file).devices[0])
-    released = [each for each in finding.suggestions if "set_to_none" in each.change]
-    held = sum(block.size for block in run.gradients.values())
-    assert [each.most for each in released] == [pytest.approx(held, rel=0.1)]
+    (finding,) = findings_of(accumulating(releases=False)[0])
+    (released,) = [each for each in finding.suggestions if each.code == "free-earlier"]
+    assert released.role == "gradient"
+    assert "set_to_none" in released.change
+    (without,) = findings_of(accumulating(releases=True)[0])
+    assert released.frees == Frees.exactly(finding.bytes - without.bytes)
+    assert "free-earlier" not in [each.code for each in without.suggestions]
 
 
 def test_without_a_history_the_state_is_described_and_nothing_promised() -> None:
@@ -290,18 +301,18 @@ def test_without_a_history_the_state_is_described_and_nothing_promised() -> None
     assert finding.suggestions == ()
 
 
-def test_inference_mode_is_only_offered_where_nothing_of_a_backward_pass_is() -> None:
-    made = trace().settings(expandable_segments=True)
-    for i in range(4):
-        made.alloc(f"x{i}", 2 * MIB, frames=[frame("forward", "model.py", i + 1)])
+def test_the_call_site_to_begin_with_is_named_with_the_line_of_the_project_above_it() -> None:
+    made = trace()
+    library = [frame("mlp", "/env/lib/python3.12/site-packages/timm/layers/mlp.py", 41)]
+    called = [*library, frame("train", "/home/me/project/train.py", 7), frame("main", "run.py", 9)]
+    made.alloc("x", 8 * MIB, frames=called)
+    made.alloc("y", 2 * MIB, frames=[frame("train", "/home/me/project/train.py", 8)])
     (finding,) = findings_of(made)
-    texts = [each.text for each in finding.suggestions]
-    assert any(text.startswith("If this is inference") for text in texts)
-    made.alloc("g", KIB, frames=[frame("torch::autograd::Engine::evaluate_function", "??", 0)])
-    (finding,) = findings_of(made)
-    texts = [each.text for each in finding.suggestions]
-    assert not any("inference" in text for text in texts)
-    assert any(text.startswith("Checkpoint") for text in texts)
+    (begin,) = [each for each in finding.suggestions if each.code == "largest-site"]
+    assert "begin with mlp (mlp.py:41), called from train (train.py:7):" in begin.text
+    (finding,) = findings_of(trace().alloc("x", MIB, frames=called[1:]).free("x"))
+    (begin,) = [each for each in finding.suggestions if each.code == "largest-site"]
+    assert "begin with train (train.py:7): without" in begin.text
 
 
 def test_nothing_is_said_of_a_device_that_did_nothing() -> None:

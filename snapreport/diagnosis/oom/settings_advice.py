@@ -1,0 +1,199 @@
+"""What settings and another use of the allocator would have freed for a request that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from snapreport.diagnosis.oom.failed_request import Request
+from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.figures.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
+from snapreport.ground.units import format_bytes
+from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
+from snapreport.model.diagnoses import Frees, Suggestion
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+from snapreport.native.sorting import unique
+
+_WORTH = 0.05
+"""What frees less than this part of what is missing is not worth the work."""
+_SPLIT_SIZES = tuple(size << 20 for size in (512, 256, 128, 64, 32))
+"""For ``max_split_size_mb``: large ones first, as they cost least. PyTorch wants more than 20."""
+_DIVISIONS = 8
+"""For ``roundup_power2_divisions``: at most an eighth is lost."""
+_MANY_SIZES = 16
+"""So many different sizes, and at most half as many once rounded, are the case for rounding."""
+
+
+def advise_on_settings(
+    tables: History, device: DeviceFigures, verdict: OomVerdict
+) -> tuple[Suggestion, ...]:
+    """Return what would have made room for a request without a change of the model, most first.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        verdict: about the request.
+    """
+    if verdict.missing <= 0:
+        return ()
+    found = [*_of_use(verdict), *_of_settings(tables, device, verdict)]
+    worth = max(_WORTH * verdict.missing, 1)
+    kept = sorted((each for each in found if each[0] >= worth), key=lambda each: -each[0])
+    return tuple(suggestion for _, suggestion in kept)
+
+
+def _is_enough(size: int, verdict: OomVerdict) -> str:
+    if size < verdict.missing:
+        return " By itself not enough for this request."
+    return " That alone would have been enough for this request."
+
+
+def _of_use(verdict: OomVerdict) -> Iterator[tuple[int, Suggestion]]:
+    """Yield other uses of the allocator, with the bytes that they free at the most."""
+    waiting, locked = verdict.pending, verdict.locked
+    if waiting:
+        yield (
+            waiting,
+            Suggestion(
+                "wait-for-stream",
+                "Make streams wait instead of calling record_stream():"
+                f" {format_bytes(waiting)} were freed already, but held back because another stream"
+                " might still use them. Where the freeing stream waits for the other, they are free"
+                f" at once.{_is_enough(waiting, verdict)}",
+                frees=Frees.exactly(waiting),
+            ),
+        )
+    if verdict.pool != "default":
+        back = sum(each.returnable for each in verdict.pools)
+        if back >= verdict.missing:
+            yield (
+                back,
+                Suggestion(
+                    "return-cache",
+                    "Give unused segments back before a graph is captured: the allocator cannot do"
+                    f" that meanwhile. {format_bytes(back)} could have gone back."
+                    f"{_is_enough(back, verdict)}",
+                    "torch.cuda.empty_cache()  # before the capture",
+                    Frees.exactly(back),
+                ),
+            )
+    elif locked:
+        short = _is_enough(locked, verdict) if locked < verdict.missing else ""
+        yield (
+            locked,
+            Suggestion(
+                "share-pool",
+                "Let captured graphs share one pool (torch.cuda.graph_pool_handle()), or drop those"
+                f" that are no longer replayed: {format_bytes(locked)} were free in pools that"
+                " serve nothing else. A graph may use such memory when it is replayed, which no"
+                f" recording shows.{short}",
+            ),
+        )
+
+
+def _of_settings(
+    tables: History, device: DeviceFigures, verdict: OomVerdict
+) -> Iterator[tuple[int, Suggestion]]:
+    """Yield settings that could have been enough, with the bytes that they free at the most."""
+    short = verdict.missing - verdict.returnable
+    if verdict.expandable or verdict.pieces < short:
+        return
+    in_pages = _from_pages(verdict)
+    if in_pages >= short:
+        yield (
+            in_pages,
+            _setting(
+                "expandable_segments:True",
+                "Switch on expandable segments, which grow and shrink in place: with blocks side by"
+                f" side, up to {format_bytes(in_pages)} of what was free in pieces could have"
+                " served this request.",
+            ),
+        )
+    rules = split_rules(tables.settings)
+    heap = heap_at(tables, device, verdict.event)
+    request = Request(verdict.size, verdict.stream, rules)
+    if rules.max_split_size == SplitRules().max_split_size:
+        limit, kept = _best_split(heap, request)
+        if kept >= short:
+            yield (
+                kept,
+                _setting(
+                    f"max_split_size_mb:{limit >> 20}",
+                    f"Keep large segments for large requests: {format_bytes(kept)} were free in"
+                    f" segments of at least {limit >> 20} MiB that only smaller blocks kept in"
+                    " use.",
+                ),
+            )
+    if not rules.divisions:
+        most = _from_rounding(device, heap, request, verdict.pieces)
+        if most >= short:
+            yield (
+                most,
+                _setting(
+                    f"roundup_power2_divisions:{_DIVISIONS}",
+                    "Round sizes up further, so that blocks of slightly different sizes can take"
+                    f" each other's place: sizes vary a lot here. At most {format_bytes(most)} of"
+                    " what was free in pieces could have served this request; what the rounding"
+                    " would cost is taken off.",
+                ),
+            )
+
+
+def _setting(value: str, text: str) -> Suggestion:
+    return Suggestion("allocator-setting", text, f"PYTORCH_CUDA_ALLOC_CONF={value}")
+
+
+def _from_pages(verdict: OomVerdict) -> int:
+    """Return what would be free at the most if blocks lay side by side in pages.
+
+    Of the last page of each kind a part stays unused, and so it does behind the request.
+    """
+    own = [
+        each for each in verdict.pools if (each.pool, each.stream) == (verdict.pool, verdict.stream)
+    ]
+    free = -verdict.returnable
+    for kind, page in (("small", SMALL_GRANULE), ("large", LARGE_GRANULE)):
+        used = sum(each.allocated + each.pending for each in own if each.kind == kind)
+        asked = verdict.size if (verdict.size > SMALL_SIZE) == (kind == "large") else 0
+        pages = -(-(used + asked) // page) * page - asked
+        free += sum(each.reserved for each in own if each.kind == kind) - pages
+    # From here on to the request itself: the driver gives pages, not segments of its size.
+    return min(free + verdict.needed - verdict.size, verdict.pieces)
+
+
+def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
+    """Return the split limit that would have kept most segments whole, and the bytes in those.
+
+    A segment at least as large as the limit serves no smaller request; so one that smaller blocks
+    alone keep from being free would have been free.
+    """
+    n = len(heap.size)
+    used, largest = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    np.add.at(used, heap.segment, heap.bytes)
+    np.maximum.at(largest, heap.segment, heap.bytes)
+    own = request.sources(heap) & ~heap.expandable & (used > 0)
+    best = (_SPLIT_SIZES[0], 0)
+    for limit in _SPLIT_SIZES:
+        kept = own & (heap.size >= limit) & (largest < limit)
+        free = int((heap.size - used)[kept].sum())
+        if free > best[1]:
+            best = (limit, free)
+    return best
+
+
+def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: int) -> int:
+    """Return what rounding could free at the most, 0 where sizes do not vary enough for it."""
+    rows = device.history.allocations
+    sizes = rows.size[(rows.size > SMALL_SIZE) & (rows.stream == request.stream)]
+    rounded = SplitRules(divisions=(_DIVISIONS,) * 16)
+    distinct = unique(sizes)
+    if len(distinct) < _MANY_SIZES:
+        return 0
+    if 2 * len(unique(round_sizes(distinct, rounded))) > len(distinct):
+        return 0
+    mine = (heap.stream == request.stream)[heap.segment]
+    live = heap.row[mine]
+    needed = np.maximum(round_sizes(rows.size[live], rounded), heap.bytes[mine])
+    return max(pieces - int((needed - heap.bytes[mine]).sum()), 0)
