@@ -77,6 +77,10 @@ SUGGESTION_CODES = MappingProxyType(
         # the program
         "checkpoint": "Compute activations again in the backward pass instead of keeping them.",
         "smaller-batch": "Compute fewer samples at a time.",
+        "accumulate": "Compute a batch in parts, and add up their gradients.",
+        "chunked-loss": "Compute the loss for a part of the tokens at a time.",
+        "attention-kernel": "Use an attention that does not keep its weights.",
+        "inference-mode": "Keep nothing for a backward pass that never comes.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
         "free-earlier": "Free memory before it is in the way.",

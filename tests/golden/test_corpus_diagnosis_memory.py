@@ -66,7 +66,7 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
     assert "on a card of 80 GiB, 1.49 GiB would be held by others" in found.explanation
     room, *changes = found.suggestions
     assert (room.code, room.frees) == ("make-room", Frees.exactly(5_308_694_528))
-    assert {"checkpoint", "smaller-batch"} <= {each.code for each in changes}
+    assert "smaller-batch" in {each.code for each in changes}
     # Never as much as all activations, of which 83,811,692,544 bytes were live.
     assert all(each.frees and each.frees.most < 83_811_692_544 for each in changes)
     assert not any("expandable" in each.change for each in found.suggestions)

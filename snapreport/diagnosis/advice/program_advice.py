@@ -30,6 +30,11 @@ class _Words:
     whys: tuple[str, str, str] = ("", "", "")
 
 
+_OF_BATCH = (
+    "only what is kept for the backward pass halves",
+    "inputs, and temporary tensors of the forward and backward pass, halve with it",
+    "all but parameters, gradients and the optimizer's state halves",
+)
 _WORDS = {
     "checkpoint": _Words(
         "Checkpoint the blocks that {caller} calls{count}: keep what each is given, and compute the"
@@ -44,14 +49,49 @@ _WORDS = {
         ),
     ),
     "smaller-batch": _Words(
-        "Halve the batch, and accumulate the gradients of two where its size matters.",
+        "Halve the batch: compute half as many samples at a time.",
+        costs="More, smaller operations take more time for each sample.",
+        unless="Not possible where a batch is one sample already.",
+        whys=_OF_BATCH,
+    ),
+    "accumulate": _Words(
+        "Compute each batch in two parts, and add up their gradients: its size stays what it was.",
         "for part in batch.chunk(2):\n    (loss_of(part) / 2).backward()",
-        "A step takes more, smaller operations, so more time for each sample.",
-        "Not possible where a batch is one sample already.",
+        "More, smaller operations take more time for each sample.",
+        "What is computed over a whole batch, such as batch normalization, gives other results.",
+        _OF_BATCH,
+    ),
+    "chunked-loss": _Words(
+        "Compute logits and loss for one part in {number} of the tokens at a time, each under a"
+        " checkpoint.",
+        "loss = sum(checkpoint(loss_of, part, use_reentrant=False) for part in x.chunk({number}))",
+        "The last layer runs once more in the backward pass.",
+        "The loss has to be a sum or a mean over tokens.",
         (
-            "only what is kept for the backward pass halves",
-            "inputs, and temporary tensors of the forward and backward pass, halve with it",
-            "all but parameters, gradients and the optimizer's state halves",
+            "only what the loss itself makes shrinks",
+            "logits shrink with it, and so do their gradients",
+            "none of this memory is needed",
+        ),
+    ),
+    "attention-kernel": _Words(
+        "Use an attention that computes its weights a tile at a time and keeps none of them.",
+        "x = torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+        unless="Not possible where the program needs the weights themselves.",
+        whys=(
+            "only the weights that attention keeps are gone",
+            "all temporary tensors of their size are gone with them",
+            "nothing of the forward and backward pass is needed",
+        ),
+    ),
+    "inference-mode": _Words(
+        "Run it in inference mode: nothing is then kept for a backward pass, and this recording has"
+        " none.",
+        "with torch.inference_mode():",
+        unless="Not for a program that computes gradients later.",
+        whys=(
+            "what a block keeps is freed when the block has run",
+            "what a block keeps is freed when the block has run",
+            "none of this memory is needed at all",
         ),
     ),
     "fused-optimizer": _Words(
@@ -65,11 +105,30 @@ _WORDS = {
         costs="Updates are less accurate.",
         unless="Not possible where the state is in few bits already.",
     ),
-    "free-earlier": _Words(
+    "free-earlier gradients": _Words(
         "Release gradients before the forward pass: they are kept through it until the next"
         " backward pass.",
         "optimizer.zero_grad(set_to_none=True)  # before the forward pass",
         unless="Not possible where gradients are accumulated over several passes.",
+    ),
+    "free-earlier outputs": _Words(
+        "Delete what the forward pass returned as soon as the backward pass begins: a variable"
+        " keeps it longer.",
+        "del outputs",
+        whys=(
+            "",
+            "what is held beyond its backward pass is freed when that begins",
+            "what is held beyond its backward pass is freed when that begins",
+        ),
+    ),
+    "leak": _Words(
+        "Drop what each step adds and nothing frees, such as losses that are kept in a list.",
+        "total += loss.item()",
+        whys=(
+            "each step frees what the one before it left",
+            "none of it is kept",
+            "none of it is kept",
+        ),
     ),
 }
 
@@ -87,12 +146,14 @@ def advise_on_program(tables: History, device: DeviceFigures) -> tuple[Suggestio
     if not device.recorded or not len(device.history.allocations):
         return ()
     situation = look_at(tables, device.history, device.curves["allocated"])
-    found = []
+    found: dict[tuple[str, str], Suggestion] = {}
     for change in find_changes(situation):
         least, expected, most = _frees(situation, change)
         if expected >= max(_WORTH * situation.peak, 1):
-            found.append(_suggestion(situation, change, least, expected, most))
-    return tuple(sorted(found, key=lambda each: -each.expected))
+            # Of a change that can be made in several parts, the first: the fewest.
+            said = _suggestion(situation, change, least, expected, most)
+            found.setdefault((change.code, change.about), said)
+    return tuple(sorted(found.values(), key=lambda each: -each.expected))
 
 
 def _frees(situation: Situation, change: Change) -> tuple[int, int, int]:
@@ -106,7 +167,7 @@ def _frees(situation: Situation, change: Change) -> tuple[int, int, int]:
 def _suggestion(
     situation: Situation, change: Change, least: int, expected: int, most: int
 ) -> Suggestion:
-    words = _WORDS[change.code]
+    words = _WORDS[f"{change.code} {change.about}".strip()]
     live = np.flatnonzero(change.acts_on & situation.live())
     weights = situation.history.allocations.block_size[live]
     number, names = label_sites(situation.history, situation.tables.stacks)
@@ -120,8 +181,8 @@ def _suggestion(
     whys = words.whys if least < most else ("", "", "")
     return Suggestion(
         change.code,
-        words.text.format(caller=caller, count=count),
-        words.change,
+        words.text.format(caller=caller, count=count, number=change.number),
+        words.change.format(number=change.number),
         Frees(least, expected, most, *whys),
         ROLES[int(roles.argmax())] if len(live) else "",
         tuple(names[i] for i in largest),
