@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -65,10 +64,9 @@ def predictions(device: Device) -> Mapping[str, Predicted]:
     found: dict[str, Predicted] = {}
     for finding in device.diagnosis.findings:
         for each in finding.suggestions:
-            suggestion: Any = each
-            code, frees = getattr(suggestion, "code", ""), suggestion.frees
-            if code and hasattr(frees, "expected"):
-                found[code] = Predicted(frees.least, frees.expected, frees.most)
+            if each.frees is not None:
+                frees = each.frees
+                found[each.code] = Predicted(frees.least, frees.expected, frees.most)
     return found
 
 

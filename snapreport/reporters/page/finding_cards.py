@@ -52,8 +52,10 @@ class SuggestionCard:
     text: Markup
     change: str
     frees: str
-    small_print: tuple[str, ...]
-    """What the figures rest on, what it costs, and when it does not apply."""
+    reasons: str
+    """What the figures rest on."""
+    conditions: str
+    """What it costs, and when it does not apply."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ def lay_out_suggestions(
             define.mark(each.text),
             each.change,
             frees_text(each.frees),
-            tuple(filter(None, (conditions(each), *reasons(each.frees)))),
+            " ".join(reasons(each.frees)),
+            conditions(each),
         )
         for each in suggestions
     )
