@@ -142,6 +142,7 @@ def make(jobs: Iterable[Job], processes: int = 2) -> None:
 def _do(job: Job) -> str:
     """Do one run; returns what went wrong."""
     warnings.simplefilter("ignore")
+    sys.dont_write_bytecode = False  # compiling transformers takes longer than the run
     try:
         KEPT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as beside:
@@ -230,14 +231,12 @@ def _rows_of(whole: Allocations, late: Allocations, event: int) -> Any:
 @functools.cache
 def _hash(program: str) -> str:
     """Return a hash of what a recording of a program depends on."""
-    files = {
-        Path(truth.__file__),
-        Path(__file__),
-        *Path(inspect.getfile(CpuRecorder)).parent.glob("*.py"),
-    }
-    made = all_programs()[program]
-    files |= {Path(inspect.getfile(kind)) for kind in made.__mro__ if kind is not object}
+    recorders = Path(inspect.getfile(CpuRecorder)).parent.glob("*.py")
+    kinds = [kind for kind in all_programs()[program].__mro__ if kind is not object]
+    files = {Path(truth.__file__), *recorders, *(Path(inspect.getfile(kind)) for kind in kinds)}
     found = hashlib.blake2b(f"{sys.version} {version('torch')}".encode(), digest_size=6)
     for path in sorted(files):
         found.update(path.read_bytes())
+    for does in (_ready, _record, _observe):
+        found.update(inspect.getsource(does).encode())
     return found.hexdigest()

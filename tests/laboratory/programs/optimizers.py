@@ -134,4 +134,39 @@ class KeptGradients(LanguageTraining):
         self.optimizer.step()
 
 
-PROGRAMS = (CustomOptimizer, PlainOptimizer, KeptGradients)
+class WideModel(LanguageTraining):
+    """Few tokens and many parameters: the peak is in the optimizer's step."""
+
+    name = "wide-model"
+    variants = (
+        "foreach-off", "fused-optimizer", "low-bit-state", "sgd-for-adam", "checkpoint",
+        "free-earlier",
+    )  # fmt: skip
+    batch = 1
+    length = 32
+    shape = {"layers": 4, "width": 256}  # noqa: RUF012
+
+    def step(self, i: int) -> None:
+        super().step(i)
+        if self.on("free-earlier"):
+            self.optimizer.zero_grad()
+
+
+class DecayedMomentum(LanguageTraining):
+    """Likewise, with SGD, whose weight decay copies all gradients at a time."""
+
+    name = "decayed-momentum"
+    variants = ("foreach-off", "fused-optimizer", "checkpoint", "accumulate:2")
+    batch = 2
+    length = 32
+    shape = {"layers": 4, "width": 256}  # noqa: RUF012
+
+    def make_optimizer(self, parameters: Iterable[Any]) -> Any:
+        fused = self.on("fused-optimizer")
+        foreach = not fused and not self.on("foreach-off")
+        return torch.optim.SGD(
+            parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, foreach=foreach, fused=fused
+        )
+
+
+PROGRAMS = (CustomOptimizer, PlainOptimizer, KeptGradients, WideModel, DecayedMomentum)

@@ -186,7 +186,7 @@ class Gan(Program):
         return torch.optim.Adam(model.parameters(), lr=1e-4, foreach=foreach, fused=fused)
 
     def step(self, i: int) -> None:
-        size = 16 // self.number("smaller-batch")
+        size = 8 // self.number("smaller-batch")
         real, noise = torch.rand(size, 3, 32, 32), torch.randn(size, 64)
         self.watch.note("input", real, noise)
         of_generator, of_critic = self.optimizers
