@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from snapreport.api.device import Device
 from snapreport.ground.units import format_bytes
 from snapreport.model.roles import ROLES, UNKNOWN
-from tests.laboratory.recording import Run, run
+from tests.laboratory.recording import Job, Run, make, run
 from tests.laboratory.tables import markdown
 
 if TYPE_CHECKING:
@@ -73,17 +73,20 @@ def judge(made: Run, begins: int = 0) -> Judged:
     return Judged(made, event, roles_of(made.device), live)
 
 
-def judge_program(program: str, recorded_late: bool = False) -> dict[str, Judged]:
+def judge_program(
+    program: str, variant: str = "", recorded_late: bool = False
+) -> dict[str, Judged]:
     """Judge a program recorded from its beginning, and recorded late.
 
     Args:
         program: its name.
+        variant: the change that is made in it.
         recorded_late: run it once more, too, with the profiler on from the late step.
     """
-    whole = run(program)
+    whole = run(program, variant)
     found = {"first": judge(whole), "steady": judge(whole, 1), "late": judge(whole.late(LATE))}
     if recorded_late:
-        found["late, by the profiler"] = judge(run(program, start=LATE))
+        found["late, by the profiler"] = judge(run(program, variant, start=LATE))
     return found
 
 
@@ -99,19 +102,21 @@ def right(confusion: NDArray[np.int64]) -> float:
     return float(np.trace(confusion)) / total if total else 1.0
 
 
-def report(programs: Sequence[str], wrong: int = 0, recorded_late: bool = False) -> str:
+def report(jobs: Sequence[Job], wrong: int = 0, recorded_late: bool = False) -> str:
     """Return the tables as Markdown.
 
     Args:
-        programs: their names.
+        jobs: programs, with a change or without.
         wrong: so many lines of what is not right are told of each.
         recorded_late: see ``judge_program()``.
     """
     totals: dict[str, NDArray[np.int64]] = {}
     rows: list[list[str]] = []
     lines: list[list[str]] = []
-    for program in programs:
-        for when, judged in judge_program(program, recorded_late).items():
+    make(each for job in jobs for each in (job, replace(job, observed=True)))
+    for job in jobs:
+        program = f"{job.program} {job.variant}".rstrip()
+        for when, judged in judge_program(job.program, job.variant, recorded_late).items():
             confusion = judged.bytes
             totals[when] = totals.get(when, np.zeros_like(confusion)) + confusion
             rows.append([program, when, *_shares(confusion)])

@@ -106,6 +106,13 @@ def test_a_change_is_really_made() -> None:
     assert 0.5 * peaks[0] < peaks[2] < peaks[0] * 0.6
 
 
+def test_several_changes_go_together() -> None:
+    made = all_programs()["transformer"]("checkpoint+smaller-batch:2")
+    assert made.on("checkpoint")
+    assert made.number("smaller-batch") == 2
+    assert made.number("chunked-loss") == 1
+
+
 def test_every_variant_can_be_had_and_no_other() -> None:
     for made in all_programs().values():
         assert len(set(made.variants)) == len(made.variants)

@@ -15,29 +15,31 @@ class Program:
     """A program, or the same with one change really made.
 
     A variant is named by the code of the suggestion that it takes, with its number where there is
-    one: ``checkpoint``, ``chunked-loss:8``.
+    one: ``checkpoint``, ``chunked-loss:8``. Several go together: ``checkpoint+chunked-loss:8``.
     """
 
     name = ""
     variants: tuple[str, ...] = ()
 
     def __init__(self, variant: str = "", watch: Watch | None = None) -> None:
-        if variant and variant not in self.variants:
-            raise ValueError(f"{self.name} has no variant {variant!r}")
-        self._code, _, number = variant.partition(":")
-        self._number = int(number or 1)
+        self._numbers: dict[str, int] = {}
+        for change in variant.split("+") if variant else ():
+            if change not in self.variants:
+                raise ValueError(f"{self.name} has no variant {change!r}")
+            code, _, number = change.partition(":")
+            self._numbers[code] = int(number or 1)
         self.watch = watch or Watch()
         self.modules: list[torch.nn.Module] = []
         self.optimizers: list[Any] = []
         """Whatever holds its state in ``state``."""
 
     def on(self, code: str) -> bool:
-        """Say whether this is the variant."""
-        return self._code == code
+        """Say whether a change is made."""
+        return code in self._numbers
 
     def number(self, code: str) -> int:
-        """Return the number of the variant, 1 where it is another."""
-        return self._number if self.on(code) else 1
+        """Return the number of a change, 1 where it is not made."""
+        return self._numbers.get(code, 1)
 
     def build(self) -> None:
         """Make models and optimizers."""
