@@ -78,8 +78,8 @@ SUGGESTION_CODES = MappingProxyType(
         "checkpoint": "Compute activations again in the backward pass instead of keeping them.",
         "smaller-batch": "Compute fewer samples at a time.",
         "accumulate": "Compute a batch in parts, and add up their gradients.",
-        "chunked-loss": "Compute the loss for a part of the tokens at a time.",
-        "attention-kernel": "Use an attention that does not keep its weights.",
+        "chunked-loss": "Compute logits and loss for some tokens at a time.",
+        "attention-kernel": "Never hold attention's weights as a whole.",
         "inference-mode": "Keep nothing for a backward pass that never comes.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
@@ -179,6 +179,8 @@ class Suggestion:
     """Time, accuracy or effort, in a sentence."""
     unless: str = ""
     """When it does not apply, in a sentence."""
+    number: int = 0
+    """In how many parts something is cut; 0 where nothing is."""
 
     def __post_init__(self) -> None:
         """Refuse a kind that nobody could look up."""

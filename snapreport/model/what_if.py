@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from snapreport.ground.object_display import Shown
 from snapreport.model.answer_tables import Group
+from snapreport.model.diagnoses import Suggestion
 
 WHAT_IF_GROUPINGS = (
     "site",
@@ -52,3 +53,32 @@ class PeakWithout(Shown):
     """Names of the groups that were taken away."""
     held: tuple[Group, ...]
     """Who holds the memory at the peak that is left, the most first."""
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One change, and the allocated peak with it and all before it; in bytes."""
+
+    suggestion: Suggestion
+    """What it frees is of this change alone."""
+    expected: int
+    most: int
+    """A bound that holds."""
+
+
+@dataclass(frozen=True)
+class Plan(Shown):
+    """The cheapest changes that reach a target, or those with the lowest peak."""
+
+    target: int
+    """The allocated peak that is wanted, in bytes."""
+    peak: int
+    """As recorded, in bytes."""
+    steps: tuple[PlanStep, ...]
+    reached: str
+    """``yes`` where the bound is below the target, ``expected`` where the estimate is, ``no``."""
+
+    @property
+    def expected(self) -> int:
+        """The peak with all steps, in bytes."""
+        return self.steps[-1].expected if self.steps else self.peak

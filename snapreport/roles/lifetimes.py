@@ -216,10 +216,11 @@ def _by_lifetime(
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
     # What the recording cuts short has the role of its like.
     cut = ahead & kept & ~passed
-    alike = distinct(
-        rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
-    )[1]
-    judge.follow(cut, alike.astype(np.int64))
+    if (cut & judge.open).any():
+        alike = distinct(
+            rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
+        )[1]
+        judge.follow(cut, alike.astype(np.int64))
     recording_grad = (marks & stack_phases.NO_GRAD) == 0
     judge.give(
         cut & recording_grad & (made == FORWARD),

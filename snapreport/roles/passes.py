@@ -11,7 +11,6 @@ import numpy as np
 from snapreport.frames.missing_stacks import EMPTY, missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.model.history import DeviceHistory, History
-from snapreport.native.sorting import is_among
 from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
 
@@ -101,7 +100,7 @@ def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
             if pattern.search(name):
                 start, end = int(stages.start_event[i]), int(stages.end_event[i])
                 inside = phases[max(start, 0) : max(end, 0)]
-                inside[is_among(inside, [NONE, USER])] = phase
+                inside[inside <= USER] = phase
                 break
 
 
@@ -110,7 +109,9 @@ def _filled(phases: NDArray[np.int8]) -> NDArray[np.int8]:
     known = np.flatnonzero(phases)
     if not len(known):
         return phases
-    place = np.arange(len(phases))
-    before = known[np.maximum(np.searchsorted(known, place, side="right") - 1, 0)]
-    after = known[np.minimum(np.searchsorted(known, place), len(known) - 1)]
-    return np.where(phases[before] == phases[after], phases[before], np.int8(NONE))
+    there = phases[known]
+    between = np.where(there[:-1] == there[1:], there[:-1], np.int8(NONE))
+    lengths = np.diff(known, prepend=0, append=len(phases))
+    filled = np.repeat(np.concatenate([there[:1], between, there[-1:]]), lengths)
+    filled[known] = there
+    return filled

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapreport.api.device import Device
+from snapreport.diagnosis.advice.program_advice import suggest
+from snapreport.diagnosis.advice.situation import look_at
 from snapreport.ground.units import format_bytes
 from tests.laboratory.programs import all_programs
 from tests.laboratory.recording import Job, make, recorded
@@ -61,12 +63,13 @@ class Pair:
 
 def predictions(device: Device) -> Mapping[str, Predicted]:
     """Return what is judged: each suggestion of a recording, by its code and its number."""
+    situation = look_at(device.file, device.history, np.asarray(device.curve("allocated")))
     found: dict[str, Predicted] = {}
-    for finding in device.diagnosis.findings:
-        for each in finding.suggestions:
-            if each.frees is not None:
-                frees = each.frees
-                found[each.code] = Predicted(frees.least, frees.expected, frees.most)
+    for each in suggest(situation, parts=(2, 4), chunks=(4, 8)):
+        frees = each.frees
+        if frees is not None:
+            name = f"{each.code}:{each.number}" if each.number else each.code
+            found.setdefault(name, Predicted(frees.least, frees.expected, frees.most))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a model: calls of modules that come one after the other and keep memory.
+"""The blocks of a model: calls that come one after the other and keep memory.
 
 In each forward pass the layers of a model are called from one function, from one line of it or
 from several. The allocations of each call are one instance; those of the next begin with the stack
@@ -112,7 +112,7 @@ def find_blocks(
 def _calls_of(
     stacks: StackTable, stack: int, paths: dict[tuple[int, str, str], int]
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Return a stack's calls of modules (the function that calls, its line, the line's frame).
+    """Return a stack's calls of modules and functions: who calls, the line, the line's frame.
 
     And the number of its innermost line. A function is told by those that called it; from which
     of their lines is all one. ``paths`` numbers functions and lines.
@@ -134,9 +134,11 @@ def _calls_of(
             if caller >= 0:
                 found.append((path, line, caller))
             caller = -1
-        else:
-            line = paths.setdefault((path, "", str(frame)), len(paths))
-            path, caller = paths.setdefault((path, name, file), len(paths)), frame
+            continue
+        if caller >= 0 and kinds[frame] == OUTSIDE:
+            found.append((path, line, caller))
+        line = paths.setdefault((path, "", str(frame)), len(paths))
+        path, caller = paths.setdefault((path, name, file), len(paths)), frame
     return found, line
 
 
@@ -156,12 +158,12 @@ def _instances(
         line, call, turn: of each row; the innermost line.
         alone: where something was made between a row and the one before that is in no call.
     """
-    begins = alone.copy()
-    begins[1:] |= (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
-    comes = begins.copy()  # a line comes where another was before
+    begins = np.ones(len(line), np.bool_)
+    begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
+    comes = begins | alone  # a line comes where another was before
     comes[1:] |= line[1:] != line[:-1]
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
-    runs = np.cumsum(begins) - 1
+    runs = np.cumsum(begins | alone) - 1
     step = np.ones(len(calls), np.int64)
     for k, row in enumerate(first.tolist()):
         here = comes & (number == k) & (turn == turn[row])

@@ -1,11 +1,13 @@
-"""Changes to the program in words: what each would free, what it costs, and when not to make it."""
+"""Changes to the program as suggestions: what each would free, what it costs, when not to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
+from snapreport.diagnosis.advice.call_blocks import Blocks
+from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_of
 from snapreport.diagnosis.advice.edits import edited_peak
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
@@ -19,118 +21,9 @@ from snapreport.model.roles import ROLES
 _WORTH = 0.02
 """What is expected to free less than this part of the peak is not worth the work."""
 _SITES = 5
-
-
-@dataclass(frozen=True)
-class _Words:
-    text: str
-    change: str = ""
-    costs: str = ""
-    unless: str = ""
-    whys: tuple[str, str, str] = ("", "", "")
-
-
-_OF_BATCH = (
-    "only what is kept for the backward pass halves",
-    "inputs, and temporary tensors of the forward and backward pass, halve with it",
-    "all but parameters, gradients and the optimizer's state halves",
-)
-_WORDS = {
-    "checkpoint": _Words(
-        "Checkpoint the blocks that {caller} calls{count}: keep what each is given, and compute the"
-        " rest again in the backward pass.",
-        "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-        "Each step takes one more forward pass of these blocks.",
-        "A block has to give the same result when it runs again.",
-        (
-            "each block keeps its largest tensor, too, and one block at a time is computed again",
-            "each block keeps what the next one is given, until its backward pass begins",
-            "these blocks keep nothing at all for the backward pass",
-        ),
-    ),
-    "smaller-batch": _Words(
-        "Halve the batch: compute half as many samples at a time.",
-        costs="More, smaller operations take more time for each sample.",
-        unless="Not possible where a batch is one sample already.",
-        whys=_OF_BATCH,
-    ),
-    "accumulate": _Words(
-        "Compute each batch in two parts, and add up their gradients: its size stays what it was.",
-        "for part in batch.chunk(2):\n    (loss_of(part) / 2).backward()",
-        "More, smaller operations take more time for each sample.",
-        "What is computed over a whole batch, such as batch normalization, gives other results.",
-        _OF_BATCH,
-    ),
-    "chunked-loss": _Words(
-        "Compute logits and loss for one part in {number} of the tokens at a time, each under a"
-        " checkpoint.",
-        "loss = sum(checkpoint(loss_of, part, use_reentrant=False) for part in x.chunk({number}))",
-        "The last layer runs once more in the backward pass.",
-        "The loss has to be a sum or a mean over tokens.",
-        (
-            "only what the loss itself makes shrinks",
-            "logits shrink with it, and so do their gradients",
-            "none of this memory is needed",
-        ),
-    ),
-    "attention-kernel": _Words(
-        "Use an attention that computes its weights a tile at a time and keeps none of them.",
-        "x = torch.nn.functional.scaled_dot_product_attention(q, k, v)",
-        unless="Not possible where the program needs the weights themselves.",
-        whys=(
-            "only the weights that attention keeps are gone",
-            "all temporary tensors of their size are gone with them",
-            "nothing of the forward and backward pass is needed",
-        ),
-    ),
-    "inference-mode": _Words(
-        "Run it in inference mode: nothing is then kept for a backward pass, and this recording has"
-        " none.",
-        "with torch.inference_mode():",
-        unless="Not for a program that computes gradients later.",
-        whys=(
-            "what a block keeps is freed when the block has run",
-            "what a block keeps is freed when the block has run",
-            "none of this memory is needed at all",
-        ),
-    ),
-    "fused-optimizer": _Words(
-        "Let the optimizer update parameters in one fused operation: its temporary tensors are part"
-        " of the peak.",
-        "torch.optim.AdamW(parameters, fused=True)",
-        unless="Not every optimizer has a fused form.",
-    ),
-    "low-bit-state": _Words(
-        "Keep the optimizer's state in half as many bits, such as bfloat16 in place of float32.",
-        costs="Updates are less accurate.",
-        unless="Not possible where the state is in few bits already.",
-    ),
-    "free-earlier gradients": _Words(
-        "Release gradients before the forward pass: they are kept through it until the next"
-        " backward pass.",
-        "optimizer.zero_grad(set_to_none=True)  # before the forward pass",
-        unless="Not possible where gradients are accumulated over several passes.",
-    ),
-    "free-earlier outputs": _Words(
-        "Delete what the forward pass returned as soon as the backward pass begins: a variable"
-        " keeps it longer.",
-        "del outputs",
-        whys=(
-            "",
-            "what is held beyond its backward pass is freed when that begins",
-            "what is held beyond its backward pass is freed when that begins",
-        ),
-    ),
-    "leak": _Words(
-        "Drop what each step adds and nothing frees, such as losses that are kept in a list.",
-        "total += loss.item()",
-        whys=(
-            "each step frees what the one before it left",
-            "none of it is kept",
-            "none of it is kept",
-        ),
-    ),
-}
+_MUCH = 0.25
+"""Of the block that keeps the most."""
+_SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
 
 def advise_on_program(tables: History, device: DeviceFigures) -> tuple[Suggestion, ...]:
@@ -145,47 +38,66 @@ def advise_on_program(tables: History, device: DeviceFigures) -> tuple[Suggestio
     """
     if not device.recorded or not len(device.history.allocations):
         return ()
-    situation = look_at(tables, device.history, device.curves["allocated"])
-    found: dict[tuple[str, str], Suggestion] = {}
-    for change in find_changes(situation):
-        least, expected, most = _frees(situation, change)
-        if expected >= max(_WORTH * situation.peak, 1):
-            # Of a change that can be made in several parts, the first: the fewest.
-            said = _suggestion(situation, change, least, expected, most)
-            found.setdefault((change.code, change.about), said)
-    return tuple(sorted(found.values(), key=lambda each: -each.expected))
+    return suggest(look_at(tables, device.history, device.curves["allocated"]))
 
 
-def _frees(situation: Situation, change: Change) -> tuple[int, int, int]:
+def suggest(
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+) -> tuple[Suggestion, ...]:
+    """Return the changes that are worth it, those which free the most first.
+
+    Args:
+        situation: of the device.
+        parts: into how many the batch may be cut.
+        chunks: into how many the loss may be cut.
+    """
+    found = [as_suggestion(situation, each) for each in find_changes(situation, parts, chunks)]
+    worth = [each for each in found if each.expected >= max(_WORTH * situation.peak, 1)]
+    return tuple(sorted(worth, key=lambda each: -each.expected))
+
+
+def as_suggestion(situation: Situation, change: Change) -> Suggestion:
+    """Say what a change is, and what it frees by itself."""
+    words = WORDS[f"{change.code} {change.about}".strip()]
     least, expected, most = (
         situation.peak - edited_peak(situation.history, situation.curve, edits)[0]
         for edits in (change.least, change.expected, change.most)
     )
-    return max(min(least - change.extra, expected), 0), expected, max(expected, most)
-
-
-def _suggestion(
-    situation: Situation, change: Change, least: int, expected: int, most: int
-) -> Suggestion:
-    words = _WORDS[f"{change.code} {change.about}".strip()]
+    expected = max(expected, 0)
+    least, most = max(min(least - change.extra, expected), 0), max(expected, most)
     live = np.flatnonzero(change.acts_on & situation.live())
     weights = situation.history.allocations.block_size[live]
     number, names = label_sites(situation.history, situation.tables.stacks)
     held = np.bincount(number[live], weights=weights, minlength=len(names))
     largest = [i for i in np.argsort(-held, kind="stable")[:_SITES].tolist() if held[i]]
     roles = np.bincount(situation.roles.role[live], weights=weights, minlength=len(ROLES))
-    caller = count = ""
+    blanks = {"number": str(change.number), "share": _SHARES.get(change.number, "a part of")}
     if change.blocks is not None:
-        caller = short_site(site_text(situation.tables.stacks, change.blocks.caller))
-        count = f" ({format_count(change.blocks.in_a_turn)} in a forward pass)"
-    whys = words.whys if least < most else ("", "", "")
+        blanks["caller"] = short_site(site_text(situation.tables.stacks, change.blocks.caller))
+        blanks["count"] = format_count(_count(situation, change, change.blocks))
+    code = code_for(change.code, change.about, framework_of(situation.tables.stacks.frames))
     return Suggestion(
         change.code,
-        words.text.format(caller=caller, count=count, number=change.number),
-        words.change.format(number=change.number),
-        Frees(least, expected, most, *whys),
+        _filled(words.text, blanks),
+        _filled(code, blanks),
+        Frees(least, expected, most, *(words.whys if least < most else ("", "", ""))),
         ROLES[int(roles.argmax())] if len(live) else "",
         tuple(names[i] for i in largest),
         words.costs,
         words.unless,
+        change.number,
     )
+
+
+def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
+    """Count the calls of a forward pass that keep much: an embedding beside layers is none."""
+    size = situation.history.allocations.block_size[blocks.rows]
+    kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
+    return int(np.bincount(blocks.turn[kept >= _MUCH * kept.max(initial=0)]).max(initial=0))
+
+
+def _filled(text: str, blanks: dict[str, str]) -> str:
+    """Fill in names in braces; code has braces of its own."""
+    for name, value in blanks.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

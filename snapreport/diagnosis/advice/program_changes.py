@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,22 +57,32 @@ class Change:
     """Bytes that the change itself may need on top, at the worst."""
 
 
-def find_changes(situation: Situation) -> Iterator[Change]:
-    """Yield the changes whose conditions the recording meets."""
+def find_changes(
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+) -> Iterator[Change]:
+    """Yield the changes whose conditions the recording meets.
+
+    Args:
+        situation: of the device.
+        parts: into how many the batch may be cut.
+        chunks: into how many the loss may be cut.
+    """
     if not len(situation.passes.phase):
         return
-    yield from _smaller_batch(situation)
+    for number in parts:
+        yield _smaller_batch(situation, number)
     if not situation.trains:
         yield from _inference(situation)
         return
     yield from _checkpoint(situation)
-    yield from _accumulate(situation)
-    yield from _chunked_loss(situation)
+    for number in parts:
+        yield from _accumulate(situation, number)
+    yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
-    yield from _optimizer_temporaries(situation)
-    yield from _low_bit_state(situation)
-    yield from _clear_gradients(situation)
-    yield from _release_outputs(situation)
+    yield _optimizer_temporaries(situation)
+    yield _low_bit_state(situation)
+    yield _clear_gradients(situation)
+    yield _release_outputs(situation)
     yield from _stop_leaks(situation)
 
 
@@ -120,6 +130,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     least = away(history, chosen & ~output & ~largest, begin, end)
     made = np.zeros(len(rows), np.bool_)
     made[blocks.rows] = True
+    # At the worst a block is computed again beside all that its backward pass makes.
     extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
     return Change(
         "checkpoint",
@@ -161,15 +172,15 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     return roles & ~of_weights
 
 
-def _smaller_batch(situation: Situation) -> Iterator[Change]:
-    """Halve what grows with the batch."""
-    least, expected, most = _batch_edits(situation, 2)
+def _smaller_batch(situation: Situation, parts: int) -> Change:
+    """Cut what grows with the batch."""
+    least, expected, most = _batch_edits(situation, parts)
     grows = _grows_with_batch(situation)
-    yield Change("smaller-batch", grows, (least,), (expected,), (most,), number=2)
+    return Change("smaller-batch", grows, (least,), (expected,), (most,), number=parts)
 
 
-def _accumulate(situation: Situation) -> Iterator[Change]:
-    """Halve the batch, and keep the gradients of the first half through the second."""
+def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
+    """Cut the batch, and keep the gradients of the first part through the others."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
     gradient = situation.of(GRADIENT)
@@ -179,15 +190,15 @@ def _accumulate(situation: Situation) -> Iterator[Change]:
     begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
     early = np.flatnonzero(gradient & (begins < rows.alloc_event))
     longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
-    least, expected, most = _batch_edits(situation, 2)
+    least, expected, most = _batch_edits(situation, parts)
     grows = _grows_with_batch(situation)
     yield Change(
-        "accumulate", grows, (least, longer), (expected, longer), (most,), number=2,
+        "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
         extra=int(rows.block_size[gradient & situation.live()].max(initial=0)),
     )  # fmt: skip
 
 
-def _chunked_loss(situation: Situation) -> Iterator[Change]:
+def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Change]:
     """Compute logits and loss for a part of the tokens at a time."""
     history, rows = situation.history, situation.history.allocations
     big = rows.block_size >= _PART * situation.peak
@@ -208,7 +219,7 @@ def _chunked_loss(situation: Situation) -> Iterator[Change]:
                 )
                 if len(given):
                     like[given[rows.alloc_event[given].argmax()]] = True
-    for parts in (4, 8):
+    for parts in chunks:
         share = 1 - 1 / parts
         yield Change(
             "chunked-loss", like,
@@ -262,23 +273,23 @@ def _inference(situation: Situation) -> Iterator[Change]:
         yield Change("inference-mode", kept, (best[1],), (best[1],), (everything,))
 
 
-def _optimizer_temporaries(situation: Situation) -> Iterator[Change]:
+def _optimizer_temporaries(situation: Situation) -> Change:
     temporary = situation.of(OPTIMIZER_TEMPORARY)
     all_of_them = scaled(situation.history, temporary, 1.0)
-    yield Change("fused-optimizer", temporary, (all_of_them,), (all_of_them,), (all_of_them,))
+    return Change("fused-optimizer", temporary, (all_of_them,), (all_of_them,), (all_of_them,))
 
 
-def _low_bit_state(situation: Situation) -> Iterator[Change]:
+def _low_bit_state(situation: Situation) -> Change:
     """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
     rows = situation.history.allocations
     state = situation.of(STATE)
     large = state & (rows.block_size >= _SMALL)
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
-    yield Change("low-bit-state", state, (half,), (half,), (half, small), extra=_SMALL)
+    return Change("low-bit-state", state, (half,), (half,), (half, small), extra=_SMALL)
 
 
-def _clear_gradients(situation: Situation) -> Iterator[Change]:
+def _clear_gradients(situation: Situation) -> Change:
     """Free gradients before the forward pass, not after it."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
@@ -286,15 +297,15 @@ def _clear_gradients(situation: Situation) -> Iterator[Change]:
     begin = np.append(starts, situation.history.events)[np.searchsorted(starts, rows.alloc_event)]
     late = gradient & (rows.free_requested_event > begin)
     edit = away(situation.history, late, begin, rows.free_requested_event)
-    yield Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
+    return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
 
 
-def _release_outputs(situation: Situation) -> Iterator[Change]:
+def _release_outputs(situation: Situation) -> Change:
     """Let outputs go that the program holds on to beyond the backward pass."""
     rows = situation.history.allocations
     held = situation.of(FORWARD_TEMPORARY) & (rows.free_requested_event > situation.next_backward)
     edit = away(situation.history, held, situation.next_backward, rows.free_requested_event)
-    yield Change("free-earlier", held, (), (edit,), (edit,), about="outputs")
+    return Change("free-earlier", held, (), (edit,), (edit,), about="outputs")
 
 
 def _stop_leaks(situation: Situation) -> Iterator[Change]:
@@ -308,7 +319,10 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
         return
     new = np.append(True, (np.diff(rows.stack[at]) != 0) | (np.diff(rows.size[at]) != 0))
     group = np.cumsum(new) - 1
-    often = (np.bincount(group) >= _LEAKS)[group]
+    # In as many forward passes: one pass keeps all that it needs until its own backward.
+    turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
+    fresh = new | np.append(True, np.diff(turn) != 0)
+    often = (np.bincount(group, weights=fresh) >= _LEAKS)[group]
     again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
     begin = np.full(len(rows), np.iinfo(np.int64).max)
     begin[at[again]] = rows.alloc_event[at[again + 1]]

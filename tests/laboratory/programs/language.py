@@ -155,6 +155,7 @@ class TransformerTraining(LanguageTraining):
     variants = (
         "checkpoint", "smaller-batch:2", "accumulate:2", "accumulate:4", "bf16-activations",
         "foreach-off", "fused-optimizer", "low-bit-state", "sgd-for-adam", "chunked-loss:4",
+        "chunked-loss:8",
     )  # fmt: skip
 
 
@@ -162,7 +163,10 @@ class NaiveAttention(LanguageTraining):
     """Attention whose weights are all in memory, longer than wide."""
 
     name = "naive-attention"
-    variants = ("attention-kernel", "checkpoint", "smaller-batch:2", "bf16-activations")
+    variants = (
+        "attention-kernel", "checkpoint", "smaller-batch:2", "bf16-activations", "accumulate:2",
+        "low-bit-state",
+    )  # fmt: skip
     length = 256
     batch = 2
 
@@ -240,7 +244,13 @@ class Lora(LanguageTraining):
     """A frozen model with low-rank parts that learn."""
 
     name = "lora"
-    variants = ("checkpoint", "smaller-batch:2", "bf16-activations", "accumulate:2")
+    variants = (
+        "checkpoint",
+        "smaller-batch:2",
+        "bf16-activations",
+        "accumulate:2",
+        "chunked-loss:8",
+    )
     batch = 4
 
     def make_model(self) -> Any:

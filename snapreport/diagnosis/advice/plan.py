@@ -1,0 +1,111 @@
+"""The cheapest combination of changes with which the peak stays below a target.
+
+A combination is tried on the history as each change alone is: what several take from one block
+multiplies. One that is sure to do is preferred; else one that is expected to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from snapreport.diagnosis.advice.edits import Edit, edited_peak
+from snapreport.diagnosis.advice.program_advice import as_suggestion
+from snapreport.diagnosis.advice.program_changes import Change, find_changes
+from snapreport.diagnosis.advice.situation import Situation
+from snapreport.model.what_if import Plan, PlanStep
+
+_PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
+_WORTH = 0.01
+"""A change that lowers the peak by less than this part of it is no step of a plan."""
+_EFFORT = {
+    "leak": 1,
+    "free-earlier": 1,
+    "inference-mode": 1,
+    "fused-optimizer": 1,
+    "attention-kernel": 2,
+    "chunked-loss": 4,
+    "checkpoint": 8,
+    "accumulate": 8,
+    "low-bit-state": 12,
+    "smaller-batch": 16,
+}
+"""What a change costs in work, time and accuracy, to choose between them; without a unit."""
+_MOST = 4
+"""So many changes make a plan."""
+
+
+def make_plan(situation: Situation, target: int) -> Plan:
+    """Find the cheapest changes with which the allocated peak is at most a target.
+
+    Where no combination reaches it, the plan is the one with the lowest peak.
+
+    Args:
+        situation: of the device.
+        target: in bytes.
+    """
+    peak = situation.peak
+    if peak <= target:
+        return Plan(target, peak, (), "yes")
+    found = [
+        change
+        for change in find_changes(situation, _PARTS, _CHUNKS)
+        if peak - _peak(situation, [change.expected]) >= _WORTH * peak
+    ]
+    choices = list(_combinations(found))
+    expected: Sequence[Change] | None = None
+    lowest: tuple[int, Sequence[Change]] = (peak, ())
+    for chosen in sorted(choices, key=_cost):
+        if _peak(situation, [each.expected for each in chosen]) > target and expected is None:
+            left = _peak(situation, [each.expected for each in chosen])
+            lowest = min(lowest, (left, chosen), key=lambda each: each[0])
+            continue
+        expected = expected or chosen
+        if _bound(situation, chosen) <= target:
+            return Plan(target, peak, _steps(situation, chosen), "yes")
+    if expected is not None:
+        return Plan(target, peak, _steps(situation, expected), "expected")
+    return Plan(target, peak, _steps(situation, lowest[1]), "no")
+
+
+def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """Yield up to so many changes together, of each kind one; a batch is cut in one way."""
+    kinds: dict[str, list[Change | None]] = {}
+    for change in found:
+        kind = "batch" if change.code in ("accumulate", "smaller-batch") else change.code
+        kinds.setdefault(f"{kind} {change.about}", [None]).append(change)
+    for choice in product(*kinds.values()):
+        chosen = tuple(each for each in choice if each is not None)
+        if 0 < len(chosen) <= _MOST:
+            yield chosen
+
+
+def _cost(chosen: Sequence[Change]) -> tuple[int, int]:
+    effort = sum(_EFFORT[each.code] + each.number.bit_length() for each in chosen)
+    return effort, len(chosen)
+
+
+def _peak(situation: Situation, edits: Sequence[Sequence[Edit]]) -> int:
+    flat = [edit for some in edits for edit in some]
+    return edited_peak(situation.history, situation.curve, flat)[0]
+
+
+def _bound(situation: Situation, chosen: Sequence[Change]) -> int:
+    """Return the peak that some changes leave at the most."""
+    left = _peak(situation, [each.least for each in chosen])
+    return left + sum(each.extra for each in chosen)
+
+
+def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
+    in_order = sorted(chosen, key=lambda each: _peak(situation, [each.expected]))
+    return tuple(
+        PlanStep(
+            as_suggestion(situation, in_order[i]),
+            _peak(situation, [each.expected for each in in_order[: i + 1]]),
+            max(
+                _bound(situation, in_order[: i + 1]),
+                _peak(situation, [each.expected for each in in_order[: i + 1]]),
+            ),
+        )
+        for i in range(len(in_order))
+    )

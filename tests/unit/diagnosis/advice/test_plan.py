@@ -1,0 +1,45 @@
+"""A plan reaches its target at the least cost, or says that nothing does."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapreport.diagnosis.advice.plan import make_plan
+from snapreport.diagnosis.advice.situation import look_at
+from snapreport.figures.curves import find_curves
+from tests.builders import MIB
+from tests.unit.diagnosis.advice.test_program_changes import training
+
+
+def plan_for(target: int, **options: bool) -> tuple[str, list[str], list[int]]:
+    """Return whether it is reached, the changes, and the peaks expected in MiB."""
+    file = training(**options).file()
+    device = file.devices[0]
+    curve = find_curves(device, reserves=True)["allocated"]
+    plan = make_plan(look_at(file, device, curve), target * MIB)
+    assert all(step.expected <= step.most for step in plan.steps)
+    codes = [f"{step.suggestion.code}{step.suggestion.number or ''}" for step in plan.steps]
+    return plan.reached, codes, [step.expected // MIB for step in plan.steps]
+
+
+def test_what_fits_needs_no_plan() -> None:
+    assert plan_for(22) == ("yes", [], [])
+
+
+def test_the_cheapest_change_that_is_enough_comes_first() -> None:
+    # Clearing gradients earlier costs nothing and frees 2 of 24.
+    assert plan_for(22, clear_first=False) == ("yes", ["free-earlier"], [22])
+
+
+def test_changes_multiply() -> None:
+    reached, codes, peaks = plan_for(8)
+    assert reached in ("yes", "expected")
+    assert peaks[-1] <= 8
+    assert len(codes) == 2
+
+
+@pytest.mark.parametrize("target", [0, 1, 2])
+def test_what_nothing_reaches_is_said(target: int) -> None:
+    reached, _, peaks = plan_for(target)
+    assert reached == "no"
+    assert peaks[-1] > target
