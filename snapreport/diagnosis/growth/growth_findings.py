@@ -184,7 +184,6 @@ class _Words:
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} were added in this recording.",
                     "total += loss.item()",
-                    frees=Frees.exactly(grown),
                 ),
             ),
             view=self._view(top),

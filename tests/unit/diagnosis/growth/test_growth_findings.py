@@ -45,7 +45,8 @@ def test_a_leak_is_found_with_its_bytes_in_each_step(seed: int, size: int, stage
     assert said["growth per iteration"] == int(blocks[0])
     assert said["allocations per iteration"] == 1
     assert leak.subject == "log  metrics.py:12"
-    assert leak.suggestions[0].expected == said["grown in the recording"] == leak.bytes
+    assert said["grown in the recording"] == leak.bytes
+    assert leak.suggestions[0].frees is None  # what was added is not what the peak falls by
     assert leak.id.startswith("leak/")
 
 
