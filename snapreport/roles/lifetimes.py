@@ -62,6 +62,8 @@ _STATED = {
 """What files say of categories, as roles."""
 
 
+NEVER_USED = "kept until the whole forward pass was freed"
+"""Evidence of a graph that no backward pass went through."""
 _TOGETHER = 8
 """Call stacks whose memory goes in one row of frees, with no allocation between them."""
 
@@ -185,7 +187,7 @@ def _by_lifetime(
         graph = forward & ~kept & (marks & stack_phases.NO_GRAD == 0)
         judge.give(
             graph & _freed_together(history, graph), ACTIVATION,
-            "kept until the whole forward pass was freed", 0.6,
+            NEVER_USED, 0.6,
         )  # fmt: skip
         judge.give(_outlives(history, forward), CACHE, "kept while its line made several more", 0.6)
     judge.give(

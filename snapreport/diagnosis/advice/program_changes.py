@@ -25,8 +25,9 @@ from snapreport.model.roles import (
     STATE,
     UNKNOWN,
 )
+from snapreport.roles.lifetimes import NEVER_USED
 from snapreport.roles.passes import FORWARD
-from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
+from snapreport.roles.stack_phases import ATTENDS, BACKWARD, LOSES, OPTIMIZER, RECOMPUTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -255,8 +256,10 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
 def _inference(situation: Situation) -> Iterator[Change]:
     """Keep nothing for a backward pass that never comes: memory goes when its call has ended."""
     history, rows = situation.history, situation.history.allocations
-    kept = situation.of(ACTIVATION)
-    if not (kept & situation.live()).any():
+    roles = situation.roles
+    unused = [seen.text == NEVER_USED for seen in roles.seen]
+    kept = np.array(unused)[roles.evidence]
+    if not (kept & situation.live()).any() or (situation.marks & (BACKWARD | OPTIMIZER)).any():
         return
     best: tuple[int, Edit] | None = None
     for blocks in situation.blocks:

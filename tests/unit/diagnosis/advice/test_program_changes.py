@@ -119,6 +119,22 @@ def test_inference_that_keeps_its_graph_is_told() -> None:
     assert frees(situation, found["inference-mode"])[2] == 8
 
 
+@pytest.mark.parametrize("ends", ["still kept", "trained before"])
+def test_inference_is_not_advised_where_a_backward_pass_may_come(ends: str) -> None:
+    made = trace()
+    if ends == "trained before":
+        made.segment("old", 20 * MIB, (2 * MIB, 2 * MIB, "live"))
+        made.segments[-1]["blocks"][0]["frames"] = BACK
+    for layer in range(10):
+        inner = [frame("inner", "model.py", 30 + layer), *BLOCK]
+        made.alloc(f"{layer}", MIB, frames=inner)
+    if ends == "trained before":
+        for layer in range(10):
+            made.free(f"{layer}", frames=[MAIN])
+    _, found = changes_of(made.file())
+    assert "inference-mode" not in found
+
+
 def test_nothing_is_said_of_a_recording_without_passes() -> None:
     _, found = changes_of(trace().alloc("a", MIB).free("a").file())
     assert found == {}
