@@ -47,7 +47,7 @@ WORDS = {
         whys=(
             "only what is kept for the backward pass shrinks",
             "what is kept for it, inputs and temporary tensors shrink",
-            "all but parameters, gradients and the optimizer's state shrinks",
+            "all but parameters, gradients and the optimizer's state shrinks with the square of it",
         ),
     ),
     "accumulate": ChangeWords(
@@ -59,7 +59,7 @@ WORDS = {
         (
             "only what is kept for the backward pass shrinks, and gradients stay",
             "what is kept for it, inputs and temporary tensors shrink, and gradients stay",
-            "all but parameters, gradients and the optimizer's state shrinks",
+            "all but parameters, gradients and the optimizer's state shrinks with the square of it",
         ),
     ),
     "chunked-loss": ChangeWords(
@@ -100,7 +100,7 @@ WORDS = {
         whys=(
             "large tensors of the state halve",
             "large tensors of the state halve",
-            "small ones, such as counts of steps, go altogether",
+            "small ones go altogether, and the optimizer's temporary tensors with them",
         ),
     ),
     "free-earlier gradients": ChangeWords(

@@ -26,8 +26,10 @@ from snapreport.model.roles import (
     UNKNOWN,
 )
 from snapreport.roles.lifetimes import NEVER_USED
-from snapreport.roles.passes import FORWARD
-from snapreport.roles.stack_phases import ATTENDS, BACKWARD, LOSES, OPTIMIZER, RECOMPUTES
+from snapreport.roles.passes import BACKWARD, FORWARD
+from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
+from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
+from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,20 +159,22 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
     return (
         scaled(history, grows & situation.of(ACTIVATION), share),
         scaled(history, grows, share),
-        scaled(history, ~fixed, share),
+        scaled(history, ~fixed, 1 - 1 / parts**2),  # some of it grows with the square of the batch
     )
 
 
 def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
-    """Say what grows with the batch: all but what has the size and the operation of gradients."""
+    """Say what grows with the batch: no tensor for a weight, and no data that stays for steps."""
     rows = situation.history.allocations
-    stacks = situation.tables.stacks
-    innermost = np.append(stacks.node_frame[stacks.stack_node], -1)[rows.stack]
-    like = innermost.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
-    back = situation.of(BACKWARD_TEMPORARY)
-    of_weights = back & np.isin(like, np.unique(like[situation.of(GRADIENT)]))
+    sizes = np.unique(rows.size[situation.of(GRADIENT)])
+    of_weights = situation.of(BACKWARD_TEMPORARY) & np.isin(rows.size, sizes)
+    steps = situation.passes.of(BACKWARD)[0]
+    born, gone = (
+        np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)
+    )
+    data = situation.of(INPUT) & (gone - born > 1)
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
-    return roles & ~of_weights
+    return roles & ~of_weights & ~data
 
 
 def _smaller_batch(situation: Situation, parts: int) -> Change:
@@ -259,7 +263,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
     roles = situation.roles
     unused = [seen.text == NEVER_USED for seen in roles.seen]
     kept = np.array(unused)[roles.evidence]
-    if not (kept & situation.live()).any() or (situation.marks & (BACKWARD | OPTIMIZER)).any():
+    if not (kept & situation.live()).any() or (situation.marks & (IN_BACKWARD | IN_STEP)).any():
         return
     best: tuple[int, Edit] | None = None
     for blocks in situation.blocks:
@@ -289,7 +293,9 @@ def _low_bit_state(situation: Situation) -> Change:
     large = state & (rows.block_size >= _SMALL)
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
-    return Change("low-bit-state", state, (half,), (half,), (half, small), extra=_SMALL)
+    # Another optimizer may make fewer temporary tensors, too.
+    passing = scaled(situation.history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
+    return Change("low-bit-state", state, (half,), (half,), (half, small, passing), extra=_SMALL)
 
 
 def _clear_gradients(situation: Situation) -> Change:

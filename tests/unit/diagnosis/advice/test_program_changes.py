@@ -86,7 +86,8 @@ def test_checkpointing_keeps_what_each_block_is_given_and_one_block() -> None:
 
 def test_half_a_batch_halves_activations_and_not_weights_or_state() -> None:
     situation, found = changes_of(training().file())
-    assert frees(situation, found["smaller-batch2"]) == (8, 8, 8)
+    # At the most all of it grows with the square of the batch: 16 less a quarter.
+    assert frees(situation, found["smaller-batch2"]) == (8, 8, 12)
 
 
 def test_accumulating_keeps_gradients_through_the_forward_pass() -> None:
