@@ -312,6 +312,16 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             ),
         },
     ],
+    "plan": [
+        {
+            **_ONE,
+            **numbers("target", "peak"),
+            "steps": many(record(what_if.PlanStep, suggestion=SUGGESTION)),
+            "reached": {"enum": ["yes", "expected", "no"]},
+            "left": many(record(what_if.RoleLeft, role={"enum": list(roles.ROLES)})),
+            "reserved_beyond": MAYBE_NUMBER,
+        }
+    ],
     "diff": [
         {
             "snapreport": TEXT,

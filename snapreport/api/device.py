@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.diagnosis.advice.planning import make_plan
+from snapreport.diagnosis.advice.situation import look_at
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
@@ -38,9 +40,10 @@ from snapreport.figures.what_if_peaks import (
 )
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
-from snapreport.ground.errors import MomentError
+from snapreport.ground.errors import MomentError, PlanError
 from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.safe_text import visible
+from snapreport.ground.units import format_bytes, parse_size
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.answer_tables import (
     CurveStatistics,
@@ -59,7 +62,7 @@ from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
-from snapreport.model.what_if import PeakWithout, WhatIf
+from snapreport.model.what_if import PeakWithout, Plan, WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -291,6 +294,40 @@ class Device:
         taken = matching_names(members[2], patterns)
         held = find_held(self.history, members, found.peak_event, taken, curve)
         return PeakWithout(found, tuple(taken), held)
+
+    def plan(self, *, fit: int | str | None = None, free: int | str | None = None) -> Plan:
+        """Return the cheapest changes that lower the allocated peak to a target.
+
+        Where none do, they are those with the lowest peak, and ``reached`` is ``no``.
+
+        Args:
+            fit: the target, in bytes or as text, ``"24GB"``.
+            free: by how much the peak is to fall, likewise.
+
+        Raises:
+            PlanError: neither or both are given, one is no size, more is to be freed than the peak
+                holds, or there is no history to try changes on.
+        """
+        if (fit is None) == (free is None):
+            raise PlanError("a plan is for fit=SIZE or free=SIZE; give one of them.")
+        try:
+            size = parse_size(fit if fit is not None else free)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise PlanError(f"{error}.") from None
+        if not self.figures.recorded:
+            raise PlanError(
+                f"{self.name} has no recorded history in this file, so no change can be tried;"
+                " record the program with snapreport record."
+            )
+        curve = self.curve("allocated")
+        peak = int(curve.max())
+        if free is not None and size > peak:
+            raise PlanError(
+                f"{format_bytes(size)} cannot be freed: {self.name} has {format_bytes(peak)}"
+                " allocated at its peak."
+            )
+        target = size if fit is not None else peak - size
+        return make_plan(look_at(self.file, self.history, curve), target)
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":

@@ -28,6 +28,7 @@ _NAMES = (
     "stages",
     "profile",
     "whatif",
+    "plan",
     "diff",
     "check",
     "query",

@@ -45,6 +45,10 @@ class PatternError(SnapreportError):
     """A pattern or rule is not well-formed; the message names it."""
 
 
+class PlanError(SnapreportError):
+    """There is no target to plan for, or nothing to plan with; the message says which."""
+
+
 class BudgetError(SnapreportError):
     """A budget to check a snapshot against is not well-formed; the message names it."""
 

@@ -55,6 +55,10 @@ class PeakWithout(Shown):
     """Who holds the memory at the peak that is left, the most first."""
 
 
+MOST_CHANGES = 4
+"""So many changes make a plan."""
+
+
 @dataclass(frozen=True)
 class PlanStep:
     """One change, and the allocated peak with it and all before it; in bytes."""
@@ -64,6 +68,14 @@ class PlanStep:
     expected: int
     most: int
     """A bound that holds."""
+
+
+@dataclass(frozen=True)
+class RoleLeft:
+    """What the allocations of a role still hold at the peak that is left."""
+
+    role: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -77,8 +89,15 @@ class Plan(Shown):
     steps: tuple[PlanStep, ...]
     reached: str
     """``yes`` where the bound is below the target, ``expected`` where the estimate is, ``no``."""
+    left: tuple[RoleLeft, ...] = ()
+    """What the expected peak consists of, most bytes first."""
 
     @property
     def expected(self) -> int:
         """The peak with all steps, in bytes."""
         return self.steps[-1].expected if self.steps else self.peak
+
+    @property
+    def most(self) -> int:
+        """A bound of that, which holds."""
+        return self.steps[-1].most if self.steps else self.peak

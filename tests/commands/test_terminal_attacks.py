@@ -66,6 +66,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "profile": [["SNAP", "--by", "context"], ["SNAP", "--json"], ["SNAP", "--csv"]],
     "stages": [["ATTACK"], ["SNAP"], ["SNAP", "--json"]],
     "whatif": [["SNAP", "--without", "*"], ["SNAP", "--without", "no ATTACK"]],
+    "plan": [["SNAP", "--fit", "1KiB"], ["SNAP", "--fit", "ATTACK"]],
     "live": [
         ["ATTACK"],
         *(["SNAP", "--by", by] for by in ("stack", "file", "line", "tree", "allocation")),

@@ -100,6 +100,32 @@ def edited_peak(
     return peak_without(curve, weight[real], first.ravel()[real], last.ravel()[real])
 
 
+def sizes_left(history: DeviceHistory, edits: Sequence[Edit], event: int) -> NDArray[np.int64]:
+    """Return what each allocation holds after an event and some edits.
+
+    Args:
+        history: the device.
+        edits: in any order.
+        event: -1 for the start.
+
+    Returns:
+        int64, shape (n_allocations,), in bytes; their sum is the edited curve's value.
+    """
+    lives = history.allocations
+    live = (lives.alloc_event <= event) & (event < lives.free_requested_event)
+    size, left = np.where(live, lives.block_size, 0), np.ones(len(live))
+    for edit in edits:
+        now = (edit.begin <= event) & (event < edit.end)
+        rows, share = edit.rows[now], edit.share[now]
+        if edit.adds:
+            size[rows] -= np.rint(lives.block_size[rows] * share).astype(np.int64)
+        else:
+            left[rows] *= 1 - share
+    rows = np.flatnonzero(live & (left < 1))
+    size[rows] -= _taken(history, rows, left[rows])
+    return size
+
+
 def _taken(
     history: DeviceHistory, rows: NDArray[np.intp], left: NDArray[np.float64]
 ) -> NDArray[np.int64]:

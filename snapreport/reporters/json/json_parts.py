@@ -21,6 +21,7 @@ VERSIONS = {
     "stages": 1,
     "profile": 1,
     "whatif": 1,
+    "plan": 1,
     "diff": 1,
     "check": 1,
     "query": 1,

@@ -28,7 +28,7 @@ def test_another_name_is_an_attribute_error() -> None:
 
 def test_every_public_error_is_a_snapreport_error() -> None:
     errors = [getattr(snapreport, name) for name in snapreport.__all__ if name.endswith("Error")]
-    assert len(errors) == 17
+    assert len(errors) == 18
     assert all(issubclass(error, SnapreportError) for error in errors)
 
 

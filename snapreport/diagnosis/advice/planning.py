@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from snapreport.diagnosis.advice.edits import Edit, edited_peak
+import numpy as np
+
+from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
 from snapreport.diagnosis.advice.situation import Situation
-from snapreport.model.what_if import Plan, PlanStep
+from snapreport.model.roles import ROLES
+from snapreport.model.what_if import MOST_CHANGES, Plan, PlanStep, RoleLeft
 
 _PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
 _WORTH = 0.01
@@ -31,8 +34,6 @@ _EFFORT = {
     "smaller-batch": 16,
 }
 """What a change costs in work, time and accuracy, to choose between them; without a unit."""
-_MOST = 4
-"""So many changes make a plan."""
 
 
 def make_plan(situation: Situation, target: int) -> Plan:
@@ -46,7 +47,7 @@ def make_plan(situation: Situation, target: int) -> Plan:
     """
     peak = situation.peak
     if peak <= target:
-        return Plan(target, peak, (), "yes")
+        return _plan(situation, target, (), "yes")
     found = [
         change
         for change in find_changes(situation, _PARTS, _CHUNKS)
@@ -62,10 +63,10 @@ def make_plan(situation: Situation, target: int) -> Plan:
             continue
         expected = expected or chosen
         if _bound(situation, chosen) <= target:
-            return Plan(target, peak, _steps(situation, chosen), "yes")
+            return _plan(situation, target, chosen, "yes")
     if expected is not None:
-        return Plan(target, peak, _steps(situation, expected), "expected")
-    return Plan(target, peak, _steps(situation, lowest[1]), "no")
+        return _plan(situation, target, expected, "expected")
+    return _plan(situation, target, lowest[1], "no")
 
 
 def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
@@ -76,13 +77,29 @@ def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
         kinds.setdefault(f"{kind} {change.about}", [None]).append(change)
     for choice in product(*kinds.values()):
         chosen = tuple(each for each in choice if each is not None)
-        if 0 < len(chosen) <= _MOST:
+        if 0 < len(chosen) <= MOST_CHANGES:
             yield chosen
 
 
 def _cost(chosen: Sequence[Change]) -> tuple[int, int]:
     effort = sum(_EFFORT[each.code] + each.number.bit_length() for each in chosen)
     return effort, len(chosen)
+
+
+def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: str) -> Plan:
+    edits = [edit for each in chosen for edit in each.expected]
+    event = edited_peak(situation.history, situation.curve, edits)[1]
+    sizes = sizes_left(situation.history, edits, event)
+    held = np.zeros(len(ROLES), np.int64)
+    np.add.at(held, situation.roles.role, sizes)
+    left = sorted(zip(held.tolist(), ROLES, strict=True), reverse=True)
+    return Plan(
+        target,
+        situation.peak,
+        _steps(situation, chosen),
+        reached,
+        tuple(RoleLeft(role, size) for size, role in left if size),
+    )
 
 
 def _peak(situation: Situation, edits: Sequence[Sequence[Edit]]) -> int:

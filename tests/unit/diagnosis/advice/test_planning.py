@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.advice.plan import make_plan
+from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.figures.curves import find_curves
 from tests.builders import MIB
@@ -43,3 +43,17 @@ def test_what_nothing_reaches_is_said(target: int) -> None:
     reached, _, peaks = plan_for(target)
     assert reached == "no"
     assert peaks[-1] > target
+
+
+@pytest.mark.parametrize("target", [1, 8, 16, 22])
+def test_what_is_left_adds_up_to_the_expected_peak(target: int) -> None:
+    file = training().file()
+    device = file.devices[0]
+    curve = find_curves(device, reserves=True)["allocated"]
+    plan = make_plan(look_at(file, device, curve), target * MIB)
+    assert sum(each.bytes for each in plan.left) == plan.expected <= plan.most
+    assert [each.bytes for each in plan.left] == sorted(
+        (each.bytes for each in plan.left), reverse=True
+    )
+    if target == 22:
+        assert (plan.left[0].role, plan.left[0].bytes) == ("activation", 16 * MIB)
