@@ -10,6 +10,7 @@ import numpy as np
 
 from snapreport.frames.missing_stacks import EMPTY, missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
+from snapreport.ground.memoize import once_for_both
 from snapreport.model.history import DeviceHistory, History
 from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
@@ -55,6 +56,7 @@ class Passes:
         return self.start[chosen], self.end[chosen]
 
 
+@once_for_both
 def find_passes(tables: History, history: DeviceHistory) -> Passes:
     """Tell the passes from the call stacks of allocations and frees, and from named stages.
 

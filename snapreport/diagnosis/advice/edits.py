@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.figures.curves import peak_without
 from snapreport.history.block_sizes import MIN_BLOCK
 from snapreport.model.history import DeviceHistory
+from snapreport.native.sorting import unique
 from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def edited_peak(
         (edit,) = used
         weight = _taken(history, edit.rows, 1 - edit.share)
         return peak_without(curve, weight, edit.begin, edit.end)
-    rows = np.unique(np.concatenate([edit.rows for edit in used]))
+    rows = unique(np.concatenate([edit.rows for edit in used]))
     lives = history.allocations
     begins = [np.searchsorted(rows, edit.rows) for edit in used]
     never = np.iinfo(np.int64).max

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_of
-from snapreport.diagnosis.advice.edits import edited_peak
+from snapreport.diagnosis.advice.edits import Edit, edited_peak
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.callsites import label_sites, short_site, site_text
@@ -59,9 +59,12 @@ def suggest(
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     """Say what a change is, and what it frees by itself."""
     words = WORDS[f"{change.code} {change.about}".strip()]
+    peaks: dict[tuple[Edit, ...], int] = {}  # of many changes two or all three are the same
+    for edits in (change.least, change.expected, change.most):
+        if edits not in peaks:
+            peaks[edits] = edited_peak(situation.history, situation.curve, edits)[0]
     least, expected, most = (
-        situation.peak - edited_peak(situation.history, situation.curve, edits)[0]
-        for edits in (change.least, change.expected, change.most)
+        situation.peak - peaks[edits] for edits in (change.least, change.expected, change.most)
     )
     expected = max(expected, 0)
     least, most = max(min(least - change.extra, expected), 0), max(expected, most)

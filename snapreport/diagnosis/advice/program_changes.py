@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.edits import Edit, away, edited_peak, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
+from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import START
 from snapreport.model.roles import (
     ACTIVATION,
@@ -25,6 +26,7 @@ from snapreport.model.roles import (
     STATE,
     UNKNOWN,
 )
+from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
@@ -117,7 +119,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     own, of = blocks.rows[stays], blocks.instance[stays]
     first_free = np.full(n, history.events, np.int64)
     np.minimum.at(first_free, of, rows.free_requested_event[own])
-    begins = np.minimum(first_free, latest_free_after(situation, activation)[last])
+    begins = np.minimum(first_free, latest_free_after(situation)[last])
     begins = np.where(begins > last, begins, first_free)
     begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
     begin[own], end[own] = last[of] + 1, begins[of]
@@ -163,11 +165,13 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
     )
 
 
+@once_for_each
 def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     """Say what grows with the batch: no tensor for a weight, and no data that stays for steps."""
     rows = situation.history.allocations
-    sizes = np.unique(rows.size[situation.of(GRADIENT)])
-    of_weights = situation.of(BACKWARD_TEMPORARY) & np.isin(rows.size, sizes)
+    sizes = unique(rows.size[situation.of(GRADIENT)])
+    of_weights = situation.of(BACKWARD_TEMPORARY)
+    of_weights[of_weights] = is_among(rows.size[of_weights], sizes)
     steps = situation.passes.of(BACKWARD)[0]
     born, gone = (
         np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
+from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.roles import ACTIVATION, Roles
+from snapreport.model.roles import ACTIVATION, ROLES, Roles
 from snapreport.native.sorting import stable_order
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes, find_passes
@@ -53,7 +54,9 @@ class Situation:
 
     def of(self, *roles: int) -> NDArray[np.bool_]:
         """Say which allocations have one of some roles."""
-        return np.isin(self.roles.role, roles)
+        wanted = np.zeros(len(ROLES), np.bool_)
+        wanted[list(roles)] = True
+        return wanted[self.roles.role]
 
     def live(self) -> NDArray[np.bool_]:
         """Say which allocations are live at the peak."""
@@ -82,21 +85,22 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     )
 
 
-def latest_free_after(situation: Situation, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return for each event when the last was freed of what was made after it, in its own pass.
+@once_for_each
+def latest_free_after(situation: Situation) -> NDArray[np.int64]:
+    """Return for each event when the last activation was freed that was made after it, in its pass.
 
     Backward goes from the last operation to the first: by then it has come to what was made at
     that event.
 
     Args:
         situation: of the device.
-        kept: bool, shape (n_allocations,): what was made for backward.
 
     Returns:
         int64, shape (n_events + 1,); -1 where nothing was made after it in its pass.
     """
     rows, events = situation.history.allocations, situation.history.events
     found = np.full(events + 1, -1, np.int64)
+    kept = situation.of(ACTIVATION)
     chosen = np.flatnonzero(kept & (rows.alloc_event >= 0) & (rows.free_requested_event < events))
     chosen = chosen[stable_order(rows.alloc_event[chosen])]
     turn = situation.next_backward[chosen]
