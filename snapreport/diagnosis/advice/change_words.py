@@ -29,15 +29,15 @@ class ChangeWords:
 
 WORDS = {
     "checkpoint": ChangeWords(
-        "Checkpoint the blocks that {caller} calls, {count} in a forward pass: keep what each is"
+        "Checkpoint the {count} layers that {caller} calls in a forward pass: keep what each is"
         " given, and compute the rest again in the backward pass.",
-        "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-        "Each step computes these blocks' forward pass twice.",
-        "A block has to give the same result when it runs again.",
+        "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
+        "Each step computes these layers' forward pass twice.",
+        "A layer has to give the same result when it runs again.",
         (
-            "each block keeps its largest tensor, too, and one block at a time is computed again",
-            "each block keeps what the next one is given, until its backward pass begins",
-            "these blocks keep nothing at all for the backward pass",
+            "each layer keeps its largest tensor, too, and one layer at a time is computed again",
+            "each layer keeps what the next one is given, until its backward pass begins",
+            "these layers keep nothing at all for the backward pass",
         ),
     ),
     "smaller-batch": ChangeWords(
@@ -152,9 +152,9 @@ _IN_FRAMEWORKS = {
         'TrainingArguments(..., gradient_checkpointing=True,\n'
         '    gradient_checkpointing_kwargs={"use_reentrant": False})'
     ),
-    ("checkpoint", "deepspeed"): "x = deepspeed.checkpointing.checkpoint(block, x)",
+    ("checkpoint", "deepspeed"): "x = deepspeed.checkpointing.checkpoint(layer, x)",
     ("checkpoint", "fsdp"): (
-        "apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, Block))"
+        "apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, Layer))"
     ),
     ("accumulate", "huggingface"): (
         "TrainingArguments(..., per_device_train_batch_size=BATCH // {number},\n"

@@ -99,7 +99,7 @@ export function momentBar(store: Store): HTMLElement {
       [
         "Allocated",
         now.allocated,
-        peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))} % of the peak` : "",
+        peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))}% of the peak` : "",
       ],
     ]
     // Without an allocator the others are this one, or unknown.
