@@ -87,6 +87,7 @@ SUGGESTION_CODES = MappingProxyType(
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every iteration adds.",
         "largest-site": "Begin with the call site that raises the peak most.",
+        "plan": "Several changes that make room together.",
         "make-room": "Reduce what kept a failed request from being served.",
         # the allocator and the device
         "allocator-setting": "Change a setting of the allocator.",

@@ -64,7 +64,8 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
     assert "truly full" in found.explanation
     assert "The request came from update_nodes (models.py:181)." in found.explanation
     assert "on a card of 80 GiB, 1.49 GiB would be held by others" in found.explanation
-    room, *changes = found.suggestions
+    room, *changes, plan = found.suggestions
+    assert (plan.code, plan.frees) == ("plan", None)
     assert (room.code, room.frees) == ("make-room", Frees.exactly(5_308_694_528))
     assert "smaller-batch" in {each.code for each in changes}
     # Never as much as all activations, of which 83,811,692,544 bytes were live.

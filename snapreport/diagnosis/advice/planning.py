@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
+from snapreport.diagnosis.advice.edits import Edit, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
 from snapreport.diagnosis.advice.situation import Situation
@@ -57,8 +57,8 @@ def make_plan(situation: Situation, target: int) -> Plan:
     expected: Sequence[Change] | None = None
     lowest: tuple[int, Sequence[Change]] = (peak, ())
     for chosen in sorted(choices, key=_cost):
-        if _peak(situation, [each.expected for each in chosen]) > target and expected is None:
-            left = _peak(situation, [each.expected for each in chosen])
+        left = 0 if expected else _peak(situation, [each.expected for each in chosen])
+        if left > target:
             lowest = min(lowest, (left, chosen), key=lambda each: each[0])
             continue
         expected = expected or chosen
@@ -88,7 +88,7 @@ def _cost(chosen: Sequence[Change]) -> tuple[int, int]:
 
 def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: str) -> Plan:
     edits = [edit for each in chosen for edit in each.expected]
-    event = edited_peak(situation.history, situation.curve, edits)[1]
+    event = situation.edited(edits)[1]
     sizes = sizes_left(situation.history, edits, event)
     held = np.zeros(len(ROLES), np.int64)
     np.add.at(held, situation.roles.role, sizes)
@@ -104,7 +104,7 @@ def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: 
 
 def _peak(situation: Situation, edits: Sequence[Sequence[Edit]]) -> int:
     flat = [edit for some in edits for edit in some]
-    return edited_peak(situation.history, situation.curve, flat)[0]
+    return situation.edited(flat)[0]
 
 
 def _bound(situation: Situation, chosen: Sequence[Change]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_of
-from snapreport.diagnosis.advice.edits import Edit, edited_peak
+from snapreport.diagnosis.advice.edits import Edit
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.callsites import label_sites, short_site, site_text
@@ -62,7 +62,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     peaks: dict[tuple[Edit, ...], int] = {}  # of many changes two or all three are the same
     for edits in (change.least, change.expected, change.most):
         if edits not in peaks:
-            peaks[edits] = edited_peak(situation.history, situation.curve, edits)[0]
+            peaks[edits] = situation.edited(edits)[0]
     least, expected, most = (
         situation.peak - peaks[edits] for edits in (change.least, change.expected, change.most)
     )

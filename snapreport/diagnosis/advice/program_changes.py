@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
-from snapreport.diagnosis.advice.edits import Edit, away, edited_peak, scaled
+from snapreport.diagnosis.advice.edits import Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import START
@@ -99,7 +99,7 @@ def _checkpoint(situation: Situation) -> Iterator[Change]:
     best: tuple[int, Change] | None = None
     for blocks in situation.blocks:
         change = _of_blocks(situation, blocks)
-        left = edited_peak(situation.history, situation.curve, change.expected)[0]
+        left = situation.edited(change.expected)[0]
         if best is None or left < best[0]:
             best = left, change
     if best is not None:
@@ -276,7 +276,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
         begin = np.full(len(rows), np.iinfo(np.int64).max)
         begin[blocks.rows] = last[blocks.instance] + 1
         edit = away(history, kept, begin, rows.free_requested_event)
-        left = edited_peak(history, situation.curve, (edit,))[0]
+        left = situation.edited((edit,))[0]
         if best is None or left < best[0]:
             best = left, edit
     if best is not None:

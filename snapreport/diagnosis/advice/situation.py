@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
+from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, ROLES, Roles
@@ -37,15 +40,24 @@ class Situation:
     next_backward: NDArray[np.int64]
     """The event with which the next backward pass begins, ``events`` where none does."""
 
+    moment: int | None = None
+    """The one event that counts, however much is live at others; None for all."""
+
     @property
     def peak(self) -> int:
         """The allocated peak in bytes."""
-        return int(self.curve.max(initial=0))
+        return int(self.curve[self.event + 1]) if len(self.curve) else 0
 
-    @property
+    @cached_property
     def event(self) -> int:
         """The peak's event."""
-        return int(self.curve.argmax()) - 1
+        return int(self.curve.argmax()) - 1 if self.moment is None else self.moment
+
+    def edited(self, edits: Sequence[Edit]) -> tuple[int, int]:
+        """Return the allocated peak after some edits, and the first event that has it."""
+        if self.moment is None:
+            return edited_peak(self.history, self.curve, edits)
+        return int(sizes_left(self.history, edits, self.moment).sum()), self.moment
 
     @property
     def trains(self) -> bool:
@@ -83,6 +95,16 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     return Situation(
         tables, history, curve, roles, passes, marks, tuple(blocks), following.astype(np.int64)
     )
+
+
+def only_at(situation: Situation, event: int) -> Situation:
+    """Return the same with one moment for its peak: no other counts, however much is live there.
+
+    Args:
+        situation: of the device.
+        event: -1 for the start.
+    """
+    return replace(situation, moment=event)
 
 
 @once_for_each

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from snapreport.diagnosis.advice.program_advice import advise_on_program
 from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
     oom_title,
@@ -100,6 +101,7 @@ def _finding(
             *make_room(verdict),
             *advise_on_settings(tables, device, verdict),
             *(advise_on_program(tables, device) if verdict.missing > 0 else ()),
+            *enough_changes(tables, device, verdict),
         ),
         view=view,
         bytes=verdict.size,
