@@ -98,7 +98,7 @@ WORDS = {
         costs="Updates are less accurate, and the optimizer has to support it.",
         unless="Not possible where the state has few bits already.",
         whys=(
-            "large tensors of the state halve",
+            "large tensors of the state halve, and updates make a few in full precision",
             "large tensors of the state halve",
             "small ones go altogether, and the optimizer's temporary tensors with them",
         ),

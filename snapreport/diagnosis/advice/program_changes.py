@@ -28,7 +28,7 @@ from snapreport.model.roles import (
 )
 from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import NEVER_USED
-from snapreport.roles.passes import BACKWARD, FORWARD
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
 from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
 from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
 from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _PART = 0.02
 """Less than this part of the peak is not worth a look."""
 _SMALL = 4096
+_COPIES = 4.0
+"""So many tensors an optimizer makes for a parameter: two averages, and the update of two more."""
 _LEAKS = 3
 """A line that keeps what it makes this often keeps it in every step."""
 
@@ -299,7 +301,17 @@ def _low_bit_state(situation: Situation) -> Change:
     small = scaled(situation.history, state & ~large, 1.0)
     # Another optimizer may make fewer temporary tensors, too.
     passing = scaled(situation.history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
-    return Change("low-bit-state", state, (half,), (half,), (half, small, passing), extra=_SMALL)
+    # At the worst each parameter in turn is updated by way of tensors in full precision.
+    starts, ends = situation.passes.of(OPTIMIZER)
+    largest = np.full(len(starts), np.where(state, rows.block_size, 0).argmax(), np.intp)
+    copies = Edit(largest, np.full(len(starts), -_COPIES), starts, ends + 1, True)
+    return Change(
+        "low-bit-state", state,
+        (half, copies) if state.any() else (),
+        (half,),
+        (half, small, passing),
+        extra=_SMALL,
+    )  # fmt: skip
 
 
 def _clear_gradients(situation: Situation) -> Change:

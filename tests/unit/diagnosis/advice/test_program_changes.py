@@ -97,7 +97,8 @@ def test_accumulating_keeps_gradients_through_the_forward_pass() -> None:
 
 def test_state_in_16_bits_is_half_the_state() -> None:
     situation, found = changes_of(training().file())
-    assert frees(situation, found["low-bit-state"]) == (2, 2, 2)
+    # At the worst a step makes four tensors of 4 MiB beside the 7 that are live: 23, not 22.
+    assert frees(situation, found["low-bit-state"]) == (-1, 2, 2)
 
 
 @pytest.mark.parametrize(("first", "freed"), [(True, 0), (False, 2)])
