@@ -2,21 +2,23 @@
 
 python -m tests.laboratory roles [--only transformer,unet] [--wrong 5] [--variants]
 python -m tests.laboratory advice [--only transformer,unet]
+python -m tests.laboratory plans [--only transformer,wide-model]
+python -m tests.laboratory document
 """
 
 from __future__ import annotations
 
 import argparse
 
-from tests.laboratory import advice, roles
+from tests.laboratory import advice, document, plans, roles
 from tests.laboratory.programs import all_programs
 from tests.laboratory.recording import Job
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables, or write all of them into docs/advice.md."""
     parser = argparse.ArgumentParser(description="Judge roles and advice by real programs.")
-    parser.add_argument("what", choices=("roles", "advice"))
+    parser.add_argument("what", choices=("roles", "advice", "plans", "document"))
     parser.add_argument("--only", help="programs by name, separated by commas")
     parser.add_argument("--wrong", type=int, default=0, help="roles: lines about what is wrong")
     parser.add_argument(
@@ -24,19 +26,23 @@ def main() -> None:
     )
     parser.add_argument("--variants", action="store_true", help="roles: with every change, too")
     given = parser.parse_args()
-    programs = [name for name, made in all_programs().items() if made.variants]
-    if given.only:
-        programs = given.only.split(",")
+    known = all_programs()
+    only = given.only.split(",") if given.only else None
+    programs = only or [name for name, made in known.items() if made.variants]
     if given.what == "roles":
-        known = all_programs()
         jobs = [
             Job(name, variant)
             for name in programs
             for variant in ("", *(known[name].variants if given.variants else ()))
         ]
         print(roles.report(jobs, given.wrong, given.recorded_late))
-    else:
+    elif given.what == "advice":
         print(advice.report(programs))
+    elif given.what == "plans":
+        print(plans.report(only or plans.PROGRAMS))
+    else:
+        document.write(programs)
+        print(document.PATH)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from snapreport.api.device import Device
 from snapreport.diagnosis.advice.program_advice import suggest
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.ground.units import format_bytes
+from snapreport.model.diagnoses import Suggestion
 from tests.laboratory.programs import all_programs
 from tests.laboratory.recording import Job, make, recorded
 from tests.laboratory.tables import markdown
@@ -68,29 +69,37 @@ def predictions(device: Device) -> Mapping[str, Predicted]:
     for each in suggest(situation, parts=(2, 4), chunks=(4, 8)):
         frees = each.frees
         if frees is not None:
-            name = f"{each.code}:{each.number}" if each.number else each.code
-            found.setdefault(name, Predicted(frees.least, frees.expected, frees.most))
+            predicted = Predicted(frees.least, frees.expected, frees.most)
+            found.setdefault(variant_of(each), predicted)
     return found
 
 
-def pairs_of(program: str, steps: int = STEPS) -> Iterator[Pair]:
-    """Make every change of a program, and yield what came of it."""
+def variant_of(suggestion: Suggestion) -> str:
+    """Return the variant of a program that takes a suggestion."""
+    return f"{suggestion.code}:{suggestion.number}" if suggestion.number else suggestion.code
+
+
+def pairs_of(program: str, variants: Sequence[str], steps: int = STEPS) -> Iterator[Pair]:
+    """Make changes of a program, and yield what came of each."""
     base = recorded(Job(program, steps=steps))
     said = predictions(base)
-    for variant in all_programs()[program].variants:
+    for variant in variants:
         changed = recorded(Job(program, variant, steps))
         saved = base.peak.allocated - changed.peak.allocated
         wanted = said.get(variant)
         yield Pair(program, variant, base.peak.allocated, saved, wanted)
 
 
-def report(programs: Sequence[str], steps: int = STEPS) -> str:
+def all_pairs(programs: Sequence[str], steps: int = STEPS) -> list[Pair]:
+    """Make every change of some programs."""
+    known = {name: made.variants for name, made in all_programs().items() if name in programs}
+    make([Job(name, variant, steps) for name in known for variant in ("", *known[name])])
+    return [pair for name in known for pair in pairs_of(name, known[name], steps)]
+
+
+def report(programs: Sequence[str]) -> str:
     """Return the table and its summary as Markdown."""
-    known = all_programs()
-    make(
-        [Job(name, variant, steps) for name in programs for variant in ("", *known[name].variants)]
-    )
-    pairs = [pair for name in programs for pair in pairs_of(name, steps)]
+    pairs = all_pairs(programs)
     names = ("program", "change", "peak", "least", "expected", "most", "measured", "holds", "error")
     return f"{markdown(names, [_row(pair) for pair in pairs])}\n\n{summary(pairs)}"
 
@@ -113,23 +122,25 @@ def _signed(size: int) -> str:
     return format_bytes(size) if size >= 0 else f"-{format_bytes(-size)}"
 
 
+def quantiles(pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Return the median of the errors, and what 90 % of them are below."""
+    errors = [pair.error for pair in pairs if pair.error is not None]
+    median, ninth = np.quantile(errors, [0.5, 0.9]).tolist()
+    return median, ninth
+
+
 def summary(pairs: Sequence[Pair]) -> str:
     """Return how good the advice is, a line each."""
     said = [pair for pair in pairs if pair.predicted is not None]
-    errors = [pair.error for pair in said if pair.error is not None]
-    missed = [
-        f"{pair.program} {pair.variant}"
-        for pair in pairs
-        if pair.predicted is None and pair.measured > pair.peak / 20
-    ]
+    missed = [pair for pair in pairs if pair.predicted is None and pair.measured > pair.peak / 20]
     lines = [
         f"- programs: {len({pair.program for pair in pairs})}",
         f"- changes made: {len(pairs)}, of them suggested: {len(said)}",
         f"- bounds that do not hold: {sum(not pair.within for pair in said)}",
         f"- suggestions that free nothing: {sum(pair.frees_nothing for pair in said)}",
     ]
-    if errors:
-        median, ninth = np.quantile(errors, [0.5, 0.9]).tolist()
+    if said:
+        median, ninth = quantiles(pairs)
         lines.append(f"- error of what is expected: median {median:.1%}, 90 % below {ninth:.1%}")
     lines.append(f"- changes that free over 5 % and are not suggested: {len(missed)}")
     return "\n".join(lines)

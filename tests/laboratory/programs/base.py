@@ -16,6 +16,7 @@ class Program:
 
     A variant is named by the code of the suggestion that it takes, with its number where there is
     one: ``checkpoint``, ``chunked-loss:8``. Several go together: ``checkpoint+chunked-loss:8``.
+    Where one number can be had, others can, too.
     """
 
     name = ""
@@ -23,10 +24,11 @@ class Program:
 
     def __init__(self, variant: str = "", watch: Watch | None = None) -> None:
         self._numbers: dict[str, int] = {}
+        codes = {each.partition(":")[0] for each in self.variants}
         for change in variant.split("+") if variant else ():
-            if change not in self.variants:
-                raise ValueError(f"{self.name} has no variant {change!r}")
             code, _, number = change.partition(":")
+            if code not in codes:
+                raise ValueError(f"{self.name} has no variant {change!r}")
             self._numbers[code] = int(number or 1)
         self.watch = watch or Watch()
         self.modules: list[torch.nn.Module] = []

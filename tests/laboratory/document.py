@@ -1,0 +1,78 @@
+"""Writes docs/advice.md: what figures of advice mean, and how true they were of real programs."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+import snapreport
+from snapreport.api.device import Device
+from snapreport.figures.callsites import short_site
+from snapreport.ground.units import format_bytes
+from snapreport.model.diagnoses import Suggestion
+from tests.conftest import REPOSITORY
+from tests.corpus import corpus_files
+from tests.laboratory import advice, plans, roles
+from tests.laboratory.recording import Job
+from tests.laboratory.tables import markdown
+
+PATH = REPOSITORY / "docs" / "advice.md"
+_TEXT = Path(__file__).with_name("page.md")
+_SAMPLES = REPOSITORY / "sample_snapshots"
+_NO_SNAPSHOTS = (".md", ".py")
+_SHOWN = 2
+
+
+def write(programs: Sequence[str]) -> None:
+    """Make all runs that are missing, and write the page.
+
+    Args:
+        programs: those whose roles and advice are judged.
+    """
+    text = _TEXT.read_text(encoding="utf-8").format(
+        versions=_versions(),
+        steps=advice.STEPS,
+        pairs=advice.report(programs),
+        shares=", ".join(f"{share:.0%}" for share in plans.SHARES),
+        plans=plans.report(),
+        roles=roles.report([Job(name) for name in programs]),
+        snapshots=_snapshots(),
+    )
+    PATH.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()), encoding="utf-8")
+
+
+def _versions() -> str:
+    return (
+        f"PyTorch {version('torch')} and Python {platform.python_version()} on"
+        f" {platform.system()} {platform.machine()}"
+    )
+
+
+def _snapshots() -> str:
+    found = (path for path in _SAMPLES.iterdir() if path.is_file())
+    samples = sorted(path for path in found if path.suffix not in _NO_SNAPSHOTS)
+    names = ("snapshot", "device", "suggestion", "least", "expected", "most", "acts on")
+    rows = [row for path in (*samples, *corpus_files()) for row in _rows(path)]
+    return markdown(names, rows)
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    snapshot = snapreport.load(path)
+    for history in snapshot.devices:
+        device = snapshot.device(str(history.device))
+        for each in islice(_suggestions(device), _SHOWN):
+            figures = (each.frees.least, each.frees.expected, each.frees.most) if each.frees else ()
+            yield [
+                path.name,
+                device.name,
+                advice.variant_of(each),
+                *([format_bytes(figure) for figure in figures] or [""] * 3),
+                f"`{short_site(each.sites[0])}`" if each.sites else "",
+            ]
+
+
+def _suggestions(device: Device) -> Iterator[Suggestion]:
+    return (each for finding in device.diagnosis.findings for each in finding.suggestions)
