@@ -14,13 +14,15 @@ import numpy as np
 from snapreport.diagnosis.advice.edits import Edit, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
 from snapreport.diagnosis.advice.program_changes import Change, find_changes
-from snapreport.diagnosis.advice.situation import Situation
+from snapreport.diagnosis.advice.situation import Situation, only_at
 from snapreport.model.roles import ROLES
 from snapreport.model.what_if import MOST_CHANGES, Plan, PlanStep, RoleLeft
 
 _PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
 _WORTH = 0.01
 """A change that lowers the peak by less than this part of it is no step of a plan."""
+_COMPARED = 8
+"""Of the combinations that do not reach a target so many are compared in full."""
 _EFFORT = {
     "leak": 1,
     "free-earlier": 1,
@@ -53,20 +55,28 @@ def make_plan(situation: Situation, target: int) -> Plan:
         for change in find_changes(situation, _PARTS, _CHUNKS)
         if peak - _peak(situation, [change.expected]) >= _WORTH * peak
     ]
-    choices = list(_combinations(found))
+    # At the recorded peak alone a combination is tried quickly: what is too much there is too much.
+    there = only_at(situation, situation.event)
     expected: Sequence[Change] | None = None
-    lowest: tuple[int, Sequence[Change]] = (peak, ())
-    for chosen in sorted(choices, key=_cost):
-        left = 0 if expected else _peak(situation, [each.expected for each in chosen])
-        if left > target:
-            lowest = min(lowest, (left, chosen), key=lambda each: each[0])
-            continue
-        expected = expected or chosen
+    too_much: list[tuple[int, Sequence[Change]]] = []
+    for chosen in sorted(_combinations(found), key=_cost):
+        if expected is None:
+            edits = [each.expected for each in chosen]
+            left = _peak(there, edits)
+            if left <= target:
+                left = _peak(situation, edits)
+            if left > target:
+                too_much.append((left, chosen))
+                continue
+            expected = chosen
         if _bound(situation, chosen) <= target:
             return _plan(situation, target, chosen, "yes")
     if expected is not None:
         return _plan(situation, target, expected, "expected")
-    return _plan(situation, target, lowest[1], "no")
+    lowest = sorted(too_much, key=lambda each: each[0])[:_COMPARED]
+    tried = [(_peak(situation, [each.expected for each in chosen]), chosen) for _, chosen in lowest]
+    best = min(tried, key=lambda each: each[0], default=(peak, ()))[1]
+    return _plan(situation, target, best, "no")
 
 
 def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
