@@ -9,6 +9,7 @@ import numpy as np
 
 from snapreport.diagnosis.answer import write_answer
 from snapreport.diagnosis.collect import diagnose
+from snapreport.diagnosis.device_split import find_uneven_split
 from snapreport.diagnosis.oom.cpu_oom import cpu_request_words
 from snapreport.diagnosis.trust.pytorch_counters import own_counters
 from snapreport.diagnosis.trust.recording_mistakes import recorded
@@ -71,7 +72,7 @@ def find(
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
-        warnings=silence(file_warnings(history), ignore)[0],
+        warnings=silence([*file_warnings(history), *find_uneven_split(figures)], ignore)[0],
     )
 
 

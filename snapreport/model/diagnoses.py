@@ -28,6 +28,7 @@ CODES = MappingProxyType(
         "oom": ("memory", "A request for memory failed."),
         "peak": ("memory", "What held the memory at the peak, and what would lower it."),
         "transient-peak": ("memory", "The peak is mostly memory that lives for a short time."),
+        "uneven-split": ("memory", "One device holds far more than the others."),
         # recording: can the figures be trusted
         "nothing-allocated": ("recording", "Nothing was allocated."),
         "no-history": ("recording", "There is a final state, but no events that led to it."),
@@ -84,6 +85,7 @@ SUGGESTION_CODES = MappingProxyType(
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
         "free-earlier": "Free memory before it is in the way.",
+        "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every iteration adds.",
         "largest-site": "Begin with the call site that raises the peak most.",
