@@ -50,8 +50,8 @@ def match_baseline(
     """Give blocks that were live at the start roles, as far as stacks, frees and sizes tell.
 
     Each parameter has a gradient of its size. So of the blocks of a size, as many as gradients
-    are live at once are parameters, and further sets are an optimizer's state. Which block of
-    equal ones is in which set cannot be told; how many bytes each set has can.
+    are live at once are parameters, and further sets are an optimizer's state. Equal
+    blocks cannot be told apart, but the bytes of each set can be counted.
     """
     rows = history.allocations
     start = rows.alloc_event == START

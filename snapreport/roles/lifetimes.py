@@ -32,7 +32,7 @@ from snapreport.model.roles import (
     Evidence,
     Roles,
 )
-from snapreport.native.sorting import distinct
+from snapreport.native.sorting import distinct, unique
 from snapreport.roles import stack_phases
 from snapreport.roles.baseline import match_baseline
 from snapreport.roles.passes import (
@@ -57,7 +57,6 @@ _STATED = {
     "optimizer state": STATE,
     "activation": ACTIVATION,
     "input": INPUT,
-    "temporary": UNKNOWN,
 }
 """What files say of categories, as roles."""
 
@@ -92,16 +91,16 @@ class _Judge:
     def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
         """Give the chosen allocations the role that most with the same number have."""
         known = ~self.open & (self.role != UNKNOWN)
-        count = np.zeros((len(ROLES), int(alike.max(initial=-1)) + 1), np.int64)
-        np.add.at(count, (self.role[known], alike[known]), 1)
-        best = count.argmax(0).astype(np.int8)
-        told = count.any(0)
+        kinds, count = np.unique(alike[known] * len(ROLES) + self.role[known], return_counts=True)
+        order = np.argsort(count, kind="stable")  # the most comes last, and stays
+        best = np.full(int(alike.max(initial=-1)) + 1, UNKNOWN, np.int8)
+        best[kinds[order] // len(ROLES)] = kinds[order] % len(ROLES)
+        told = best != UNKNOWN
         for role in range(UNKNOWN):
             like = chosen & (told & (best == role))[alike]
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
-@once_for_both
 def find_roles(tables: History, history: DeviceHistory) -> Roles:
     """Tell what each allocation of a device is for.
 
@@ -109,6 +108,11 @@ def find_roles(tables: History, history: DeviceHistory) -> Roles:
         tables: the file.
         history: the device.
     """
+    return _roles_of(history, tables)
+
+
+@once_for_both
+def _roles_of(history: DeviceHistory, tables: History) -> Roles:
     rows = history.allocations
     judge = _Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
@@ -219,9 +223,8 @@ def _by_lifetime(
     # What the recording cuts short has the role of its like.
     cut = ahead & kept & ~passed
     if (cut & judge.open).any():
-        alike = distinct(
-            rows.stack.astype(np.int64) * (1 << 40) + np.minimum(rows.size, (1 << 40) - 1)
-        )[1]
+        sizes, size = distinct(rows.size)
+        alike = distinct(rows.stack.astype(np.int64) * len(sizes) + size)[1]
         judge.follow(cut, alike.astype(np.int64))
     recording_grad = (marks & stack_phases.NO_GRAD) == 0
     judge.give(
@@ -261,8 +264,9 @@ def _of_many_stacks(
 ) -> NDArray[np.bool_]:
     """Say which of the chosen are in a group with many different call stacks."""
     at = np.flatnonzero(chosen)
-    pairs = np.unique(np.stack([group[at], stack[at]]), axis=1)
-    stacks = np.bincount(pairs[0], minlength=int(group.max(initial=-1)) + 1)
+    width = int(stack.max(initial=0)) + 2  # -1 is no stack
+    pairs = unique(group[at].astype(np.int64) * width + stack[at] + 1)
+    stacks = np.bincount(pairs // width, minlength=int(group.max(initial=-1)) + 1)
     many = np.zeros(len(stack), np.bool_)
     many[at] = stacks[group[at]] >= _TOGETHER
     return many

@@ -12,6 +12,7 @@ from snapreport.frames.missing_stacks import EMPTY, missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.memoize import once_for_both
 from snapreport.model.history import DeviceHistory, History
+from snapreport.native.sweeps import sum_live
 from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
 
@@ -56,7 +57,6 @@ class Passes:
         return self.start[chosen], self.end[chosen]
 
 
-@once_for_both
 def find_passes(tables: History, history: DeviceHistory) -> Passes:
     """Tell the passes from the call stacks of allocations and frees, and from named stages.
 
@@ -66,6 +66,11 @@ def find_passes(tables: History, history: DeviceHistory) -> Passes:
         tables: the file.
         history: the device.
     """
+    return _passes_of(history, tables)
+
+
+@once_for_both
+def _passes_of(history: DeviceHistory, tables: History) -> Passes:
     rows = history.allocations
     marks = stack_marks(tables.stacks)
     made, freed = _phases(marks[rows.stack]), _phases(marks[rows.free_stack])
@@ -97,13 +102,13 @@ def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
 def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
     """Give events inside a stage its phase, where their own stacks tell of no pass."""
     stages = history.stages
-    for i, name in enumerate(stages.name):
-        for pattern, phase in _STAGES:
-            if pattern.search(name):
-                start, end = int(stages.start_event[i]), int(stages.end_event[i])
-                inside = phases[max(start, 0) : max(end, 0)]
-                inside[inside <= USER] = phase
-                break
+    for pattern, phase in reversed(_STAGES):
+        chosen = [i for i, name in enumerate(stages.name) if pattern.search(name)]
+        if chosen:
+            begin = np.maximum(stages.start_event[chosen], 0)
+            end = np.maximum(stages.end_event[chosen], begin)
+            inside = sum_live(np.ones(len(chosen), np.int64), begin, end, len(phases))[1:] > 0
+            phases[inside & (phases <= USER)] = phase
 
 
 def _filled(phases: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -35,13 +35,16 @@ if TYPE_CHECKING:
     ZEROES,
     LOSES,
     ATTENDS,
-) = (np.int32(1 << bit) for bit in range(17))
+    FUSES,
+    FEW_BITS,
+) = (np.int32(1 << bit) for bit in range(19))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
 RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
 CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
 ZEROES: memory is filled with zeros, as states of an optimizer are at first.
-LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights."""
+LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights.
+FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has few bits."""
 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
@@ -72,17 +75,25 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
     (FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
     (FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
     (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_inductor[/\\]")),
-    (LOADS, None, re.compile(r"torch[/\\]utils[/\\]data[/\\]|[/\\]datasets[/\\]|data_collator")),
+    (
+        LOADS,
+        None,
+        re.compile(r"torch[/\\]utils[/\\]data[/\\]|-packages[/\\]datasets[/\\]|data_collator"),
+    ),
     (BUILDS, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
     (BUILDS, re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"), None),
     (BUILDS, re.compile(r"^(reset_parameters|__init__|from_pretrained)$"), None),
     (LOSES, re.compile(r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"), None),
     (ATTENDS, re.compile(r"^(aten::)?_?softmax$|SoftmaxBackward"), None),
+    (FUSES, None, re.compile(r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py")),
+    (FEW_BITS, None, re.compile(r"bitsandbytes[/\\]optim|torchao[/\\]optim")),
     (ZEROES, re.compile(r"zeros_like|zeros$"), None),
     (NO_GRAD, re.compile(r"^decorate_context$"), None),
     (
         COMMUNICATES,
-        re.compile(r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast)"),
+        re.compile(
+            r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast(_object_list|_coalesced)?$)"
+        ),
         None,
     ),
     (COMMUNICATES, re.compile(r"c10d::|ProcessGroup"), None),

@@ -37,13 +37,15 @@ class Blocks:
     """Calls of modules from one function, in the order of time."""
 
     caller: int
-    """The frame that calls them, the one with the most bytes below it."""
+    """The frame that calls them: the line that does so most often."""
     rows: NDArray[np.intp]
     """Allocations made in the calls, by time; shape (n,)."""
     instance: NDArray[np.int64]
     """The call that each was made in, counted from 0 over the whole recording; shape (n,)."""
     turn: NDArray[np.int64]
     """The forward pass of each call; shape (n_instances,)."""
+    meant: NDArray[np.bool_]
+    """Whether ``caller`` is the line of each call; shape (n_instances,)."""
 
     def __len__(self) -> int:
         return len(self.turn)
@@ -60,8 +62,9 @@ def find_blocks(
     made: NDArray[np.bool_],
     weight: NDArray[np.int64],
     starts: NDArray[np.int64],
+    apart: NDArray[np.bool_],
 ) -> list[Blocks]:
-    """Return the functions that call modules two times or more in a pass, most bytes first.
+    """Return the functions that call others two times or more in a pass, most bytes first.
 
     Args:
         stacks: of the file.
@@ -69,6 +72,8 @@ def find_blocks(
         made: bool, shape (n_allocations,): what a forward pass made.
         weight: int64, shape (n_allocations,): bytes by which the functions are ordered.
         starts: int64, shape (n_passes,), ascending: the event with which each forward pass begins.
+        apart: bool, shape (n_stacks,): of a backward pass or an optimizer's step. What calls these,
+            too, is a training step and no block.
     """
     rows = np.flatnonzero(made & (history.allocations.stack >= 0))
     if not len(rows) or not len(starts):
@@ -80,15 +85,18 @@ def find_blocks(
     chosen = used[np.argsort(-bytes_of[used], kind="stable")][:_STACKS]
     calls: dict[int, dict[int, int]] = defaultdict(dict)
     held: dict[int, float] = defaultdict(float)
-    callers: dict[int, tuple[float, int]] = {}
     paths: dict[tuple[int, str, str], int] = {}
+    frames: dict[int, int] = {}
     line = np.zeros(len(stacks), np.int64)
     for one in chosen.tolist():
         found_calls, line[one] = _calls_of(stacks, one, paths)
         for group, call, frame in found_calls:
             calls[group][one] = call
             held[group] += bytes_of[one]
-            callers[group] = max(callers.get(group, (0.0, -1)), (bytes_of[one], frame))
+            frames[call] = frame
+    for one in np.flatnonzero(apart)[:_STACKS].tolist():
+        for group, _, _ in _calls_of(stacks, one, paths)[0]:
+            calls.pop(group, None)
     # A function is numbered after those that call it: of two that hold the same, the inner one.
     best = sorted(calls, key=lambda group: (-held[group], -group))
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
@@ -100,8 +108,13 @@ def find_blocks(
         if not len(place):
             continue
         alone = np.append(True, np.diff(place) > 1)
-        instance, first = _instances(line[stack[place]], call_of[stack[place]], turn[place], alone)
-        blocks = Blocks(callers[group][1], rows[place], instance, turn[place][first])
+        lines = call_of[stack[place]]
+        instance, first = _instances(line[stack[place]], lines, turn[place], alone)
+        # The line that calls most; where each calls equally often, all of them are meant.
+        used, count = np.unique(lines[first], return_counts=True)
+        caller = int(used[count.argmax()])
+        meant = lines[first] == caller if len(set(count.tolist())) > 1 else first >= 0
+        blocks = Blocks(frames[caller], rows[place], instance, turn[place][first], meant)
         if blocks.in_a_turn > 1:
             found.append(blocks)
         if len(found) == _GROUPS:

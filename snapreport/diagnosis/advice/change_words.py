@@ -77,8 +77,8 @@ WORDS = {
     ),
     "attention-kernel": ChangeWords(
         "Use a kernel that never holds attention's weights as a whole.",
-        "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
-        "It is also faster.",
+        "torch.nn.functional.scaled_dot_product_attention(q, k, v)  # is_causal=True if so",
+        "",
         "Not possible where the program reads the weights themselves.",
         (
             "only the softmax's results go",
@@ -90,7 +90,7 @@ WORDS = {
         "Let the optimizer update parameters in one fused operation: its temporary tensors are part"
         " of the peak.",
         "torch.optim.AdamW(parameters, fused=True)",
-        "It is also faster.",
+        "",
         "Not every optimizer has a fused form.",
     ),
     "low-bit-state": ChangeWords(
@@ -125,7 +125,7 @@ WORDS = {
     "inference-mode": ChangeWords(
         "Run it in inference mode: what is kept for a backward pass is never used.",
         "with torch.inference_mode():",
-        "It is also faster.",
+        "",
         "Not possible where gradients are wanted later.",
         (
             "memory goes when the call that made it has ended",

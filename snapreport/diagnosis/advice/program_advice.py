@@ -74,7 +74,8 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     held = np.bincount(number[live], weights=weights, minlength=len(names))
     largest = [i for i in np.argsort(-held, kind="stable")[:_SITES].tolist() if held[i]]
     roles = np.bincount(situation.roles.role[live], weights=weights, minlength=len(ROLES))
-    blanks = {"number": str(change.number), "share": _SHARES.get(change.number, "a part of")}
+    share = _SHARES.get(change.number, f"1/{change.number}")
+    blanks = {"number": str(change.number), "share": share}
     if change.blocks is not None:
         blanks["caller"] = short_site(site_text(situation.tables.stacks, change.blocks.caller))
         blanks["count"] = format_count(_count(situation, change, change.blocks))
@@ -96,7 +97,8 @@ def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
     """Count the calls of a forward pass that keep much: an embedding beside layers is none."""
     size = situation.history.allocations.block_size[blocks.rows]
     kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
-    return int(np.bincount(blocks.turn[kept >= _MUCH * kept.max(initial=0)]).max(initial=0))
+    much = blocks.meant & (kept >= _MUCH * kept.max(initial=0))
+    return int(np.bincount(blocks.turn[much]).max(initial=0))
 
 
 def _filled(text: str, blanks: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.edits import Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
+from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import START
 from snapreport.model.roles import (
@@ -29,7 +30,7 @@ from snapreport.model.roles import (
 from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
-from snapreport.roles.stack_phases import ATTENDS, LOSES, RECOMPUTES
+from snapreport.roles.stack_phases import ATTENDS, FEW_BITS, FUSES, LOSES, RECOMPUTES
 from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
 from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _PART = 0.02
 """Less than this part of the peak is not worth a look."""
 _SMALL = 4096
+"""Bytes: less holds counts and factors, no state of a whole parameter."""
 _COPIES = 4.0
 """So many tensors an optimizer makes for a parameter: two averages, and the update of two more."""
 _LEAKS = 3
@@ -160,8 +162,12 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     grows = _grows_with_batch(situation)
+    sure = grows & situation.of(ACTIVATION)
+    # Copies of weights do not grow with it, such as those of autocast, in half their bits.
+    sizes = unique(history.allocations.size[situation.of(GRADIENT)])
+    sure[sure] = ~is_among(history.allocations.size[sure], np.concatenate([sizes, sizes // 2]))
     return (
-        scaled(history, grows & situation.of(ACTIVATION), share),
+        scaled(history, sure, share),
         scaled(history, grows, share),
         scaled(history, ~fixed, 1 - 1 / parts**2),  # some of it grows with the square of the batch
     )
@@ -218,18 +224,17 @@ def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Chang
     like = loses & ~fixed
     # What the loss is given: the last of its size, or of half of it, that forward made before.
     forward = big & situation.of(ACTIVATION, FORWARD_TEMPORARY) & ~loses
-    turns = situation.next_backward[loses & situation.of(ACTIVATION)]
-    for turn in np.unique(turns).tolist():
-        own = situation.next_backward == turn
-        mine = own & loses & situation.of(ACTIVATION)
-        first = int(rows.alloc_event[mine].min())
-        for size in np.unique(rows.size[mine]).tolist():
+    kept = loses & situation.of(ACTIVATION)
+    at = np.flatnonzero(kept | forward)
+    at = at[np.lexsort((rows.alloc_event[at], situation.next_backward[at]))]
+    for own in np.split(at, np.flatnonzero(np.diff(situation.next_backward[at])) + 1):
+        mine = own[kept[own]]
+        if not len(mine):
+            continue
+        before = own[forward[own] & (rows.alloc_event[own] < rows.alloc_event[mine[0]])]
+        for size in set(rows.size[mine].tolist()):
             for wanted in (size, size // 2):
-                given = np.flatnonzero(
-                    own & forward & (rows.size == wanted) & (rows.alloc_event < first)
-                )
-                if len(given):
-                    like[given[rows.alloc_event[given].argmax()]] = True
+                like[before[rows.size[before] == wanted][-1:]] = True
     for parts in chunks:
         share = 1 - 1 / parts
         yield Change(
@@ -246,21 +251,38 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
     history, rows = situation.history, situation.history.allocations
     attends = (situation.marks & ATTENDS != 0) & (situation.marks & LOSES == 0)
     weights = attends & situation.of(ACTIVATION, FORWARD_TEMPORARY)
-    if int(rows.block_size[weights & situation.live()].sum()) < _PART * situation.peak:
+    held = int(rows.block_size[weights & situation.live()].sum())
+    if not held or held < _PART * situation.peak:
         return
     size = int(np.bincount(
         np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
         weights=rows.size[weights],
     ).argmax())  # fmt: skip
-    like = situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY) & (
-        rows.size == sizes[size]
+    # What else has their size was made of them if the same function made it, or backward did.
+    function = _functions(situation)
+    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
+        function, unique(function[weights])
     )
+    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == sizes[size])
     yield Change(
         "attention-kernel", like,
         (scaled(history, weights, 1.0),),
         (scaled(history, like, 1.0),),
         (scaled(history, situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY), 1.0),),
     )  # fmt: skip
+
+
+def _functions(situation: Situation) -> NDArray[np.int64]:
+    """Number the function of each allocation's call site; int64, shape (n_allocations,)."""
+    frames = situation.tables.stacks.frames
+    numbers: dict[tuple[str, str], int] = {}
+    of_frame = [
+        numbers.setdefault(key, len(numbers))
+        for key in zip(frames.names, frames.filenames, strict=True)
+    ]
+    of_stack = np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
+    function: NDArray[np.int64] = of_stack[situation.history.allocations.stack]
+    return function
 
 
 def _inference(situation: Situation) -> Iterator[Change]:
@@ -287,16 +309,18 @@ def _inference(situation: Situation) -> Iterator[Change]:
 
 
 def _optimizer_temporaries(situation: Situation) -> Change:
-    temporary = situation.of(OPTIMIZER_TEMPORARY)
+    """Update parameters in place, in those of PyTorch's optimizers that can."""
+    temporary = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
     all_of_them = scaled(situation.history, temporary, 1.0)
-    return Change("fused-optimizer", temporary, (all_of_them,), (all_of_them,), (all_of_them,))
+    return Change("fused-optimizer", temporary, (), (all_of_them,), (all_of_them,))
 
 
 def _low_bit_state(situation: Situation) -> Change:
     """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
     rows = situation.history.allocations
-    state = situation.of(STATE)
+    state = situation.of(STATE) & (situation.marks & FEW_BITS == 0)
     large = state & (rows.block_size >= _SMALL)
+    large[large] = is_among(rows.size[large], unique(rows.size[situation.of(GRADIENT)]))
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
     # Another optimizer may make fewer temporary tensors, too.
@@ -307,7 +331,7 @@ def _low_bit_state(situation: Situation) -> Change:
     copies = Edit(largest, np.full(len(starts), -_COPIES), starts, ends + 1, True)
     return Change(
         "low-bit-state", state,
-        (half, copies) if state.any() else (),
+        (half, copies) if large.any() else (),
         (half,),
         (half, small, passing),
         extra=_SMALL,
@@ -319,8 +343,16 @@ def _clear_gradients(situation: Situation) -> Change:
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
     gradient = situation.of(GRADIENT)
-    begin = np.append(starts, situation.history.events)[np.searchsorted(starts, rows.alloc_event)]
+    # They are read by the step that comes next, after however many passes, and not beyond it.
+    events, steps = situation.history.events, situation.passes.of(OPTIMIZER)[1]
+    ends = np.append(steps, events)
+    used = ends[np.searchsorted(steps, rows.alloc_event)] if len(steps) else rows.alloc_event
+    begin = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
     late = gradient & (rows.free_requested_event > begin)
+    if not len(steps):  # what is freed before the next backward pass is not added to in it
+        backward = situation.passes.of(BACKWARD)[0]
+        added = np.append(backward, events)[np.searchsorted(backward, begin)]
+        late &= rows.free_requested_event < added
     edit = away(situation.history, late, begin, rows.free_requested_event)
     return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
 

@@ -17,6 +17,8 @@ from snapreport.model.roles import ACTIVATION, ROLES, Roles
 from snapreport.native.sorting import stable_order
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes, find_passes
+from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
+from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
 from snapreport.roles.stack_phases import stack_marks
 
 if TYPE_CHECKING:
@@ -88,7 +90,8 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     roles, passes = find_roles(tables, history), find_passes(tables, history)
     kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
     starts = passes.of(FORWARD)[0]
-    blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts)
+    in_pass = stack_marks(tables.stacks)[:-1] & (IN_BACKWARD | IN_STEP) != 0
+    blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts, in_pass)
     begins = np.append(passes.of(BACKWARD)[0], history.events)
     following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
     marks = stack_marks(tables.stacks)[rows.stack]
@@ -125,13 +128,22 @@ def latest_free_after(situation: Situation) -> NDArray[np.int64]:
     kept = situation.of(ACTIVATION)
     chosen = np.flatnonzero(kept & (rows.alloc_event >= 0) & (rows.free_requested_event < events))
     chosen = chosen[stable_order(rows.alloc_event[chosen])]
-    turn = situation.next_backward[chosen]
-    for begin in np.unique(turn).tolist():
-        own = chosen[turn == begin][::-1]
-        latest = np.maximum.accumulate(rows.free_requested_event[own])
-        born = rows.alloc_event[own]
-        # What was made at `born` counts for the events before it.
-        below = np.append(born[1:], max(int(born[-1]) - 1, 0)) if len(born) else born
-        for low, high, value in zip(below.tolist(), born.tolist(), latest.tolist(), strict=True):
-            found[low:high] = value
+    if not len(chosen):
+        return found
+    born, gone = rows.alloc_event[chosen], rows.free_requested_event[chosen]
+    first = np.append(True, np.diff(situation.next_backward[chosen]) != 0)
+    # The latest of each pass from its end on: what is added keeps passes apart.
+    apart = _passes_apart(first, events)
+    latest = np.maximum.accumulate((gone + apart)[::-1])[::-1] - apart
+    begin = np.where(first, born - 1, np.append(born[:1] - 1, born[:-1]))
+    length = born - begin
+    place = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
+    found[place] = np.repeat(latest, length)
     return found
+
+
+def _passes_apart(first: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
+    """Return more for each pass than for the one after it, by more than there are events."""
+    number = np.cumsum(first)
+    apart: NDArray[np.int64] = (number[-1] - number) * np.int64(events + 1)
+    return apart

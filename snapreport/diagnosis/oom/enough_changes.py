@@ -31,7 +31,7 @@ def enough_changes(
     situation = look_at(tables, device.history, device.curves["allocated"])
     there = only_at(situation, verdict.event)
     plan = make_plan(there, there.peak - missing)
-    if plan.reached == "no":
+    if plan.reached == "no" or not plan.steps:
         return
     offered = [step.suggestion for step in plan.steps]
     *others, last = [
@@ -40,8 +40,8 @@ def enough_changes(
     which = f"{', '.join(others)} and {last} together" if others else f"{last} alone"
     yield Suggestion(
         "plan",
-        f"The cheapest way to room for this request is {which}: about"
-        f" {format_bytes(plan.peak - plan.expected)} less would have been live when it failed, and"
+        f"The cheapest changes that make room for this request: {which}. About"
+        f" {format_bytes(plan.peak - plan.expected)} less would have been live when it failed;"
         f" {format_bytes(missing)} were missing. Other moments may need more: snapreport plan"
         " --fit SIZE looks at all of them.",
         "\n".join(each.change for each in offered if each.change),

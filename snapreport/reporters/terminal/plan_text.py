@@ -43,7 +43,7 @@ def write_plan(
     page.say(f"{device}: {verdict(plan)}")
     for number, step in enumerate(plan.steps, start=1):
         peak, most = format_bytes(step.expected), format_bytes(step.most)
-        bound = f"{most} at most" if step.most > step.expected else "exactly"
+        bound = f"{most} at most"
         page.say()
         page.say(f"{number}. {step.suggestion.code}: the peak is then {peak}, {bound}", "title")
         suggestion(page, step.suggestion, full=full)
@@ -72,7 +72,7 @@ def verdict(plan: Plan) -> str:
         bounded = f"about {then}, {most} at most" if plan.most > plan.expected else then
         return (
             f"{changes} {'lowers' if len(plan.steps) == 1 else 'lower'} the allocated peak from"
-            f" {peak} to {bounded}: surely within the target of {target}."
+            f" {peak} to {bounded}: within the target of {target}."
         )
     if plan.reached == "expected":
         return (

@@ -6,7 +6,7 @@ import pytest
 
 from snapreport.diagnosis.conclude import find
 from snapreport.model.history import History
-from tests.builders import MIB, TraceBuilder, snapshot_of
+from tests.builders import MIB, TraceBuilder, history_of
 
 GIB = 1024 * MIB
 
@@ -21,7 +21,9 @@ def file_of(*sizes: int, fails: bool = False) -> History:
         if fails and size == max(sizes):
             made.event("oom", size=GIB, device_free=MIB)
         traces.append(made)
-    return snapshot_of(*traces)
+    snapshot = TraceBuilder().snapshot()
+    snapshot["device_traces"] = [made.events for made in traces]
+    return history_of(snapshot)
 
 
 def test_the_fullest_device_is_named_with_the_mean() -> None:

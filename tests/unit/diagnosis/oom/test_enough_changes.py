@@ -23,7 +23,7 @@ def plans(found: snapreport.Device) -> list[Suggestion]:
 def test_the_cheapest_changes_for_a_request_are_named_with_their_code(samples: Path) -> None:
     device = snapreport.load(samples / "out_of_memory.pickle.gz").device()
     (found,) = plans(device)
-    assert "is checkpoint alone: about 1.43 GiB less would have been live" in found.text
+    assert "checkpoint alone. About 1.43 GiB less would have been live" in found.text
     assert "452.0 MiB were missing" in found.text
     assert found.change.startswith("x = torch.utils.checkpoint")
     assert found.frees is None  # that would be of the peak
