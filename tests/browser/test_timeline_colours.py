@@ -156,8 +156,9 @@ def test_what_failed_requests_wanted_fits_the_picture(open_page: Opener) -> None
 
 def test_other_events_stand_under_the_strips(open_page: Opener) -> None:
     found = snapreport.load(SAMPLES / "expandable_segments.pickle.zst").findings()
-    opened = open_page(found, viewport={"width": 1280, "height": 1700})  # all of the plot in sight
+    opened = open_page(found, viewport={"width": 1280, "height": 1700})
     page = opened.page
+    page.evaluate("scrollTo(0, 400)")  # to the foot of the plot
     other = found.devices[0].history.other
     event = int(other.event[list(other.action).index("snapshot")])
     box = strips_box(page)
