@@ -67,7 +67,7 @@ class PlanStep:
     """What it frees is of this change alone."""
     expected: int
     most: int
-    """A bound that holds."""
+    """An upper bound: with the change as described, and all else as recorded."""
 
 
 @dataclass(frozen=True)
