@@ -60,8 +60,8 @@ def match_baseline(
     judge.give(start & (marks & BACK != 0), GRADIENT, text + "in backward", 0.8)
     judge.give(start & (marks & BUILDS != 0), PARAMETER, text + "while the model was built", 0.9)
     in_backward, in_step = (
-        _freed_in(history, passes, BACKWARD),
-        _freed_in(history, passes, OPTIMIZER),
+        passes.covers(BACKWARD, rows.free_requested_event),
+        passes.covers(OPTIMIZER, rows.free_requested_event),
     )
     cleared = start & (free_marks & CLEARS != 0)
     judge.give(cleared, GRADIENT, "from before the recording, freed by zero_grad", 0.9)
@@ -70,7 +70,7 @@ def match_baseline(
         start & in_step, STATE, "from before the recording, replaced in an optimizer step", 0.8
     )
     before = start & (rows.free_requested_event >= history.events)
-    if not np.isin(passes.phase, (BACKWARD, OPTIMIZER)).any():
+    if not passes.train:
         inference = before & bool((passes.phase == FORWARD).any())
         judge.give(inference, PARAMETER, "from before a recording of forward passes alone", 0.5)
         return
@@ -128,14 +128,6 @@ def _most_at_once(
     sizes, first = np.unique(size[order], return_index=True)
     live = np.cumsum(change[order])  # each size ends at 0
     return sizes, np.maximum.reduceat(live, first).astype(np.int64)
-
-
-def _freed_in(history: DeviceHistory, passes: Passes, phase: int) -> NDArray[np.bool_]:
-    """Say which allocations were freed in a pass of a phase; bool, shape (n_allocations,)."""
-    start, end = passes.of(phase)
-    gone = history.allocations.free_requested_event
-    place = np.searchsorted(start, gone, side="right") - 1
-    return (place >= 0) & (gone <= np.append(end, START)[place])
 
 
 def _most_in_a_step(

@@ -148,7 +148,7 @@ def _by_lifetime(
     next_start = np.append(back_start, none)[following]
     next_end = np.append(back_end, none)[following]
     freeing = np.searchsorted(back_start, gone, side="right") - 1
-    freed_backward = (freeing >= 0) & (gone <= np.append(back_end, START)[freeing]) & ~kept
+    freed_backward = passes.covers(BACKWARD, gone) & ~kept
     own = np.maximum(np.searchsorted(passes.start, born, side="right") - 1, 0)
     own_end = np.append(passes.end, START)[own] if len(passes.end) else np.full(len(rows), START)
     later = np.append(passes.start[1:], none)[own] if len(passes.start) else none

@@ -11,7 +11,7 @@ import numpy as np
 from snapreport.frames.missing_stacks import EMPTY, missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.memoize import once_for_both
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.history import START, DeviceHistory, History
 from snapreport.native.sweeps import sum_live
 from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
@@ -55,6 +55,17 @@ class Passes:
         """Return where the passes of a phase start and end."""
         chosen = self.phase == phase
         return self.start[chosen], self.end[chosen]
+
+    @property
+    def train(self) -> bool:
+        """Whether there is a backward pass or an optimizer's step among them."""
+        return bool(np.isin(self.phase, (BACKWARD, OPTIMIZER)).any())
+
+    def covers(self, phase: int, events: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which events lie in a pass of a phase; bool, of the shape of ``events``."""
+        start, end = self.of(phase)
+        place = np.searchsorted(start, events, side="right") - 1
+        return (place >= 0) & (events <= np.append(end, START)[place])
 
 
 def find_passes(tables: History, history: DeviceHistory) -> Passes:

@@ -28,6 +28,7 @@ _MODULE = "torch/nn/modules/module.py"
 _STACKS = 4000
 """So many distinct stacks are looked into, those with the most bytes."""
 _GROUPS = 8
+"""So many functions that call others are tried."""
 _INSIDE = 3
 """So many turns of a loop are taken to be inside of each call."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from snapreport.ground.memoize import once_for_each
 from snapreport.model.stacks import FrameTable
 
 _FRAMEWORKS = (
@@ -172,6 +173,7 @@ _IN_FRAMEWORKS = {
 }  # fmt: skip
 
 
+@once_for_each
 def framework_of(frames: FrameTable) -> str:
     """Return the framework whose trainer runs the program, ``""`` for none."""
     files = set(frames.filenames)

@@ -125,14 +125,10 @@ def _bound(situation: Situation, chosen: Sequence[Change]) -> int:
 
 def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
     in_order = sorted(chosen, key=lambda each: _peak(situation, [each.expected]))
-    return tuple(
-        PlanStep(
-            as_suggestion(situation, in_order[i]),
-            _peak(situation, [each.expected for each in in_order[: i + 1]]),
-            max(
-                _bound(situation, in_order[: i + 1]),
-                _peak(situation, [each.expected for each in in_order[: i + 1]]),
-            ),
-        )
-        for i in range(len(in_order))
-    )
+    steps = []
+    for i, change in enumerate(in_order):
+        so_far = in_order[: i + 1]
+        expected = _peak(situation, [each.expected for each in so_far])
+        most = max(_bound(situation, so_far), expected)
+        steps.append(PlanStep(as_suggestion(situation, change), expected, most))
+    return tuple(steps)

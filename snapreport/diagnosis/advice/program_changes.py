@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,14 +100,13 @@ def _checkpoint(situation: Situation) -> Iterator[Change]:
     again = situation.marks & RECOMPUTES != 0
     if (again & situation.live()).any():
         return
-    best: tuple[int, Change] | None = None
-    for blocks in situation.blocks:
-        change = _of_blocks(situation, blocks)
-        left = situation.edited(change.expected)[0]
-        if best is None or left < best[0]:
-            best = left, change
-    if best is not None:
-        yield best[1]
+    yield from _lowest(situation, (_of_blocks(situation, blocks) for blocks in situation.blocks))
+
+
+def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
+    """Yield the one of some changes that leaves the lowest peak, the first of equals."""
+    ordered = sorted(changes, key=lambda change: situation.edited(change.expected)[0])
+    yield from ordered[:1]
 
 
 def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
@@ -293,19 +292,17 @@ def _inference(situation: Situation) -> Iterator[Change]:
     kept = np.array(unused)[roles.evidence]
     if not (kept & situation.live()).any() or (situation.marks & (IN_BACKWARD | IN_STEP)).any():
         return
-    best: tuple[int, Edit] | None = None
-    for blocks in situation.blocks:
+    everything = scaled(history, kept, 1.0)
+
+    def freed_after(blocks: Blocks) -> Change:
         last = np.full(len(blocks), -1, np.int64)
         np.maximum.at(last, blocks.instance, rows.alloc_event[blocks.rows])
         begin = np.full(len(rows), np.iinfo(np.int64).max)
         begin[blocks.rows] = last[blocks.instance] + 1
         edit = away(history, kept, begin, rows.free_requested_event)
-        left = situation.edited((edit,))[0]
-        if best is None or left < best[0]:
-            best = left, edit
-    if best is not None:
-        everything = scaled(history, kept, 1.0)
-        yield Change("inference-mode", kept, (best[1],), (best[1],), (everything,))
+        return Change("inference-mode", kept, (edit,), (edit,), (everything,))
+
+    yield from _lowest(situation, map(freed_after, situation.blocks))
 
 
 def _optimizer_temporaries(situation: Situation) -> Change:

@@ -16,7 +16,7 @@ from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, ROLES, Roles
 from snapreport.native.sorting import stable_order
 from snapreport.roles.lifetimes import find_roles
-from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes, find_passes
+from snapreport.roles.passes import BACKWARD, FORWARD, Passes, find_passes
 from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
 from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
 from snapreport.roles.stack_phases import stack_marks
@@ -41,7 +41,6 @@ class Situation:
     """Functions that call modules, those that keep most for backward first."""
     next_backward: NDArray[np.int64]
     """The event with which the next backward pass begins, ``events`` where none does."""
-
     moment: int | None = None
     """The one event that counts, however much is live at others; None for all."""
 
@@ -64,7 +63,7 @@ class Situation:
     @property
     def trains(self) -> bool:
         """Whether a backward pass or an optimizer's step was recorded."""
-        return bool(np.isin(self.passes.phase, (BACKWARD, OPTIMIZER)).any())
+        return self.passes.train
 
     def of(self, *roles: int) -> NDArray[np.bool_]:
         """Say which allocations have one of some roles."""
@@ -90,14 +89,14 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     roles, passes = find_roles(tables, history), find_passes(tables, history)
     kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
     starts = passes.of(FORWARD)[0]
-    in_pass = stack_marks(tables.stacks)[:-1] & (IN_BACKWARD | IN_STEP) != 0
+    marks = stack_marks(tables.stacks)
+    in_pass = marks[:-1] & (IN_BACKWARD | IN_STEP) != 0
     blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts, in_pass)
     begins = np.append(passes.of(BACKWARD)[0], history.events)
     following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
-    marks = stack_marks(tables.stacks)[rows.stack]
-    return Situation(
-        tables, history, curve, roles, passes, marks, tuple(blocks), following.astype(np.int64)
-    )
+    following = following.astype(np.int64)
+    own = marks[rows.stack]
+    return Situation(tables, history, curve, roles, passes, own, tuple(blocks), following)
 
 
 def only_at(situation: Situation, event: int) -> Situation:
