@@ -16,9 +16,7 @@ from snapreport.model.roles import (
     UNKNOWN,
 )
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
-from snapreport.roles.stack_phases import BACKWARD as BACK
-from snapreport.roles.stack_phases import BUILDS, CLEARS
-from snapreport.roles.stack_phases import OPTIMIZER as OPTIMIZES
+from snapreport.roles.stack_phases import BUILDS, CLEARS, IN_BACKWARD, IN_OPTIMIZER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,8 +54,8 @@ def match_baseline(
     rows = history.allocations
     start = rows.alloc_event == START
     text = "from before the recording, made "
-    judge.give(start & (marks & OPTIMIZES != 0), STATE, text + "in an optimizer step", 0.9)
-    judge.give(start & (marks & BACK != 0), GRADIENT, text + "in backward", 0.8)
+    judge.give(start & (marks & IN_OPTIMIZER != 0), STATE, text + "in an optimizer step", 0.9)
+    judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, text + "in backward", 0.8)
     judge.give(start & (marks & BUILDS != 0), PARAMETER, text + "while the model was built", 0.9)
     in_backward, in_step = (
         passes.covers(BACKWARD, rows.free_requested_event),

@@ -28,9 +28,9 @@ _STAGES = (
     (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
 )
 _PHASES = (
-    (stack_phases.OPTIMIZER | stack_phases.CLIPS, OPTIMIZER),
-    (stack_phases.BACKWARD, BACKWARD),
-    (stack_phases.FORWARD | stack_phases.COMPILED, FORWARD),
+    (stack_phases.IN_OPTIMIZER | stack_phases.CLIPS, OPTIMIZER),
+    (stack_phases.IN_BACKWARD, BACKWARD),
+    (stack_phases.IN_FORWARD | stack_phases.COMPILED, FORWARD),
     (stack_phases.LOADS, LOAD),
     (stack_phases.BUILDS, BUILD),
     (stack_phases.PYTHON, USER),

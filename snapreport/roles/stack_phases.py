@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     PYTHON,
     BUILDS,
     LOADS,
-    FORWARD,
-    BACKWARD,
-    OPTIMIZER,
+    IN_FORWARD,
+    IN_BACKWARD,
+    IN_OPTIMIZER,
     RECOMPUTES,
     NO_GRAD,
     COMMUNICATES,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     FEW_BITS,
 ) = (np.int32(1 << bit) for bit in range(19))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
-OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
+IN_OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
 RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
 CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
 ZEROES: memory is filled with zeros, as states of an optimizer are at first.
@@ -49,31 +49,35 @@ FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
     (CLEARS, re.compile(r"^zero_grad$"), None),
-    (OPTIMIZER, re.compile(r"^(?!zero_grad$)"), re.compile(r"torch[/\\]optim[/\\](?!lr_sch|swa_)")),
-    (OPTIMIZER, None, re.compile(r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch")),
-    (OPTIMIZER, None, re.compile(r"transformers[/\\]optimization\.py|torchao[/\\]optim")),
-    (OPTIMIZER, None, re.compile(r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam")),
-    (OPTIMIZER, re.compile(r"^(_init_group|init_group|_init_state|init_state)$"), None),
+    (
+        IN_OPTIMIZER,
+        re.compile(r"^(?!zero_grad$)"),
+        re.compile(r"torch[/\\]optim[/\\](?!lr_sch|swa_)"),
+    ),
+    (IN_OPTIMIZER, None, re.compile(r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch")),
+    (IN_OPTIMIZER, None, re.compile(r"transformers[/\\]optimization\.py|torchao[/\\]optim")),
+    (IN_OPTIMIZER, None, re.compile(r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam")),
+    (IN_OPTIMIZER, re.compile(r"^(_init_group|init_group|_init_state|init_state)$"), None),
     (
         CLIPS,
         None,
         re.compile(r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
     ),
     (
-        BACKWARD,
+        IN_BACKWARD,
         re.compile(r"Backward\w{0,40}::|torch::autograd::Engine|^\w{1,80}Backward\d*$"),
         None,
     ),
-    (BACKWARD, re.compile(r"AccumulateGrad|^(backward|_engine_run_backward)$"), None),
+    (IN_BACKWARD, re.compile(r"AccumulateGrad|^(backward|_engine_run_backward)$"), None),
     (
-        BACKWARD,
+        IN_BACKWARD,
         re.compile(r"^(backward|grad)$"),
         re.compile(r"torch[/\\]autograd[/\\]__init__\.py"),
     ),
     (RECOMPUTES, None, re.compile(r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing")),
     (RECOMPUTES, None, re.compile(r"tensor_parallel[/\\]random\.py")),
-    (FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
-    (FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
+    (IN_FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
+    (IN_FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
     (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_inductor[/\\]")),
     (
         LOADS,
@@ -127,12 +131,12 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
             if pattern is None or pattern.search(function):
                 bits |= mark
         marks[i] = bits
-    marks[classify_frames(frames) == NODE] |= BACKWARD
+    marks[classify_frames(frames) == NODE] |= IN_BACKWARD
     own = marks[stacks.node_frame]
-    passes = own & (FORWARD | BACKWARD | OPTIMIZER)
+    passes = own & (IN_FORWARD | IN_BACKWARD | IN_OPTIMIZER)
     innermost = lowest_on_path(stacks.node_parent, (passes == 0).astype(np.int8))
     of_node = marks_on_path(stacks.node_parent, own)
-    of_node[own[innermost] & OPTIMIZER == 0] &= ~OPTIMIZER
+    of_node[own[innermost] & IN_OPTIMIZER == 0] &= ~IN_OPTIMIZER
     found = np.zeros(len(stacks) + 1, np.int32)
     framed = np.flatnonzero(stacks.stack_node >= 0)
     found[framed] = of_node[stacks.stack_node[framed]]

@@ -30,9 +30,15 @@ from snapreport.model.roles import (
 from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
-from snapreport.roles.stack_phases import ATTENDS, FEW_BITS, FUSES, LOSES, RECOMPUTES
-from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
-from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
+from snapreport.roles.stack_phases import (
+    ATTENDS,
+    FEW_BITS,
+    FUSES,
+    IN_BACKWARD,
+    IN_OPTIMIZER,
+    LOSES,
+    RECOMPUTES,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -290,7 +296,10 @@ def _inference(situation: Situation) -> Iterator[Change]:
     roles = situation.roles
     unused = [seen.text == NEVER_USED for seen in roles.seen]
     kept = np.array(unused)[roles.evidence]
-    if not (kept & situation.live()).any() or (situation.marks & (IN_BACKWARD | IN_STEP)).any():
+    if (
+        not (kept & situation.live()).any()
+        or (situation.marks & (IN_BACKWARD | IN_OPTIMIZER)).any()
+    ):
         return
     everything = scaled(history, kept, 1.0)
 

@@ -17,9 +17,7 @@ from snapreport.model.roles import ACTIVATION, ROLES, Roles
 from snapreport.native.sorting import stable_order
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, Passes, find_passes
-from snapreport.roles.stack_phases import BACKWARD as IN_BACKWARD
-from snapreport.roles.stack_phases import OPTIMIZER as IN_STEP
-from snapreport.roles.stack_phases import stack_marks
+from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, stack_marks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +88,7 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
     starts = passes.of(FORWARD)[0]
     marks = stack_marks(tables.stacks)
-    in_pass = marks[:-1] & (IN_BACKWARD | IN_STEP) != 0
+    in_pass = marks[:-1] & (IN_BACKWARD | IN_OPTIMIZER) != 0
     blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts, in_pass)
     begins = np.append(passes.of(BACKWARD)[0], history.events)
     following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
