@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -89,7 +89,7 @@ def lay_out(
     """Lay out findings for the page, the worst first; the one to act on first is open.
 
     Args:
-        findings: about one device, or about the file.
+        findings: about one device.
         device: the device's place in the page.
         ooms: the device's failed requests.
     """
@@ -97,6 +97,11 @@ def lay_out(
     listed = sorted(findings, key=lambda each: SEVERITIES.index(each.severity))
     opened = _to_act_on(listed)
     return tuple(_card(each, device, events, each is opened) for each in listed)
+
+
+def lay_out_of_file(findings: Sequence[Finding]) -> tuple[FindingCard, ...]:
+    """Lay out what concerns all devices: open where critical, else one line above the device."""
+    return tuple(replace(each, opens=each.severity == "critical") for each in lay_out(findings))
 
 
 def _to_act_on(findings: Sequence[Finding]) -> Finding | None:

@@ -31,7 +31,7 @@ from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.about import about_page
 from snapreport.reporters.page.composition import Part, reserved_parts
-from snapreport.reporters.page.finding_cards import FindingCard, lay_out
+from snapreport.reporters.page.finding_cards import FindingCard, lay_out, lay_out_of_file
 from snapreport.reporters.page.payload import FORMAT, pack
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.page.trust_cards import TrustCard, lay_out_trust
@@ -94,7 +94,7 @@ class HtmlReporter:
             .get_template("report.html.j2")
             .render(
                 findings=findings,
-                file_findings=lay_out(findings.warnings),
+                file_findings=lay_out_of_file(findings.warnings),
                 source=findings.history.source,
                 pages=[
                     _device_page(place, *each)

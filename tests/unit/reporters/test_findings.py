@@ -23,7 +23,7 @@ from snapreport.model.diagnoses import (
 )
 from snapreport.model.recording_facts import OomEvent
 from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines
-from snapreport.reporters.page.finding_cards import lay_out
+from snapreport.reporters.page.finding_cards import lay_out, lay_out_of_file
 from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.terminal import diagnosis_text
 from snapreport.reporters.terminal.column_layout import lay_out_columns
@@ -217,6 +217,14 @@ def hostile() -> Finding:
             Suggestion("leak", HOSTILE, "```\n" + HOSTILE, costs=HOSTILE, unless=HOSTILE),
         ),
     )
+
+
+def test_what_concerns_all_devices_is_one_line_unless_critical() -> None:
+    listed = [finding("uneven-split", "warning"), finding("oom", "critical")]
+    assert [(each.code, each.opens) for each in lay_out_of_file(listed)] == [
+        ("oom", True),
+        ("uneven-split", False),
+    ]
 
 
 def test_a_stranger_s_text_drives_no_terminal() -> None:
