@@ -4,6 +4,12 @@ Source: CUDACachingAllocator.cpp (round_size, get_pool, should_split) and the sn
 notes 5.3. A free hole is always as large as it can be, since neighbours merge on free; so the
 hole that an allocation was put in ends at the next active block above it, or at its segment's
 end. It was split when enough remained; else the block is the whole hole.
+
+A block from before the recording was put into a hole that nobody saw. But what is split off a
+block of the large pool is above 1 MiB, and merging only makes it larger: no free block there is
+smaller. So where the next active block or the segment's end is at most 1 MiB behind the end of
+the request, no free block lies between, and the block reaches that far. It is the same where
+another one is born there while it lives: a block is born at the front of its hole.
 """
 
 from __future__ import annotations
@@ -36,6 +42,8 @@ class SplitRules:
     expandable: bool = False
     pinned: bool = False
     """Pinned host memory: sizes round up to a power of two, and nothing is split."""
+    mixed: bool = False
+    """There are expandable segments beside plain ones, so the setting was another one once."""
 
 
 def split_rules(settings: Mapping[str, Any]) -> SplitRules:
@@ -103,7 +111,7 @@ def recover_block_sizes(
         rules: the allocator's settings.
 
     Returns:
-        lower and upper bound, int64, shape (n,); equal for all but large baseline blocks.
+        lower and upper bound, int64, shape (n,); equal for all but some large baseline blocks.
     """
     low, high = rounded.copy(), rounded.copy()
     if rules.expandable or rules.pinned:
@@ -115,8 +123,9 @@ def recover_block_sizes(
     splits = size < min(rules.max_split_size, 2**63 - 1)
     # Baseline: its hole was before our time. What is certain: it ends before the next.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
     whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
-    low[rows] = np.where(~baseline & whole, hole, size)
+    low[rows] = np.where(~baseline & whole, hole, np.where(ends, np.maximum(size, bound), size))
     high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
     return low, high
 

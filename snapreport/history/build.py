@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         segments,
         lives.where(~lives.expandable),
         snapshot.stacks,
-        _rules(snapshot, trace.device),
+        _rules(snapshot, trace.device, mixed=bool(lives.expandable.any())),
     )
     if checks.get("disagreed"):
         anomalies["block of another size than the allocator's rules give"] = checks["disagreed"]
@@ -85,11 +86,13 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
     )
 
 
-def _rules(snapshot: RawSnapshot, device: DeviceId) -> SplitRules | None:
+def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRules | None:
     """Return the rules by which block sizes follow; a profiler sees sizes, not blocks."""
     if snapshot.layout == "profiler":
         return None
-    return SplitRules(pinned=True) if device.kind == "host" else split_rules(snapshot.settings)
+    if device.kind == "host":
+        return SplitRules(pinned=True)
+    return replace(split_rules(snapshot.settings), mixed=mixed)
 
 
 def _of_device(annotations: tuple[Annotation, ...], device: DeviceId) -> list[Annotation]:

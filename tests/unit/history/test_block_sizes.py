@@ -119,7 +119,36 @@ def test_a_large_baseline_block_has_a_range_up_to_a_mib() -> None:
 def test_a_baseline_block_ends_before_its_neighbour() -> None:
     builder = trace().alloc(BASE + 4 * MIB + 512, 2 * MIB).free(BASE, 4 * MIB)
     builder.segment(BASE, 20 * MIB, (4 * MIB + 512, 0, "free"), (2 * MIB, 2 * MIB, "live"))
-    assert sizes(builder)[0] == (4 * MIB, 4 * MIB + 512)
+    assert sizes(builder)[0] == (4 * MIB + 512, 4 * MIB + 512)
+
+
+def test_a_baseline_block_ends_where_one_is_born_close_behind_it() -> None:
+    builder = (
+        trace()
+        .free(BASE + 4 * MIB + 1024, 3 * MIB)
+        .alloc(BASE + 4 * MIB + 1024, 2 * MIB)
+        .free(BASE, 4 * MIB)
+        .segment(BASE, 20 * MIB, (4 * MIB + 1024, 0, "free"), (2 * MIB, 2 * MIB, "live"))
+    )
+    assert (4 * MIB + 1024, 4 * MIB + 1024) in sizes(builder)
+
+
+def test_a_segment_s_end_close_behind_a_baseline_block_is_its_end() -> None:
+    builder = trace().free(BASE, 19 * MIB).segment(BASE, 20 * MIB)
+    assert sizes(builder) == [(20 * MIB, 20 * MIB)]
+    above = trace().free(BASE, 19 * MIB - 512).segment(BASE, 20 * MIB)
+    assert sizes(above) == [(19 * MIB - 512, 20 * MIB - 512)]
+
+
+def test_no_end_is_concluded_for_what_is_never_split() -> None:
+    builder = trace().free(BASE, 19 * MIB).segment(BASE, 20 * MIB).settings(max_split_size=15 * MIB)
+    assert sizes(builder) == [(19 * MIB, 20 * MIB)]
+
+
+def test_no_end_is_concluded_where_small_remainders_may_have_been_split_off() -> None:
+    builder = trace().free(BASE, 19 * MIB).segment(BASE, 20 * MIB)
+    builder.segment(BASE + 100 * MIB, 20 * MIB, is_expandable=True)
+    assert (19 * MIB, 20 * MIB) in sizes(builder)
 
 
 def test_a_small_baseline_block_is_exact() -> None:
