@@ -320,7 +320,22 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "reached": {"enum": ["yes", "expected", "no"]},
             "left": many(record(what_if.RoleLeft, role={"enum": list(roles.ROLES)})),
             "reserved_beyond": MAYBE_NUMBER,
-        }
+        },
+        {
+            "files": many(thing(batch=NUMBER, file=TEXT, device=TEXT)),
+            "peaks": many(
+                record(
+                    what_if.BatchPeak,
+                    phase={"enum": ["", "forward", "backward", "optimizer"]},
+                )
+            ),
+            "roles": many(record(what_if.RoleGrowth, role={"enum": list(roles.ROLES)})),
+            **numbers("told_for"),
+            "doubt": TEXT,
+            **dict.fromkeys(
+                ("target", "fits", "surely", "possibly", "reserved_beyond"), MAYBE_NUMBER
+            ),
+        },
     ],
     "diff": [
         {

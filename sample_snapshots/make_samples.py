@@ -30,10 +30,10 @@ COPY_STREAM, REDUCE_STREAM = 0x55D0_4A20, 0x55D0_7B80
 SMALL_MODEL = Transformer(layers=2, width=512, heads=8, vocabulary=16_000)
 
 
-def training_step() -> Simulator:
+def training_step(batch: int = 8) -> Simulator:
     """Two training steps of a transformer whose parameters were there before recording."""
     simulator = Simulator(optional_keys=KEYS, seed=1)
-    run = TrainingRun(simulator, Transformer())
+    run = TrainingRun(simulator, Transformer(batch=batch))
     run.build()
     simulator.start_recording()
     run.train(2)

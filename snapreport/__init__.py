@@ -1,8 +1,8 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
 The whole interface is here: ``load()``, ``convert()``, ``render()``, ``convert_many()``,
-``render_many()``, ``export()``, ``diff()``, ``check()``, the ``Snapshot`` that ``load()`` returns,
-and the errors, which share the parent ``SnapreportError``.
+``render_many()``, ``export()``, ``diff()``, ``check()``, ``batch_growth()``, the ``Snapshot`` that
+``load()`` returns, and the errors, which share the parent ``SnapreportError``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         start,
         stop,
     )
+    from snapreport.api.several_sizes import batch_growth
     from snapreport.compare.diff_types import Diff
     from snapreport.compare.gate_types import Verdict
     from snapreport.ground.errors import (
@@ -81,6 +82,7 @@ __all__ = [
     "UnsafePickleError",
     "Verdict",
     "__version__",
+    "batch_growth",
     "check",
     "convert",
     "convert_many",
@@ -111,6 +113,7 @@ _HOME = {
     "check": "snapreport.api.gate",
     "from_profile": "snapreport.api.profiling",
     "export": "snapreport.api.exporting",
+    "batch_growth": "snapreport.api.several_sizes",
     **dict.fromkeys(
         ("Recording", "mark", "record", "schedule", "stage", "start", "stop"),
         "snapreport.api.recording",

@@ -1,15 +1,17 @@
-"""``snapreport plan``: the cheapest changes with which the peak fits."""
+"""``snapreport plan``: the cheapest changes with which the peak fits, or the largest batch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from snapreport.commands.check import FAILED
 from snapreport.commands.options.name_options import answer_options
-from snapreport.commands.options.shared_options import device_option, source_argument
+from snapreport.commands.options.shared_options import device_option
 from snapreport.commands.output.answer_printing import (
     device_json,
     load_device,
@@ -18,6 +20,9 @@ from snapreport.commands.output.answer_printing import (
     print_page,
 )
 from snapreport.ground.units import parse_size
+
+if TYPE_CHECKING:
+    from snapreport.api.device import Device
 
 _TINY = 1024
 """Fewer bytes than this are a number whose unit was forgotten."""
@@ -35,8 +40,8 @@ def _read_size(_context: click.Context, _option: click.Parameter, text: str | No
     return size
 
 
-@click.command(short_help="Print the cheapest changes with which the peak fits.")
-@source_argument("SNAPSHOT|BUNDLE")
+@click.command(short_help="Find the cheapest changes, or the largest batch, to fit into memory.")
+@click.argument("sources", metavar="SNAPSHOT|BUNDLE", nargs=-1)
 @click.option(
     "--fit",
     metavar="SIZE",
@@ -46,12 +51,19 @@ def _read_size(_context: click.Context, _option: click.Parameter, text: str | No
 @click.option(
     "--free", metavar="SIZE", callback=_read_size, help="By how much the peak is to fall instead."
 )
+@click.option(
+    "--batch-from",
+    metavar="N:FILE",
+    multiple=True,
+    help="A recording at batch N, of several: tell the largest batch that fits.",
+)
 @device_option("On this device")
 @answer_options
 def plan(
-    source: Path,
+    sources: Sequence[str],
     fit: int | None,
     free: int | None,
+    batch_from: Sequence[str],
     device: str | None,
     as_json: bool,
     full: bool,
@@ -63,24 +75,87 @@ def plan(
     for what PyTorch reserves beyond it, and for the driver. The exit status is 0 if the target is
     reached, surely or as expected, and 3 if it is not; 1 and 2 are errors, as everywhere.
 
+    With --batch-from 8:a.zip 16:b.zip and so on, recordings of one program at several batches
+    tell the largest batch that fits. Status 3 means that not even a batch of 1 does.
+
     \b
     Example:
       snapreport plan snap.zip --fit 24GB
     """  # fmt: skip
+    if batch_from:
+        if free is not None:
+            raise click.UsageError("--free belongs to one recording; give --fit SIZE.")
+        _largest_batch(_sized((*batch_from, *sources)), fit, device, as_json, full, quiet)
+        return
+    if len(sources) != 1:
+        raise click.UsageError(
+            "Name one SNAPSHOT or BUNDLE; several, at different batch sizes, belong to"
+            " --batch-from."
+        )
     if (fit is None) == (free is None):
         raise click.UsageError("Give a target, --fit SIZE or --free SIZE: one of the two.")
-    found = load_device(source, device, quiet)
+    found = load_device(Path(sources[0]), device, quiet)
     made = found.plan(fit=fit, free=free)
-    at_peak = found.peak
-    beyond = None if at_peak.reserved is None else at_peak.reserved - at_peak.allocated
     if as_json:
+        beyond = _reserved_beyond(found)
         print_json("plan", {**device_json(found), **asdict(made), "reserved_beyond": beyond})
     else:
         from snapreport.reporters.terminal.plan_text import write_plan
 
         page = new_page(full)
         failed = bool(found.figures.ooms)
-        write_plan(page, found.name, made, beyond, failed=failed, full=full)
+        write_plan(page, found.name, made, _reserved_beyond(found), failed=failed, full=full)
         print_page(page)
     if made.reached == "no":
         raise click.exceptions.Exit(FAILED)
+
+
+def _sized(texts: Sequence[str]) -> dict[int, Path]:
+    """Read ``8:a.zip`` and so on."""
+    found: dict[int, Path] = {}
+    for text in texts:
+        number, colon, path = text.partition(":")
+        if not (colon and path and number.isdecimal() and int(number)):
+            raise click.UsageError(
+                f"{text!r} is no recording at a batch size: write the size, a colon and the file,"
+                " such as 8:a.zip."
+            )
+        if int(number) in found:
+            raise click.UsageError(f"There are two recordings at batch {number}.")
+        found[int(number)] = Path(path)
+    if len(found) < 2:
+        raise click.UsageError("--batch-from needs recordings at two sizes, or at more.")
+    return found
+
+
+def _largest_batch(
+    paths: dict[int, Path], fit: int | None, device: str | None, as_json: bool, full: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
+    from snapreport.api.several_sizes import growth_of
+
+    devices = {size: load_device(path, device, quiet) for size, path in sorted(paths.items())}
+    growth = growth_of(devices, fit)
+    largest = devices[max(devices)]
+    beyond = _reserved_beyond(largest)
+    if as_json:
+        files = [
+            {"batch": size, "file": one.file.source.name, "device": one.name}
+            for size, one in devices.items()
+        ]
+        print_json("plan", {"files": files, **asdict(growth), "reserved_beyond": beyond})
+    else:
+        from snapreport.reporters.terminal.batch_text import write_growth
+
+        page = new_page(full)
+        failed = any(one.figures.ooms for one in devices.values())
+        write_growth(page, largest.name, growth, beyond, failed=failed)
+        print_page(page)
+    if growth.fits == 0:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _reserved_beyond(device: Device) -> int | None:
+    """Return reserved minus allocated bytes at the peak, None where that is not known."""
+    at_peak = device.peak
+    return None if at_peak.reserved is None else at_peak.reserved - at_peak.allocated

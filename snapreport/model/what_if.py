@@ -1,4 +1,4 @@
-"""How far the peak would fall without some of the allocations."""
+"""What the peak would be otherwise: without some allocations, with changes, at another batch."""
 
 from __future__ import annotations
 
@@ -101,3 +101,54 @@ class Plan(Shown):
     def most(self) -> int:
         """A bound of that, which holds."""
         return self.steps[-1].most if self.steps else self.peak
+
+
+@dataclass(frozen=True)
+class BatchPeak:
+    """The allocated peak at one size of the batch, in bytes."""
+
+    batch: int
+    expected: int
+    least: int | None
+    """A bound where another size does the same work as the recorded ones; None for no bound."""
+    most: int | None
+    recorded: int | None
+    """What was recorded at this size, None where nothing was."""
+    phase: str
+    """The pass that the expected peak is in; empty where no pass is known there."""
+
+
+@dataclass(frozen=True)
+class RoleGrowth:
+    """What a role holds at the expected peak: ``fixed + each * batch + square * batch ** 2``."""
+
+    role: str
+    fixed: int
+    each: int
+    square: int
+    bytes: int
+    """At the size that the growth is told for."""
+
+
+@dataclass(frozen=True)
+class BatchGrowth(Shown):
+    """How the allocated peak grows, and the largest batch that fits."""
+
+    peaks: tuple[BatchPeak, ...]
+    """At the recorded sizes and those asked for, ascending."""
+    roles: tuple[RoleGrowth, ...]
+    """Most bytes first; of the peak at ``told_for``."""
+    told_for: int
+    """The largest size that fits, or the largest recorded one."""
+    doubt: str = ""
+    """Why there are no bounds, empty where there are: the recordings do ``other work``, sizes
+    follow ``no law``, ``convolutions`` choose their algorithms, sizes depend on ``data``, or only
+    ``one step`` was recorded."""
+    target: int | None = None
+    """What the peak is to fit into, in bytes."""
+    fits: int | None = None
+    """The largest batch expected to fit, 0 for none; None where there is no limit or target."""
+    surely: int | None = None
+    """The largest batch that fits by the upper bound; None where there are no bounds."""
+    possibly: int | None = None
+    """The largest batch that may fit by the lower bound, likewise."""

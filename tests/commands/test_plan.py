@@ -12,6 +12,8 @@ import snapreport
 from snapreport.ground.errors import PlanError
 from tests.builders import MIB, trace
 from tests.commands.conftest import Run
+from tests.commands.test_json import check
+from tests.unit.diagnosis.advice.test_batch_law import at_batch
 from tests.unit.diagnosis.advice.test_program_changes import training
 
 
@@ -83,6 +85,10 @@ def test_a_failed_request_is_not_counted_and_that_is_said(run: Run, samples: Pat
         (("--fit", "24"), "'24' is 24 bytes; write a unit, such as 24GiB or 24GB."),
         (("--fit", "24 bananas"), "'24 bananas' is no size"),
         (("--free", "-1GB"), "'-1GB' is no size"),
+        (("--fit", "1GB", "other.zip"), "Name one SNAPSHOT or BUNDLE"),
+        (("--batch-from", "8:a.zip", "--free", "1GB"), "--free belongs to one recording"),
+        (("--batch-from", "8:a.zip"), "is no recording at a batch size: write the size, a colon"),
+        (("--batch-from", "0:a.zip"), "'0:a.zip' is no recording at a batch size"),
     ],
 )
 def test_wrong_arguments_are_wrong_usage(
@@ -106,6 +112,80 @@ def test_what_cannot_be_planned_is_an_error_in_one_line(
     empty = tmp_path / "empty.pickle"
     empty.write_bytes(pickle.dumps(trace().snapshot()))
     assert run("plan", empty, "--fit", "1GB").exit_code == 1
+
+
+@pytest.fixture
+def sized(tmp_path: Path) -> list[str]:
+    for size in (2, 4):
+        (tmp_path / f"{size}.pickle").write_bytes(pickle.dumps(at_batch(size).snapshot()))
+    return [f"{size}:{tmp_path / f'{size}.pickle'}" for size in (2, 4)]
+
+
+def test_the_largest_batch_is_told_from_two_recordings(run: Run, sized: list[str]) -> None:
+    found = run("plan", "--batch-from", *sized, "--fit", "18MiB", "--full")
+    assert found.exit_code == 0
+    first, _, heading, names, *rows = found.stdout.splitlines()
+    assert first == (
+        "cuda:0: a batch of 14 is the largest expected to fit into 18.00 MiB: 18.00 MiB. 12 surely"
+        " does, and more than 14 cannot. At 14, 77.8% of the peak grows with the batch; 100.0% of"
+        " that are activations."
+    )
+    assert heading == "The allocated peak by batch"
+    assert names.split() == ["batch", "expected", "least", "most", "recorded", "in"]
+    assert rows[0].split() == [
+        "2", *("14.00", "MiB") * 2, "16.00", "MiB", "14.00", "MiB", "optimizer"
+    ]  # fmt: skip
+    (row,) = (row for row in found.stdout.splitlines() if row.endswith("activation"))
+    assert row.split() == ["14.00", "MiB", "0", "B", "1.00", "MiB", "activation"]
+
+
+def test_the_option_may_be_repeated_and_json_has_every_figure(run: Run, sized: list[str]) -> None:
+    repeated = [part for each in sized for part in ("--batch-from", each)]
+    found = run("plan", *repeated, "--fit", "18MiB", "--json")
+    assert found.exit_code == 0
+    whole = orjson.loads(found.stdout)
+    check("plan", whole)
+    assert [(each["batch"], each["file"]) for each in whole["files"]] == [
+        (2, "2.pickle"),
+        (4, "4.pickle"),
+    ]
+    assert (whole["fits"], whole["surely"], whole["possibly"]) == (14, 12, 14)
+    python = snapreport.batch_growth({2: sized[0][2:], 4: sized[1][2:]}, fit="18MiB")
+    assert [each["expected"] for each in whole["peaks"]] == [each.expected for each in python.peaks]
+
+
+def test_without_a_target_only_the_growth_is_told(run: Run, sized: list[str]) -> None:
+    found = run("plan", "--batch-from", *sized, "--full")
+    assert found.exit_code == 0
+    assert found.stdout.startswith("cuda:0: Nothing in the peak grows with the batch.")
+
+
+def test_what_fits_at_no_batch_fails(run: Run, sized: list[str]) -> None:
+    found = run("plan", "--batch-from", *sized, "--fit", "13MiB", "--full")
+    assert found.exit_code == 3
+    assert "not even a batch of 1 fits into 13.00 MiB" in found.stdout
+
+
+def test_two_recordings_at_one_size_are_wrong_usage(run: Run, sized: list[str]) -> None:
+    refused = run("plan", "--batch-from", sized[0], sized[0])
+    assert refused.exit_code == 2
+    assert "There are two recordings at batch 2." in refused.stderr
+    alone = run("plan", "--batch-from", sized[0])
+    assert alone.exit_code == 2
+    assert "needs recordings at two sizes" in alone.stderr
+
+
+def test_python_says_what_it_cannot_tell_growth_from(sized: list[str], samples: Path) -> None:
+    one, state = sized[0][2:], samples / "state_only.pickle"
+    for wrong, more in (
+        ({2: one}, {}),
+        ({0: one, 2: one}, {}),
+        ({2: one, 4: one}, {"fit": "24 bananas"}),
+        ({2: one, 4: one}, {"at": (0,)}),
+        ({2: one, 4: state}, {}),
+    ):
+        with pytest.raises(PlanError):
+            snapreport.batch_growth(wrong, **more)  # type: ignore[arg-type]
 
 
 def test_python_takes_one_target_as_bytes_or_text(trained: Path) -> None:

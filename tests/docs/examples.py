@@ -7,6 +7,7 @@ document; read the difference before you commit it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -16,6 +17,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from sample_snapshots.make_samples import as_pickle, training_step
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "sample_snapshots"
@@ -89,7 +92,14 @@ def lay_out(folder: Path) -> None:
     """Put the samples into a folder, under the names that the examples use."""
     for name, sample in COPIES.items():
         (folder / name).write_bytes((SAMPLES / sample).read_bytes())
+    (folder / "at4.pickle").write_bytes(_smaller_batch())
     (folder / "train.py").write_text(PROGRAM)
+
+
+@functools.cache
+def _smaller_batch() -> bytes:
+    """Return the training step with half its batch."""
+    return as_pickle(training_step(batch=4).snapshot())
 
 
 def records(example: Example) -> bool:

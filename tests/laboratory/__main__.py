@@ -3,6 +3,7 @@
 python -m tests.laboratory roles [--only transformer,unet] [--wrong 5] [--variants]
 python -m tests.laboratory advice [--only transformer,unet]
 python -m tests.laboratory plans [--only transformer,wide-model]
+python -m tests.laboratory batches [--only sized-transformer,sized-unet]
 python -m tests.laboratory document
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.laboratory import advice, document, plans, roles
+from tests.laboratory import advice, batches, document, plans, roles
 from tests.laboratory.programs import all_programs
 from tests.laboratory.recording import Job
 
@@ -18,7 +19,7 @@ from tests.laboratory.recording import Job
 def main() -> None:
     """Print the tables, or write all of them into docs/advice.md."""
     parser = argparse.ArgumentParser(description="Judge roles and advice by real programs.")
-    parser.add_argument("what", choices=("roles", "advice", "plans", "document"))
+    parser.add_argument("what", choices=("roles", "advice", "plans", "batches", "document"))
     parser.add_argument("--only", help="programs by name, separated by commas")
     parser.add_argument("--wrong", type=int, default=0, help="roles: lines about what is wrong")
     parser.add_argument(
@@ -40,6 +41,8 @@ def main() -> None:
         print(advice.report(programs))
     elif given.what == "plans":
         print(plans.report(only or plans.PROGRAMS))
+    elif given.what == "batches":
+        print(batches.report(only or tuple(batches.FROM)))
     else:
         document.write(programs)
         print(document.PATH)

@@ -15,7 +15,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Suggestion
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files
-from tests.laboratory import advice, plans, roles
+from tests.laboratory import advice, batches, plans, roles
 from tests.laboratory.recording import Job
 from tests.laboratory.tables import markdown
 
@@ -32,12 +32,17 @@ def write(programs: Sequence[str]) -> None:
     Args:
         programs: those whose roles and advice are judged.
     """
+    sizes, largest, sizes_summary = batches.report().split("\n\n")
     text = _TEXT.read_text(encoding="utf-8").format(
         versions=_versions(),
         steps=advice.STEPS,
         pairs=advice.report(programs),
         shares=", ".join(f"{share:.0%}" for share in plans.SHARES),
         plans=plans.report(),
+        sizes=sizes,
+        room=batches.ROOM,
+        largest=largest,
+        sizes_summary=sizes_summary,
         roles=roles.report([Job(name) for name in programs]),
         snapshots=_snapshots(),
     )

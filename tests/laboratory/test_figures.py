@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.laboratory import plans
+from tests.laboratory import batches, plans
 from tests.laboratory.advice import all_pairs, quantiles
 from tests.laboratory.document import PATH
 from tests.laboratory.programs import all_programs
@@ -45,6 +45,15 @@ def test_no_bound_is_false_and_most_estimates_are_near() -> None:
 @only_in_full
 def test_a_plan_that_is_made_reaches_its_target() -> None:
     assert [each for each in plans.apply_plans() if not each.holds] == []
+
+
+@only_in_full
+def test_no_bound_of_a_batch_is_false_and_most_estimates_are_near() -> None:
+    told, largest = batches.run_all()
+    assert sum(each.peak.most is not None for each in told) >= 20
+    assert [each for each in (*told, *largest) if not each.within] == []
+    assert [each for each in told if each.error > 0.05] == []
+    assert [each for each in largest if not each.holds] == []
 
 
 @only_in_full

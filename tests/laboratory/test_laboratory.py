@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from snapreport.api.several_sizes import growth_of
 from snapreport.model.roles import ROLES
 from tests.laboratory.advice import Pair, Predicted, pairs_of, summary
 from tests.laboratory.programs import all_programs
@@ -124,6 +125,17 @@ def test_a_change_frees_what_was_expected(program: str, variants: Sequence[str])
         assert pair.predicted is not None, pair
         assert pair.within, pair
         assert abs(pair.predicted.expected - pair.measured) < pair.measured * 0.25, pair
+
+
+def test_the_peak_at_a_batch_that_was_not_recorded_is_what_was_told() -> None:
+    make([Job("sized-wide-model", f"size:{size}", STEPS) for size in (2, 4, 16)])
+    devices = {size: recorded(Job("sized-wide-model", f"size:{size}", STEPS)) for size in (2, 4)}
+    told = growth_of(devices, at=(16,)).peaks[-1]
+    measured = recorded(Job("sized-wide-model", "size:16", STEPS)).peak.allocated
+    assert told.least == told.expected == told.most == measured
+    # In the optimizer's step nothing grows; at 16 the peak is in the backward pass.
+    assert measured > devices[4].peak.allocated == devices[2].peak.allocated
+    assert told.phase == "backward"
 
 
 def test_several_changes_go_together() -> None:

@@ -6,25 +6,13 @@ from snapreport.ground.units import format_bytes, format_share, share_in_words
 from snapreport.model.what_if import MOST_CHANGES, Plan, RoleLeft
 from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.role_words import plural_of
 from snapreport.reporters.words.summary_rows import plural
 
 _NAMED = 3
 """Roles that the sentence names."""
 _LITTLE = 0.05
 """A role with less than this part of what remains is not named."""
-_PLURAL = {
-    "parameter": "parameters",
-    "buffer": "buffers",
-    "gradient": "gradients",
-    "activation": "activations",
-    "temporary of forward": "temporaries of forward",
-    "temporary of backward": "temporaries of backward",
-    "temporary of optimizer": "temporaries of the optimizer",
-    "communication buffer": "communication buffers",
-    "input": "inputs",
-    "compiled-graph pool": "pools of compiled graphs",
-    "unknown": "of unknown role",
-}
 
 
 def write_plan(
@@ -55,7 +43,7 @@ def write_plan(
             for each in plan.left
         ]
         page.table(("bytes", "share", "role"), rows)
-    notes = _notes(beyond, failed)
+    notes = plan_notes(beyond, failed)
     if notes:
         page.say()
         page.say(notes)
@@ -94,7 +82,7 @@ def verdict(plan: Plan) -> str:
 def _remains(left: tuple[RoleLeft, ...]) -> str:
     whole = sum(each.bytes for each in left)
     named = [each for each in left[:_NAMED] if each.bytes >= _LITTLE * whole]
-    words = [_PLURAL.get(each.role, each.role) for each in named]
+    words = [plural_of(each.role) for each in named]
     if not words:
         return ""
     *others, last = words
@@ -103,7 +91,8 @@ def _remains(left: tuple[RoleLeft, ...]) -> str:
     return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {which}."
 
 
-def _notes(beyond: int | None, failed: bool) -> str:
+def plan_notes(beyond: int | None, failed: bool) -> str:
+    """Say what a plan does not count: what a failed program never got to, and reserved bytes."""
     said = []
     if failed:
         said.append(

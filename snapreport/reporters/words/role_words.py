@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.model.roles import Evidence, EvidenceUse, RoleUse
+from snapreport.model.roles import CACHE, ROLES, STATE, UNKNOWN, Evidence, EvidenceUse, RoleUse
 
 _MOST = 2
 
@@ -18,3 +18,13 @@ def known_text(use: RoleUse) -> str:
     texts = [evidence_text(each) for each in use.evidence[:_MOST]]
     left = len(use.evidence) - len(texts)
     return "; ".join([*texts, f"and {left} more"] if left else texts)
+
+
+def plural_of(role: str) -> str:
+    """Return a role's name as a sentence counts its allocations: ``parameters``."""
+    if role == ROLES[UNKNOWN]:
+        return "of unknown role"
+    if role in (ROLES[STATE], ROLES[CACHE]):
+        return role
+    head, of, rest = role.replace(" of optimizer", " of the optimizer").partition(" of ")
+    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"

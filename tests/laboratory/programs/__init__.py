@@ -7,7 +7,7 @@ from typing import Any
 
 SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
-    "others", "checked",
+    "others", "checked", "sizes",
 )  # fmt: skip
 
 

@@ -1,0 +1,223 @@
+"""The peak at a batch that nobody ran: recordings at other sizes, and how each allocation grows.
+
+Where the recordings do the same one after the other, each allocation has a size at each of them,
+and its law gives the size at any other. The curve is added up again from those, so that the peak
+may move to another moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.advice.same_program import NONE, match_recordings
+from snapreport.diagnosis.advice.size_doubts import doubt_of
+from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
+from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.roles import (
+    BUFFER,
+    COMMUNICATION,
+    GRADIENT,
+    OPTIMIZER_TEMPORARY,
+    PARAMETER,
+    ROLES,
+    STATE,
+    WORKSPACE,
+)
+from snapreport.model.what_if import BatchGrowth, BatchPeak, RoleGrowth
+from snapreport.native.sweeps import sum_live
+from snapreport.roles.lifetimes import find_roles
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_OVERSIZE = 20 << 20
+"""A block for a request beyond ``max_split_size`` has less than this to spare."""
+_FIXED = (
+    PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
+)  # fmt: skip
+"""What is taken to be as it was where no other recording tells."""
+_PHASES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}
+_LARGEST = 1 << 24
+"""A batch of this size fits where memory does not grow with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralSizes:
+    """One program at several sizes of its batch; arrays of shape (n_allocations,) of the last."""
+
+    file: History
+    device: DeviceHistory
+    """The recording at the largest size."""
+    laws: SizeLaws
+    same: bool
+    spare: NDArray[np.int64]
+    """Bytes that blocks have beyond their requests as rounded."""
+    peaks: tuple[int, ...]
+    """Recorded, in bytes."""
+
+    @cached_property
+    def doubt(self) -> str:
+        """Why there are no bounds, as in ``BatchGrowth``."""
+        if not self.same:
+            return "other work"
+        if not self.laws.regular.all():
+            return "no law"
+        return doubt_of(self.file, self.device)
+
+    @cached_property
+    def rules(self) -> SplitRules | None:
+        """How the allocator makes blocks; None where there is no such allocator."""
+        return _rules_of(self.file, self.device)
+
+    def expected(self, batch: int) -> NDArray[np.int64]:
+        """Return the block sizes that are expected at a batch."""
+        return _rounded(self.laws.expected(batch), self.rules) + self.spare
+
+    def least(self, batch: int) -> NDArray[np.int64]:
+        """Return the least block sizes at a batch."""
+        return _rounded(self.laws.bounds(batch)[0], self.rules)
+
+    def most(self, batch: int) -> NDArray[np.int64]:
+        """Return the largest block sizes at a batch: what is left of a hole may not be split."""
+        blocks = _rounded(self.laws.bounds(batch)[1], self.rules)
+        if self.rules is None or self.rules.expandable or self.rules.pinned:
+            return blocks
+        spare = np.where(blocks >= self.rules.max_split_size, _OVERSIZE, SMALL_SIZE)
+        return blocks + np.where(blocks > SMALL_SIZE, spare, 0)
+
+    def peak(self, blocks: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the peak with some block sizes, and its first event."""
+        rows = self.device.allocations
+        curve = sum_live(blocks, rows.alloc_event, rows.free_requested_event, self.device.events)
+        place = int(curve.argmax())
+        return int(curve[place]), place - 1
+
+    def largest(self, sizes: Callable[[int], NDArray[np.int64]], target: int) -> int | None:
+        """Return the largest batch at which some block sizes fit, 0 for none, None for any."""
+        if self.peak(sizes(1))[0] > target:
+            return 0
+        low, high = 1, 2
+        while self.peak(sizes(high))[0] <= target:
+            low, high = high, high * 2
+            if high > _LARGEST:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.peak(sizes(middle))[0] <= target:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def at(self, batch: int) -> BatchPeak:
+        """Return the peak at a batch."""
+        expected, event = self.peak(self.expected(batch))
+        least = most = None
+        if not self.doubt:
+            least = min(self.peak(self.least(batch))[0], expected)
+            most = max(self.peak(self.most(batch))[0], expected)
+        recorded = dict(zip(self.laws.batches.tolist(), self.peaks, strict=True)).get(batch)
+        passes, here = find_passes(self.file, self.device), np.array([event])
+        phase = (name for pass_, name in _PHASES.items() if passes.covers(pass_, here)[0])
+        return BatchPeak(batch, expected, least, most, recorded, next(phase, ""))
+
+    def live(self, batch: int) -> NDArray[np.intp]:
+        """Return what is live at the peak that is expected at a batch."""
+        rows, event = self.device.allocations, self.peak(self.expected(batch))[1]
+        return np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_requested_event))
+
+    def roles(self, batch: int) -> tuple[RoleGrowth, ...]:
+        """Return how each role grows at that peak, most bytes first."""
+        live = self.live(batch)
+        fixed, each, squared = self.laws.coefficients(batch)
+        blocks = self.expected(batch)
+        # What rounding adds is fixed: a block is a little more than its line.
+        over = blocks - (fixed + each * batch + squared * batch**2)
+        role = find_roles(self.file, self.device).role[live]
+        columns = [
+            np.bincount(role, weights=column[live], minlength=len(ROLES))
+            for column in (fixed + over, each, squared, blocks)
+        ]
+        found = [
+            RoleGrowth(ROLES[i], *(round(column[i]) for column in columns))
+            for i in np.unique(role).tolist()
+        ]
+        return tuple(sorted(found, key=lambda growth: -growth.bytes))
+
+
+def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> SeveralSizes:
+    """Match recordings of one program, and tell the law of each allocation.
+
+    Args:
+        recordings: at least two, by ascending size of the batch, with the device of each.
+    """
+    batches = np.array([batch for batch, _, _ in recordings], np.int64)
+    matched = match_recordings([(file, device) for _, file, device in recordings])
+    _, file, last = recordings[-1]
+    role = find_roles(file, last).role
+    grows = ~np.isin(role, _FIXED)
+    sizes, spare, peaks = [], [], []
+    for (batch, one, device), rows in zip(recordings, matched.rows, strict=True):
+        own = device.allocations
+        known = rows != NONE
+        there = rows[known]
+        # Without a counterpart: as what its role does usually.
+        share = np.where(grows, batch / batches[-1], 1.0)
+        size = np.rint(last.allocations.size * share).astype(np.int64)
+        size[known] = own.size[there]
+        extra = np.zeros(len(rows))
+        rounded = _rounded(own.size, _rules_of(one, device))
+        extra[known] = (own.block_size - rounded)[there]
+        sizes.append(size)
+        spare.append(extra)
+        lives = (own.alloc_event, own.free_requested_event, device.events)
+        peaks.append(int(sum_live(own.block_size, *lives).max()))
+    extra = np.maximum(np.rint(np.mean(spare, axis=0)), 0).astype(np.int64)
+    laws = find_laws(batches, np.stack(sizes))
+    return SeveralSizes(file, last, laws, matched.exact, extra, tuple(peaks))
+
+
+def _rules_of(file: History, device: DeviceHistory) -> SplitRules | None:
+    if device.device.kind == "cpu":
+        return None
+    return replace(split_rules(file.settings), pinned=device.device.kind == "host")
+
+
+def _rounded(requested: NDArray[np.int64], rules: SplitRules | None) -> NDArray[np.int64]:
+    return requested if rules is None else round_sizes(requested, rules)
+
+
+def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]) -> BatchGrowth:
+    """Return how the peak grows, and the largest batch that fits into a target.
+
+    Args:
+        several: the recordings.
+        target: in bytes; None for none.
+        wanted: sizes of the batch to tell the peak for, beside the recorded ones.
+    """
+    recorded = several.laws.batches.tolist()
+    fits = surely = possibly = None
+    if target is not None:
+        fits = several.largest(several.expected, target)
+        if not several.doubt:
+            surely = several.largest(several.most, target)
+            possibly = several.largest(several.least, target)
+    shown = {*recorded, *wanted, *((fits, fits + 1) if fits is not None else ())} - {0}
+    told_for = fits or recorded[-1]
+    return BatchGrowth(
+        tuple(several.at(batch) for batch in sorted(shown)),
+        several.roles(told_for),
+        told_for,
+        several.doubt,
+        target,
+        fits,
+        surely,
+        possibly,
+    )

@@ -1,0 +1,129 @@
+"""Which allocation of one recording is which of another: the same program, run once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.stacks import StackTable
+from snapreport.native.sorting import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NONE = -1
+"""No allocation of the other recording is known to be the same."""
+
+_Nodes = dict[tuple[int, str, str, int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class SameRows:
+    """The allocations of several recordings beside those of the last one."""
+
+    rows: NDArray[np.int64]
+    """int64, shape (n_recordings, n_allocations of the last); NONE where nothing fits."""
+    exact: bool
+    """Whether all of them make and free the same, one after the other."""
+
+
+def match_recordings(recordings: Sequence[tuple[History, DeviceHistory]]) -> SameRows:
+    """Match the allocations of recordings to those of the last one.
+
+    Where all have the same events, with the same call stacks, the n-th of each is the n-th of the
+    others. Otherwise those of a call stack are matched in their order if it has as many of them,
+    and by their sizes, from the smallest on, if it has as many sizes.
+
+    Args:
+        recordings: files, and of each one device.
+    """
+    nodes: _Nodes = {}
+    told = [(device, _stack_keys(file.stacks, nodes)) for file, device in recordings]
+    orders = [_in_order(device) for device, _ in told]
+    last, keys = told[-1]
+    number = len(last.allocations)
+    rows = np.full((len(told), number), NONE, np.int64)
+    tokens = _tokens(last, orders[-1])
+    stacks = keys[last.allocations.stack[orders[-1]]]
+    exact = True
+    for place, ((device, own_keys), order) in enumerate(zip(told, orders, strict=True)):
+        own = own_keys[device.allocations.stack[order]]
+        if np.array_equal(own, stacks) and np.array_equal(_tokens(device, order), tokens):
+            rows[place, orders[-1]] = order
+        else:
+            exact = False
+            _match_by_stack(device, own_keys, last, keys, rows[place])
+    return SameRows(rows, exact)
+
+
+def _stack_keys(stacks: StackTable, nodes: _Nodes) -> NDArray[np.int64]:
+    """Number call stacks alike in all files; the last number is that of no stack."""
+    frames = stacks.frames
+    lines = frames.lines.tolist()
+    keys: list[int] = []
+    for parent, frame in zip(stacks.node_parent.tolist(), stacks.node_frame.tolist(), strict=True):
+        above = keys[parent] if parent >= 0 else -1
+        key = (above, frames.names[frame], frames.filenames[frame], lines[frame])
+        keys.append(nodes.setdefault(key, len(nodes)))
+    of_node = np.array([*keys, -1], np.int64)  # the empty stack has node -1
+    return np.append(of_node[stacks.stack_node], -2)
+
+
+def _in_order(device: DeviceHistory) -> NDArray[np.int64]:
+    """Return the rows as they are, but what the trace never touches by size."""
+    rows = device.allocations
+    order = np.arange(len(rows))
+    untouched = np.flatnonzero(
+        (rows.alloc_event == START) & (rows.free_requested_event >= device.events)
+    )
+    order[untouched] = untouched[stable_order(rows.size[untouched])]
+    return order
+
+
+def _tokens(device: DeviceHistory, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what each event does to which allocation, with frees in order between allocations."""
+    rows = device.allocations
+    born, gone = rows.alloc_event[order], rows.free_requested_event[order]
+    made, freed = np.flatnonzero(born >= 0), np.flatnonzero((gone >= 0) & (gone < device.events))
+    which = np.concatenate([made, freed])
+    frees = np.repeat([False, True], [len(made), len(freed)])
+    when = stable_order(np.concatenate([born[made], gone[freed]]))
+    which, frees = which[when], frees[when]
+    sorted_frees = np.lexsort((which, frees, np.cumsum(~frees)))
+    tokens: NDArray[np.int64] = np.where(frees, ~which, which)[sorted_frees]
+    return tokens
+
+
+def _match_by_stack(
+    device: DeviceHistory,
+    keys: NDArray[np.int64],
+    last: DeviceHistory,
+    last_keys: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    own = _by_stack(keys[device.allocations.stack])
+    sizes, wanted = device.allocations.size, last.allocations.size
+    for key, there in _by_stack(last_keys[last.allocations.stack]).items():
+        here = own.get(key)
+        if here is None:
+            continue
+        if key == -2:  # without a stack the order tells less than the size
+            here = here[stable_order(sizes[here])]
+            there = there[stable_order(wanted[there])]
+        if len(here) == len(there):
+            found[there] = here
+            continue
+        values, first = np.unique(sizes[here], return_index=True)
+        others, place = np.unique(wanted[there], return_inverse=True)
+        if len(values) == len(others):
+            found[there] = here[first][place]
+
+
+def _by_stack(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+    order = stable_order(keys)
+    values, first = np.unique(keys[order], return_index=True)
+    return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
