@@ -19,6 +19,7 @@ from snapreport.model import (
     answer_tables,
     diagnoses,
     findings,
+    iterations,
     recorder_notes,
     recording_facts,
     roles,
@@ -123,6 +124,7 @@ DIAGNOSIS = thing(findings=many(FINDING), silenced=many(TEXT))
 WARNINGS = many(thing(code=TEXT, text=TEXT))
 SITE = thing(**_PLACE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
+STEPS = maybe(record(iterations.Steps, steps=many(record(iterations.StepUse, change=NUMBER))))
 CUT = thing(
     first_event=MAYBE_NUMBER,
     last_event=MAYBE_NUMBER,
@@ -168,6 +170,7 @@ DEVICE = thing(
     sites=many(SITE),
     roles=many(record(roles.RoleUse, role={"enum": list(roles.ROLES)})),
     stages=many(of(findings.StageUse)),
+    steps=STEPS,
     ooms=many(record(recording_facts.OomEvent, "stack")),
     closing=maybe(CLOSING),
     trust=TRUST,
@@ -286,6 +289,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "stages": many(
                 record(findings.StageUse, id=NUMBER, label=TEXT, stacks=many(STACK))
             ),
+            "steps": STEPS,
         }
     ],
     "profile": [

@@ -58,6 +58,7 @@ from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
 from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.iterations import Steps
 from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
@@ -120,6 +121,11 @@ class Device:
     def stages(self) -> tuple[StageUse, ...]:
         """Every annotated stage with its memory at start, peak and end."""
         return self.figures.stages
+
+    @property
+    def steps(self) -> Steps | None:
+        """The steps of the program's loop, which are alike, and which the peak is in; or None."""
+        return self.figures.steps
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -207,7 +213,9 @@ class Device:
         elif wanted.time_us is not None:
             found = event_at_time(self.times, wanted.time_us)
         elif wanted.stage is not None:
-            found = self._stage_peak(wanted.stage, values)
+            stage = self.stages[find_stage(self.stages, wanted.stage)]
+            first = max(stage.start_event - 1, -1)
+            found = peak_between(values, first, max(stage.end_event - 1, first))
         elif wanted.between is not None:
             found = peak_between(values, *wanted.between)
         elif wanted.alloc is not None:
@@ -338,11 +346,6 @@ class Device:
         """Return the microseconds since 1970 of some events, None where unknown."""
         return [time_at(self.times, event) for event in events.tolist()]
 
-    def _stage_peak(self, name: str, values: NDArray[np.int64]) -> int:
-        stage = self.stages[find_stage(self.stages, name)]
-        first = max(stage.start_event - 1, -1)
-        return peak_between(values, first, max(stage.end_event - 1, first))
-
     def _row(self, wanted: Address | int) -> int:
         address, version = wanted if isinstance(wanted, tuple) else (wanted, None)
         return find_allocation(self.history, address, version)
@@ -398,10 +401,8 @@ class Moment:
         Raises:
             PatternError: a pattern is none.
         """
-        device = self.device
-        return find_lines(
-            device.history, device.file.stacks, self.event, self._live, include, exclude
-        )
+        of = self.device
+        return find_lines(of.history, of.file.stacks, self.event, self._live, include, exclude)
 
     def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
         """Return what is live, grouped by one of ``GROUPINGS``, most bytes first.

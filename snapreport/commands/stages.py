@@ -1,4 +1,4 @@
-"""``snapreport stages``: memory at the start, the peak and the end of annotated stages."""
+"""``snapreport stages``: memory at the start, peak and end of annotated stages and of steps."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from snapreport.model.answer_tables import Group
     from snapreport.model.findings import StageUse
 
+_STEPS = 20
 
-@click.command(short_help="Print the memory of annotated stages.")
+
+@click.command(short_help="Print the memory of annotated stages and of training steps.")
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Of this device")
 @click.option(
@@ -59,6 +61,7 @@ def stages(
     """Print allocated bytes at the start, peak and end of each stage of a SNAPSHOT or BUNDLE.
 
     Stages of one name are numbered: NAME[2] is the second, also for --stage of other commands.
+    Below are the steps of the program's loop, where the recording shows them.
 
     \b
     Example:
@@ -86,15 +89,22 @@ def stages(
             }
             for (label, stage), top in zip(numbered, tops, strict=True)
         ]
-        print_json("stages", {**device_json(found), "stages": rows})
+        from snapreport.reporters.json.json_parts import steps_as_json
+
+        steps = None if found.steps is None else steps_as_json(found.steps)
+        print_json("stages", {**device_json(found), "stages": rows, "steps": steps})
         return
     from snapreport.reporters.terminal import answers_text
+    from snapreport.reporters.terminal.summary_text import write_steps
 
     page = new_page(full)
     if not found.stages:
         page.say(f"{found.name} has no stages: nothing was annotated in this recording.")
     else:
         answers_text.stages(page, numbered, tops)
+    if found.steps is not None and not names:
+        page.say()
+        write_steps(page, found.steps, None if full else _STEPS)
     print_page(page)
 
 

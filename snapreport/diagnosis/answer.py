@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from snapreport.diagnosis.step_words import steps_sentence
 from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
+from snapreport.model.iterations import Steps
 
 _NAMED = 3
 _WORTH_NAMING = 0.01
@@ -14,6 +16,7 @@ def write_answer(
     events: int,
     sites: tuple[CallSite, ...],
     stages: tuple[StageUse, ...],
+    steps: Steps | None,
     ooms: tuple[OomEvent, ...],
     recorded: bool,
 ) -> str:
@@ -24,6 +27,7 @@ def write_answer(
         events: the number of trace events.
         sites: every call site live at the peak, largest first.
         stages: the device's stages.
+        steps: of the program's loop, where they are known.
         ooms: its failed requests.
         recorded: whether there is a usable trace; else the peak is the state at the end.
     """
@@ -31,6 +35,8 @@ def write_answer(
     if not peak.allocated:
         return " ".join([*sentences, "Nothing was allocated on this device."])
     sentences += [_when(peak, events, stages, recorded)]
+    if steps is not None and recorded:
+        sentences.append(steps_sentence(steps))
     named = [site for site in sites if site.frame is not None]
     unnamed = [site for site in sites if site.frame is None]
     held = []

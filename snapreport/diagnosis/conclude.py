@@ -24,6 +24,7 @@ from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.role_use import find_role_use
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
+from snapreport.figures.step_use import find_steps
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
@@ -108,6 +109,7 @@ def find_figures(
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, event)
     stages = find_stage_use(history, curves)
+    steps = find_steps(history, tables, curves["allocated"])
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
     category, categories = classify(tables, history, rules)
@@ -135,6 +137,7 @@ def find_figures(
         tree=find_call_tree(history, tables.stacks, event),
         sites=sites,
         stages=stages,
+        steps=steps,
         ooms=ooms,
         closing=closing,
         own_counters=own_counters(
@@ -144,7 +147,7 @@ def find_figures(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),
         answer=_ended(history, tables)
-        + write_answer(peak, history.events, sites, stages, ooms, recorded(history, tables)),
+        + write_answer(peak, history.events, sites, stages, steps, ooms, recorded(history, tables)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
     )
 

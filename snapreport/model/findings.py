@@ -14,6 +14,7 @@ from snapreport.model.category_rules import Category
 from snapreport.model.cut import Picture
 from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.history import DeviceHistory, History
+from snapreport.model.iterations import Steps
 from snapreport.model.recording_facts import Closing as Closing
 from snapreport.model.recording_facts import CurvePeak as CurvePeak
 from snapreport.model.recording_facts import OomEvent as OomEvent
@@ -173,6 +174,8 @@ class DeviceFigures(Shown):
     sites: tuple[CallSite, ...]
     """Every call site live at the allocated peak, largest first."""
     stages: tuple[StageUse, ...]
+    steps: Steps | None
+    """The steps of the program's loop; None where the recording shows none."""
     ooms: tuple[OomEvent, ...]
     closing: Closing | None
     """None where the device has no segments to compare with."""

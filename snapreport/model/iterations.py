@@ -1,11 +1,16 @@
-"""The repeating step of a program, as far as a recording shows one."""
+"""The repeating step of a program, as far as a recording shows one, and the memory of each turn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from snapreport.ground.object_display import Shown
+from snapreport.ground.units import format_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,6 +18,10 @@ if TYPE_CHECKING:
 Source = Literal["profiler", "optimizer", "stages", "pattern"]
 """``ProfilerStep#N`` stages; ``Optimizer.step`` stages; other stages that come again and again;
 allocations that come again and again."""
+
+Kind = Literal["warm-up", "steady", "other", "unknown"]
+"""Steady steps are alike; warm-up steps come before them, others between or after. Where too few
+are alike, unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,3 +47,72 @@ class Iterations:
     def bounds(self) -> NDArray[np.int64]:
         """The starts and the end; int64, shape (n + 1,)."""
         return np.append(self.starts, np.int64(self.end))
+
+
+@dataclass(frozen=True)
+class StepUse(Shown):
+    """Memory over one step of the program, in allocated bytes."""
+
+    number: int
+    """Counted from 1, among the complete steps of the recording."""
+    name: str
+    """As the file has it, such as ``ProfilerStep#3``; ``""`` where it names none."""
+    kind: Kind
+    start_event: int
+    end_event: int
+    """The first event after it; likewise where the next step starts."""
+    start_bytes: int
+    """Allocated just before its first event."""
+    peak_bytes: int
+    """The most, what it began with included."""
+    peak_event: int
+    """The first event that attains it; -1 is the start."""
+    end_bytes: int
+    kept_bytes: int
+    """Of what it made, what is still allocated when it ends."""
+    allocations: int
+    """Number of allocations made in it."""
+    allocated_bytes: int
+    """Block bytes of those."""
+
+    @property
+    def change(self) -> int:
+        """How much more is allocated at its end than at its start."""
+        return self.end_bytes - self.start_bytes
+
+
+@dataclass(frozen=True)
+class Steps(Shown):
+    """The complete steps of a program, one after the other without a gap."""
+
+    source: Source
+    confidence: float
+    how: str
+    """As in ``Iterations``, likewise the two before."""
+    peak: int | None
+    """The number of the step that the device's allocated peak is in; None for none of them."""
+    peak_before: bool
+    """Whether the peak is before the first of them."""
+    steps: tuple[StepUse, ...]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def of_kind(self, kind: Kind) -> tuple[StepUse, ...]:
+        """Return the steps of one kind."""
+        return tuple(step for step in self.steps if step.kind == kind)
+
+
+def runs_of(steps: Sequence[StepUse]) -> list[tuple[StepUse, ...]]:
+    """Return the steps in order, with steady ones that follow one another together."""
+    runs: list[tuple[StepUse, ...]] = []
+    for steady, group in groupby(steps, key=lambda step: step.kind == "steady"):
+        run = tuple(group)
+        runs += [run] if steady else [(step,) for step in run]
+    return runs
+
+
+def step_range(run: Sequence[StepUse]) -> str:
+    """Return the numbers of consecutive steps: ``3``, ``2 and 3``, ``2 to 5``."""
+    first, last = format_count(run[0].number), format_count(run[-1].number)
+    return first if len(run) == 1 else f"{first} {'and' if len(run) == 2 else 'to'} {last}"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.ground.memoize import once_for_both
-from snapreport.model.findings import DeviceFigures
-from snapreport.model.history import History, Stages
+from snapreport.model.history import DeviceHistory, History, Stages
 from snapreport.model.iterations import Iterations, Source
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import median, unique
+from snapreport.native.sweeps import sum_live
 from snapreport.roles.loop_period import Period, find_period
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ used outside of the loop; a name that repeats may be a part of a step."""
 
 
 @once_for_both
-def find_iterations(device: DeviceFigures, tables: History) -> Iterations | None:
+def find_iterations(history: DeviceHistory, tables: History) -> Iterations | None:
     """Find the turns of the program's outer loop, or None where nothing shows one.
 
     ``ProfilerStep#N`` stages are believed. Else a turn ends with each ``Optimizer.step`` stage
@@ -51,13 +51,15 @@ def find_iterations(device: DeviceFigures, tables: History) -> Iterations | None
     allocations, and the confidence the part of them that keep to it.
 
     Args:
-        device: the device.
+        history: the device.
         tables: the file that it is from.
     """
-    history, allocated = device.history, device.curves["allocated"]
     if history.events <= 1:
         return None
-    stages = history.stages
+    stages, rows = history.stages, history.allocations
+    allocated = sum_live(
+        rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
+    )
     found = (
         _from_profiler(stages, history.events)
         or _from_optimizer(stages, history.events, allocated)

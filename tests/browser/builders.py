@@ -238,6 +238,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         missing=np.array([row.stack is None for row in spec.rows], dtype=np.int8),
         tree=_no_tree(peak),
         sites=_sites(spec.rows, peak),
+        steps=None,
         stages=tuple(_stage(spec, allocated, k) for k in range(len(spec.stages))),
         ooms=tuple(
             OomEvent(event, None, size, 3 * MIB, int(allocated[event + 1]), reserved, stack)

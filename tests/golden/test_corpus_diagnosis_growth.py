@@ -72,7 +72,7 @@ def test_the_layers_of_a_model_are_taken_for_no_steps(corpus: Path, name: str) -
     # None of these files holds more than one step of its program, but many layers of a model.
     findings = analysed(corpus / name)
     for device in findings.devices:
-        assert find_iterations(device, findings.history) is None
+        assert find_iterations(device.history, findings.history) is None
 
 
 def test_slack_of_the_forward_pass_is_all_of_blocks_handed_out_whole(corpus: Path) -> None:

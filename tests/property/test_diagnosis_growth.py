@@ -79,7 +79,7 @@ def test_a_leak_is_said_with_its_true_size_or_not_at_all(seed: int) -> None:
     (device,) = findings.devices
     said = [each for each in found(device, *TOPICS) if each.code == "leak"]
     assert [figures(each)["growth per iteration"] for each in said] in ([], [2 * MIB])
-    turns = find_iterations(device, findings.history)
+    turns = find_iterations(device.history, findings.history)
     stacks = bool((device.missing == 0).any())
     if turns is not None and len(turns) > 5 and stacks:
         assert said, "six iterations or more are enough to tell"
@@ -107,7 +107,7 @@ def test_no_history_is_too_odd_to_be_diagnosed(simulation: Simulated) -> None:
 @for_simulations(60)
 def test_iterations_lie_in_the_recording_one_after_the_other(simulation: Simulated) -> None:
     for findings, device in devices(simulation):
-        turns = find_iterations(device, findings.history)
+        turns = find_iterations(device.history, findings.history)
         if turns is None:
             continue
         assert len(turns.names) == len(turns) >= 2

@@ -202,7 +202,7 @@ def _active_lately(tables: History, device: DeviceFigures) -> int:
     What they do not need, later ones will hardly need either. Without a loop nothing tells that,
     and it is all that was ever active.
     """
-    turns, active = find_iterations(device, tables), device.curves["active"]
+    turns, active = find_iterations(device.history, tables), device.curves["active"]
     if turns is None or len(turns) < _ENOUGH:
         return int(active.max())
     return int(active[int(turns.starts[len(turns) // 2]) :].max())

@@ -62,7 +62,7 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
         device: the device's figures.
     """
     history, rows = device.history, device.history.allocations
-    turns = find_iterations(device, tables)
+    turns = find_iterations(device.history, tables)
     span = history.events if turns is None else int(median(np.diff(turns.bounds)))
     longest = max(int(SHORT * span), _SHORT_EVENTS)
     life = rows.free_requested_event - rows.alloc_event

@@ -65,7 +65,7 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if not device.recorded:
         return
     yield from _optimizer_state(tables, device)
-    turns = find_iterations(device, tables)
+    turns = find_iterations(device.history, tables)
     if turns is None:
         return
     growth = find_step_growth(tables, device, turns)

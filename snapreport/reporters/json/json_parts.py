@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from snapreport.model.answer_tables import Group
+from snapreport.model.iterations import Steps
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable
 
@@ -62,6 +63,12 @@ def group_as_json(group: Group, stacks: StackTable, by: str) -> dict[str, Any]:
     if by == "stack":
         plain |= {"stack": id_or_none(stack), "frames": frames_of(stacks, stack)}
     return plain
+
+
+def steps_as_json(steps: Steps) -> dict[str, Any]:
+    """Return the steps of a device; they may be many, and each is flat."""
+    rows = [{**vars(step), "change": step.change} for step in steps.steps]
+    return {**vars(steps), "steps": rows}
 
 
 def id_or_none(number: int | np.integer[Any]) -> int | None:

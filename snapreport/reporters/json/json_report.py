@@ -10,7 +10,7 @@ import orjson
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.json.json_parts import with_format
+from snapreport.reporters.json.json_parts import steps_as_json, with_format
 from snapreport.reporters.words.finding_words import diagnosis_as_json, finding_as_json
 from snapreport.reporters.words.trust_words import trust_as_json
 
@@ -113,6 +113,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
         ],
         "roles": [asdict(role) for role in device.held_by_role],
         "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat
+        "steps": None if device.steps is None else steps_as_json(device.steps),
         "ooms": [
             {key: value for key, value in asdict(oom).items() if key != "stack"}
             for oom in device.ooms

@@ -26,6 +26,7 @@ from snapreport.reporters.words.plain_text import (
 )
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.role_words import known_text
+from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount,
@@ -36,6 +37,7 @@ from snapreport.reporters.words.summary_rows import (
     lines_note,
     memory_name,
     moment,
+    plural,
     stage_name,
     width_text,
 )
@@ -43,6 +45,7 @@ from snapreport.reporters.words.summary_rows import (
 _PLACE = 90
 _NAME = 80
 _VALUE = 400
+_STEPS = 12
 _ANYWHERE = ("requested", "allocated")  # also without an allocator
 _FENCE = 101
 """Bytes of a line that ends a block of code, at most."""
@@ -153,6 +156,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         yield ""
     yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
+    yield from _steps(device, room.stages)
     yield from _stages(device, room.stages)
     if room.nodes:
         lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
@@ -214,6 +218,19 @@ def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
     if note:
         yield note
         yield ""
+
+
+def _steps(device: DeviceFindings, most: int) -> Iterator[str]:
+    if device.steps is None:
+        return
+    rows, left = step_rows(device.steps, min(most, _STEPS))
+    cells = [(*row[:-1], escaped(cut(row[-1], _NAME))) for row in rows]
+    yield "### Steps of the program"
+    yield ""
+    yield from table(STEP_HEADINGS, cells, left=(len(STEP_HEADINGS) - 1,))
+    more = f" {plural(left, 'step')} more {'is' if left == 1 else 'are'} left out." if left else ""
+    yield f"{escaped(told_text(device.steps))}{more}"
+    yield ""
 
 
 def _stages(device: DeviceFindings, most: int) -> Iterator[str]:

@@ -173,7 +173,9 @@ def _json_for_script(data: dict[str, Any]) -> Markup:
 def _short(summary: dict[str, Any]) -> dict[str, Any]:
     """The summary with its long lists cut; the payload holds them whole."""
     devices = [
-        device | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
+        device
+        | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
+        | {"steps": device["steps"] and _few(device["steps"])}
         for device in summary["devices"]
     ]
     noted = summary["recording"]
@@ -181,6 +183,10 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
         names = ("device", "name", "capacity")
         noted |= {"devices": [{name: row[name] for name in names} for row in noted["devices"]]}
     return summary | {"devices": devices, "recording": noted}
+
+
+def _few(steps: dict[str, Any]) -> dict[str, Any]:
+    return steps | {"steps": steps["steps"][:ROWS_WITHOUT_SCRIPT]}
 
 
 def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:

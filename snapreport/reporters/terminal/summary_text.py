@@ -7,8 +7,10 @@ from typing import BinaryIO
 
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
+from snapreport.model.iterations import Steps
 from snapreport.reporters.terminal.text_tables import NARROWEST, Page, terminal_width
 from snapreport.reporters.words.plain_text import cut, location, one_line
+from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount,
@@ -23,7 +25,7 @@ from snapreport.reporters.words.summary_rows import (
     width_text,
 )
 
-_SITES, _STAGES = 10, 15
+_SITES, _STAGES, _STEPS = 10, 15, 8
 
 
 class TextReporter:
@@ -76,6 +78,9 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
         page.say(f"Over the recording: {average_text(device)}; {sizes_text(device)}.")
     page.say(one_line(device.trust.sentence))
     _sites(page, device, note, None if full else _SITES)
+    if device.steps is not None:
+        page.say()
+        write_steps(page, device.steps, None if full else _STEPS)
     _stages(page, device.stages if full else device.stages[:_STAGES], len(device.stages))
 
 
@@ -104,6 +109,16 @@ def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> N
         page.say(f"and {format_count(len(left))} more with {held}")
     if note:
         page.say(note)
+
+
+def write_steps(page: Page, steps: Steps, most: int | None) -> None:
+    """Write the memory of the program's steps."""
+    page.say("Steps of the program, in allocated bytes", "title")
+    rows, left = step_rows(steps, most)
+    page.table(STEP_HEADINGS, [(*row[:-1], one_line(row[-1])) for row in rows], cut=cut)
+    if left:
+        page.say(f"and {format_count(left)} more")
+    page.say(one_line(told_text(steps)))
 
 
 def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:

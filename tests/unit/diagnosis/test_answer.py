@@ -29,7 +29,7 @@ def site(size: int, name: str = "forward", frame: int | None = 1) -> CallSite:
 
 
 def answer(peak: Amounts, *sites: CallSite, recorded: bool = True) -> str:
-    return write_answer(peak, 10, sites, (), (), recorded)
+    return write_answer(peak, 10, sites, (), None, (), recorded)
 
 
 def test_the_largest_call_sites_are_named_with_their_shares() -> None:
@@ -62,13 +62,13 @@ def test_the_innermost_stage_at_the_peak_is_named() -> None:
         return StageUse(name, None, depth, start, end, None, None, "", 0, 0, 0, 0, 0, 0, 0)
 
     stages = (stage("step", 0, 0, 10), stage("forward", 1, 0, 7), stage("backward", 1, 7, 9))
-    text = write_answer(amounts(GIB), 10, (site(GIB),), stages, (), recorded=True)
+    text = write_answer(amounts(GIB), 10, (site(GIB),), stages, None, (), recorded=True)
     assert "at event 7 of 10, in “backward”:" in text
 
 
 def test_running_out_of_memory_comes_first() -> None:
     oom = OomEvent(9, None, 2 * GIB, 512, 3 * GIB, 4 * GIB, -1)
-    text = write_answer(amounts(3 * GIB), 10, (site(3 * GIB),), (), (oom,), recorded=True)
+    text = write_answer(amounts(3 * GIB), 10, (site(3 * GIB),), (), None, (oom,), recorded=True)
     assert text.startswith(
         "The program ran out of memory at event 9: it asked for 2.00 GiB when the device had 512 B"
         " free and 3.00 GiB were allocated."

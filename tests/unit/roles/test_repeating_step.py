@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.conclude import find_figures
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
 from snapreport.roles.repeating_step import find_iterations
@@ -17,7 +16,7 @@ def iterations(builder: TraceBuilder) -> Iterations | None:
 
 
 def iterations_in(file: History) -> Iterations | None:
-    return find_iterations(find_figures(file, 0), file)
+    return find_iterations(file.devices[0], file)
 
 
 def loop(turns: int, *, jitter: int = 0) -> TraceBuilder:

@@ -75,7 +75,7 @@ def test_a_leak_in_every_third_step_is_said_by_the_step() -> None:
 def test_a_leak_that_begins_late_says_since_when() -> None:
     file = Program(Plan(iterations=12, each=leaks(MIB, since=6))).run().history()
     device = find(file).devices[0]
-    iterations = find_iterations(device, file)
+    iterations = find_iterations(device.history, file)
     said = figures(of_code(device, "leak"))
     assert said["iterations that grew"] == 6
     assert iterations is not None

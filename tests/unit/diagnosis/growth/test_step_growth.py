@@ -28,7 +28,7 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
         made.end(f"ProfilerStep#{turn}", 10 * SITES * (turn + 1))
     file = made.file()
     device = find(file).devices[0]
-    iterations = find_iterations(device, file)
+    iterations = find_iterations(device.history, file)
     assert iterations is not None
     looked_at: list[int] = []
     judge = step_growth._judge

@@ -1,0 +1,122 @@
+"""How much memory each step of the program took, and which of the steps are alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.range_maxima import range_maxima
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.iterations import Iterations, Kind, Steps, StepUse
+from snapreport.roles.repeating_step import find_iterations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALIKE = 0.01
+"""Steps are alike if what they allocate, and how far memory rises above their start, differ by no
+more than this part of it; what stays may differ by as much of the rise."""
+_FEWEST = 2
+_OF_THE_LATER = 0.5
+"""So many of the steps after the first must be alike, or none is called steady."""
+
+
+def find_steps(
+    history: DeviceHistory, tables: History, allocated: NDArray[np.int64]
+) -> Steps | None:
+    """Measure each complete step, or return None where the recording shows no repeating step.
+
+    Args:
+        history: the device.
+        tables: the file that it is from.
+        allocated: int64, shape (n_events + 1,): its allocated curve, index 0 is the start.
+    """
+    turns = find_iterations(history, tables)
+    return None if turns is None else measure_steps(history, turns, allocated)
+
+
+def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[np.int64]) -> Steps:
+    """Measure steps that are known.
+
+    A step's peak is over the state it began with and every event inside.
+
+    Args:
+        history: the device.
+        turns: where the steps are.
+        allocated: as above.
+    """
+    rows, bounds, n = history.allocations, turns.bounds, len(turns)
+    # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
+    start, end = allocated[bounds[:-1]], allocated[bounds[1:]]
+    peak, place = range_maxima(allocated, bounds[:-1], bounds[1:] + 1)
+    made_in = np.searchsorted(bounds, rows.alloc_event, side="right") - 1
+    inside = (made_in >= 0) & (made_in < n)
+    step, size = made_in[inside], rows.block_size[inside]
+    count = np.bincount(step, minlength=n)
+    made, kept = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    np.add.at(made, step, size)
+    still = rows.free_requested_event[inside] >= bounds[step + 1]
+    np.add.at(kept, step[still], size[still])
+    kinds = _kinds(_steady(peak - start, made, end - start))
+    columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
+    found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
+    at_peak = int(np.searchsorted(bounds, int(allocated.argmax()) - 1, side="right"))
+    return Steps(
+        source=turns.source,
+        confidence=turns.confidence,
+        how=turns.how,
+        peak=at_peak if 0 < at_peak <= n else None,
+        peak_before=not at_peak,
+        steps=tuple(
+            StepUse(i, "" if name == f"iteration {i}" else name, *figures)
+            for i, (name, *figures) in enumerate(found, 1)
+        ),
+    )
+
+
+def _steady(
+    rise: NDArray[np.int64], made: NDArray[np.int64], change: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say which steps are alike, the most that are; none where those are too few.
+
+    Args:
+        rise: int64, shape (n,): how far each peaks above its start.
+        made: int64, shape (n,): bytes that it allocates.
+        change: int64, shape (n,): what stays.
+    """
+    chosen = np.arange(len(rise))
+    for values in (rise, made):
+        low = values[chosen]
+        chosen = chosen[_densest(low, low + (ALIKE * low).astype(np.int64))]
+    # What the last one keeps is mostly what the next would free first: there was no next.
+    ended, last = chosen[chosen < len(rise) - 1], chosen[chosen == len(rise) - 1]
+    if len(ended):
+        within = int(ALIKE * rise[chosen].min())
+        ended = ended[_densest(change[ended], change[ended] + within)]
+    chosen = np.append(ended, last)
+    alike = np.zeros(len(rise), np.bool_)
+    alike[chosen] = len(chosen) >= max(_FEWEST, _OF_THE_LATER * (len(rise) - 1))
+    return alike
+
+
+def _densest(values: NDArray[np.int64], to: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which values lie between one of them and its upper bound, for the one with the most."""
+    ordered = np.sort(values)
+    # The bounds grow with the values, so sorted they are those of the sorted values.
+    bounds = np.sort(to)
+    held = np.searchsorted(ordered, bounds, side="right") - np.searchsorted(ordered, ordered)
+    best = int(held.argmax())
+    inside: NDArray[np.bool_] = (values >= ordered[best]) & (values <= bounds[best])
+    return inside
+
+
+def _kinds(steady: NDArray[np.bool_]) -> list[Kind]:
+    """Return the kind of each step."""
+    if not steady.any():
+        return ["unknown"] * len(steady)
+    first = int(steady.argmax())
+    return [
+        "steady" if alike else "warm-up" if i < first else "other"
+        for i, alike in enumerate(steady.tolist())
+    ]

@@ -1,0 +1,82 @@
+"""The figures of steps agree with the curve and with each other, wherever the steps lie."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.step_words import steps_sentence
+from snapreport.figures.step_use import ALIKE, measure_steps
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.iterations import Iterations, Steps, runs_of
+from snapreport.reporters.words.step_rows import step_rows
+from tests.programs import Plan, Program
+from tests.property.simulated import Simulated, for_simulations
+
+
+def check(device: DeviceFigures, found: Steps) -> None:
+    """Hold the figures against those that are added up one by one."""
+    rows, curve = device.history.allocations, device.curves["allocated"]
+    for one, two in itertools.pairwise(found.steps):
+        assert (one.end_event, one.end_bytes) == (two.start_event, two.start_bytes)
+    for step in found.steps:
+        begin, end = step.start_event, step.end_event
+        inside = curve[begin : end + 1]
+        assert (step.start_bytes, step.end_bytes) == (inside[0], inside[-1])
+        assert step.peak_bytes == inside.max()
+        assert step.peak_event == begin - 1 + int(inside.argmax())
+        made = (begin <= rows.alloc_event) & (rows.alloc_event < end)
+        freed = (begin <= rows.free_requested_event) & (rows.free_requested_event < end)
+        assert step.allocations == made.sum()
+        assert step.allocated_bytes == rows.block_size[made].sum()
+        assert step.kept_bytes == rows.block_size[made & (rows.free_requested_event >= end)].sum()
+        assert step.change == step.allocated_bytes - rows.block_size[freed].sum()
+    peak = int(curve.argmax()) - 1
+    where = [step.number for step in found.steps if step.start_event <= peak < step.end_event]
+    assert where == ([] if found.peak is None else [found.peak])
+    assert found.peak_before == (peak < found.steps[0].start_event)
+    steady = found.of_kind("steady")
+    for name in ("rise", "allocated_bytes"):
+        values = [
+            step.peak_bytes - step.start_bytes if name == "rise" else step.allocated_bytes
+            for step in steady
+        ]
+        assert not values or max(values) <= min(values) * (1 + ALIKE)
+    assert sum(map(len, runs_of(found.steps))) == len(found)
+    shown, left = step_rows(found, 3)
+    assert len(shown) <= 4
+    assert 0 <= left < len(found)
+    assert steps_sentence(found).startswith("The peak is ")
+
+
+@for_simulations(60)
+def test_steps_add_up_wherever_they_lie(simulation: Simulated) -> None:
+    for device in simulation.findings.devices:
+        events = device.history.events
+        for count in (1, 3, 7):
+            bounds = np.unique(np.linspace(events // 9, events - events // 7, count + 1, dtype=int))
+            if len(bounds) > 1:
+                names = tuple(f"iteration {i}" for i in range(1, len(bounds)))
+                turns = Iterations("stages", 1, bounds[:-1], int(bounds[-1]), names, "by hand")
+                check(device, measure_steps(device.history, turns, device.curves["allocated"]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("stages", [True, False])
+@pytest.mark.parametrize("varied", [True, False])
+def test_a_healthy_training_has_a_first_step_and_steady_ones(
+    seed: int, stages: bool, varied: bool
+) -> None:
+    program = Program(Plan(seed=seed, stages=stages, varied=varied)).run()
+    (device,) = find(program.history()).devices
+    assert device.steps is not None
+    check(device, device.steps)
+    assert "The peak is in step" in device.answer
+    kinds = [step.kind for step in device.steps.steps]
+    if not varied:
+        assert kinds[0] == "warm-up"
+        assert set(kinds[1:]) == {"steady"}
+        assert device.steps.steps[0].kept_bytes > device.steps.steps[1].kept_bytes
