@@ -30,6 +30,7 @@ from snapreport.native.sorting import distinct, unique
 from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
 from snapreport.reporters.page.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.page.stack_subset import StackSubset, Strings
+from snapreport.reporters.page.step_columns import pack_steps
 from snapreport.reporters.words.role_words import evidence_text
 from snapreport.reporters.words.summary_rows import lines_note
 
@@ -117,7 +118,9 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
             _add_cut(packed, device, part, columns)
     header = {
         "format": FORMAT,
-        "summary": _shown(summary),
+        "summary": _shown(
+            summary | {"devices": [each | {"steps": None} for each in summary["devices"]]}
+        ),
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
         "colour": findings.colour,
@@ -249,6 +252,7 @@ def _pack_device(
         "category_rules": _shown({category.name: category.rule for category in device.categories}),
         "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
         "one_colour": [name for name, ids in groups.items() if not (ids != ids[:1]).any()],
+        "steps": device.steps and _shown(pack_steps(device.steps, later.add)),
         "columns": packed,
     }
 

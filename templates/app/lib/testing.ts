@@ -169,6 +169,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     eventTime: new Float64Array(0),
     timeOriginUs: null,
     rest: null,
+    steps: null,
     reservedEvent: Int32Array.of(-1),
     reservedBytes: Float64Array.of(0),
     eventIndex: new Int32Array(0),

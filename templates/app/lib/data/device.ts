@@ -4,6 +4,7 @@ import { type Curve, type Ints, type Numbers, unitOf } from "./curves"
 import { fromLastUse, sumsInEvents } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
 import { type Rest, withRest, withRow } from "./rest"
+import { readSteps, type Steps } from "./steps"
 
 export const NO_ID = -1
 
@@ -109,6 +110,8 @@ export interface Device {
   segments: Segments
   /** What is not drawn one by one; null where everything is. */
   rest: Rest | null
+  /** The steps of the program's loop; null where the recording shows none, and until all is read. */
+  steps: Steps | null
 }
 
 /** Unpacks the shared frames and stacks. */
@@ -204,6 +207,7 @@ export function readDevice(payload: Payload, index: number): Device {
       expandable: later.ints,
     },
     rest: null,
+    steps: null,
   }
   return withRest(device, payload, header)
 }
@@ -217,12 +221,13 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
 
 /** Unpacks what the first picture does without: addresses, times, segments and much that only panels tell. */
 export function readLater(payload: Payload, index: number, device: Device): void {
-  const { columns } = payload.header.devices[index]
+  const { columns, steps } = payload.header.devices[index]
   /** The row of what is not drawn one by one has the first one's id: it is never alone in being different. */
   const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
   const addrValues = payload.floats(columns.addr_values)
   const segmentStart = payload.ints(columns.segment_start)
   const later: Partial<Device> = {
+    steps: steps && readSteps(payload, steps),
     addr: ids(fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))),
     addrValues,
     freeStack: ids(payload.ids(columns.free_stack), -1),

@@ -1,6 +1,7 @@
 /** Unpacks what `reporters/payload.py` packed: a JSON header and typed columns behind it. */
 
 import type { Ints } from "./curves"
+import type { StepsHeader } from "./steps"
 
 export const FORMAT = 3
 
@@ -31,6 +32,8 @@ export interface DeviceHeader {
   one_colour: string[]
   /** First and last event that are drawn; null for all, and absent where nothing is cut. */
   window?: [number, number] | null
+  /** Null where the recording shows no steps. */
+  steps: StepsHeader | null
   columns: Record<string, ColumnSpec>
 }
 

@@ -18,11 +18,12 @@ import { EventsPanel } from "../panels/events_panel"
 import { LinesPanel } from "../panels/lines_panel"
 import { LivePanel } from "../panels/live_panel"
 import { momentBar } from "./moment_bar"
-import { zoomToStage } from "../timeline/moves"
+import { zoomToEvents, zoomToStage } from "../timeline/moves"
 import { Panels, type Tab, tabsOf } from "../panels/panels"
 import { RecordingPanel } from "../panels/recording_panel"
 import { StagesPanel } from "../panels/stages_panel"
 import { StacksPanel } from "../panels/stacks_panel"
+import { StepsPanel } from "../panels/steps_panel"
 import { Timeline } from "../timeline/timeline"
 
 export class DevicePage {
@@ -148,10 +149,10 @@ export class DevicePage {
   }
 
   private tabs(store: Store, still: Element): Tab[] {
-    const zoomTo =
+    const shown = <T extends number[]>(zoom: (store: Store, ...to: T) => void) =>
       this.timeline &&
-      ((stage: number) => {
-        zoomToStage(store, stage)
+      ((...to: T) => {
+        zoom(store, ...to)
         this.showTimeline()
       })
     const sections = [
@@ -162,7 +163,8 @@ export class DevicePage {
       stacks: () => new StacksPanel(store),
       lines: () => new LinesPanel(store),
       live: () => new LivePanel(store),
-      stages: () => new StagesPanel(store, zoomTo),
+      stages: () => new StagesPanel(store, shown(zoomToStage)),
+      steps: () => new StepsPanel(store, shown(zoomToEvents)),
       allocator: () => new AllocatorPanel(store),
       events: () => new EventsPanel(store),
       recording: () => new RecordingPanel(sections),

@@ -21,6 +21,7 @@ export function tabsOf({ device, hasReserved }: History): { id: string; title: s
     ["lines", "Lines", true],
     ["live", "Allocations", true],
     ["stages", "Stages", device.summary.stages.length > 0],
+    ["steps", "Steps", device.steps !== null],
     ["allocator", "Allocator", hasReserved],
     ["events", "Events", device.events > 0],
     ["recording", "Recording", true],

@@ -49,6 +49,12 @@ const STAGES: Key[] = [
   ["\u2192 and \u2190", "open and close repeated stages"],
   ["Enter, double-click", "the same"],
 ]
+const STEPS: Key[] = [
+  ["\u2190 and \u2192", "in the chart: move within a step"],
+  ["\u2191 and \u2193", "in the chart: the step before or after"],
+  ["Home, End", "in the chart: the start, the end of the step"],
+  ["Enter", "show the event in the timeline"],
+]
 const ALLOCATOR: Key[] = [
   ["\u2190 and \u2192", "in the map: the block before or after"],
   ["\u2191 and \u2193", "in the map: the segment before or after"],
@@ -99,6 +105,7 @@ function groupsOf(history: History): [title: string, keys: Key[]][] {
     ["In every list", LISTS, true],
     ["In lines and allocations", SEARCHED, true],
     ["In stages", STAGES, tabs.includes("stages")],
+    ["In steps", STEPS, tabs.includes("steps")],
     ["In the allocator", ALLOCATOR, history.hasReserved],
     ["On the tabs", TABS, true],
   ]

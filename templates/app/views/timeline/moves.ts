@@ -5,8 +5,13 @@ import type { Store } from "../../store"
 /** Shows the events of a stage with a little on each side. */
 export function zoomToStage(store: Store, stage: number): void {
   const { start_event, end_event } = store.history.device.summary.stages[stage]
+  zoomToEvents(store, start_event, end_event)
+}
+
+/** Shows the events from one to before another with a little on each side. */
+export function zoomToEvents(store: Store, start: number, end: number): void {
   const { scale, whole } = store
-  const [from, to] = [scale.xOf(start_event), scale.xOf(Math.max(end_event, start_event))]
+  const [from, to] = [scale.xOf(start), scale.xOf(Math.max(end, start))]
   const margin = Math.max((to - from) * 0.04, 2)
   store.set({ window: { ...whole, x0: from - margin, x1: to + margin } })
 }

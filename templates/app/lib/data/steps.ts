@@ -1,0 +1,76 @@
+/** The steps of the program's loop, and their curves laid over one another. */
+
+import type { Bytes } from "./curves"
+import type { ColumnSpec, Payload } from "./payload"
+
+export type StepKind = "unknown" | "warm-up" | "steady" | "other"
+
+/** As in reporters/page/step_columns.py. */
+export interface StepsHeader {
+  /** How the steps are told. */
+  told: string
+  /** The number, from 1, of the step that the allocated peak is in, or null. */
+  peak: number | null
+  kinds: StepKind[]
+  /** Empty where the file names none. */
+  names: string[]
+  columns: Record<"bounds" | "kind" | "kept" | "allocations" | "allocated", ColumnSpec>
+}
+
+/** Step k has the events from bounds[k] to before bounds[k + 1]. */
+export interface Steps {
+  told: string
+  /** Place of the step that the allocated peak is in, or -1. */
+  peak: number
+  names: string[]
+  kind: StepKind[]
+  bounds: Int32Array
+  kept: Float64Array
+  allocations: Int32Array
+  allocated: Float64Array
+}
+
+export function readSteps(payload: Payload, { told, peak, kinds, names, columns }: StepsHeader): Steps {
+  return {
+    told,
+    peak: (peak ?? 0) - 1,
+    names,
+    kind: Array.from(payload.ints(columns.kind), (kind) => kinds[kind]),
+    bounds: payload.ints(columns.bounds),
+    kept: payload.floats(columns.kept),
+    allocations: payload.ints(columns.allocations),
+    allocated: payload.floats(columns.allocated),
+  }
+}
+
+/** What a step is called: its number, and its name where it has one. */
+export function stepName(steps: Steps, step: number): string {
+  const name = steps.names[step]
+  return name ? `${step + 1} ${name}` : String(step + 1)
+}
+
+/** The place in the curve of the most in each of `columns` equal shares of a step's events, what a share begins with included.
+ *
+ * So no peak is lost, however few the columns, and the most of all of them is the step's. */
+export function columnPlaces(curve: Bytes, bounds: Int32Array, step: number, columns: number): Int32Array {
+  const [start, events] = [bounds[step], bounds[step + 1] - bounds[step]]
+  const places = new Int32Array(columns)
+  for (let c = 0; c < columns; c++) {
+    const from = start + Math.floor((c * events) / columns)
+    const to = start + Math.floor(((c + 1) * events) / columns)
+    places[c] = curve.firstMax(from, to + 1) // place s + 1 belongs to event s
+  }
+  return places
+}
+
+/** The most and the least of some steps in each column. */
+export function envelope(curves: Float64Array[]): { least: Float64Array; most: Float64Array } {
+  const [least, most] = [curves[0].slice(), curves[0].slice()]
+  for (const curve of curves) {
+    for (let c = 0; c < curve.length; c++) {
+      if (curve[c] < least[c]) least[c] = curve[c]
+      if (curve[c] > most[c]) most[c] = curve[c]
+    }
+  }
+  return { least, most }
+}
