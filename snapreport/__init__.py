@@ -14,11 +14,12 @@ from snapreport.ground.version import __version__
 
 if TYPE_CHECKING:
     from snapreport.api.comparison import diff, render_diff
-    from snapreport.api.device import Device, Moment
+    from snapreport.api.device import Device
     from snapreport.api.exporting import export
     from snapreport.api.gate import check
     from snapreport.api.loading import Snapshot, load, load_rules
     from snapreport.api.making import convert, render
+    from snapreport.api.moment import Moment
     from snapreport.api.profiling import from_profile
     from snapreport.api.recording import (
         Recording,
@@ -106,7 +107,8 @@ _HOME = {
     **dict.fromkeys(("Snapshot", "load", "load_rules"), "snapreport.api.loading"),
     **dict.fromkeys(("convert", "render"), "snapreport.api.making"),
     **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.runs"),
-    **dict.fromkeys(("Device", "Moment"), "snapreport.api.device"),
+    "Device": "snapreport.api.device",
+    "Moment": "snapreport.api.moment",
     **dict.fromkeys(("diff", "render_diff"), "snapreport.api.comparison"),
     "Diff": "snapreport.compare.diff_types",
     "Verdict": "snapreport.compare.gate_types",

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from snapreport.api.device import CURVES, Device, Moment
+from snapreport.api.device import CURVES, Device
 from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.api.moment import Moment
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
 from snapreport.compare.two_recordings import Recording, find_diff
 from snapreport.ground.errors import DeviceError, MomentError, OutputError

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.api.moment import Moment
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.trust.trust_checks import judge_recording
-from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import name_sites
-from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.category_curves import find_profile
-from snapreport.figures.curves import live_at, time_at
-from snapreport.figures.event_at import entry_at
-from snapreport.figures.grouping import find_groups, label_allocations
-from snapreport.figures.line_memory import find_lines
+from snapreport.figures.curves import time_at
+from snapreport.figures.grouping import label_allocations
 from snapreport.figures.moment_lookup import (
     check_event,
     event_at_time,
@@ -47,16 +44,11 @@ from snapreport.ground.units import format_bytes, parse_size
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.answer_tables import (
     CurveStatistics,
-    Group,
-    LineUse,
-    LiveRows,
-    Parts,
     Profile,
-    TraceEntry,
 )
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
-from snapreport.model.findings import Amounts, CallTree, CurvePeak, DeviceFigures, StageUse
+from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Steps
 from snapreport.model.moment_wanted import Address, MomentWanted
@@ -358,93 +350,3 @@ class Device:
         amounts = html_table(*rows_of((found.start, found.peak, found.end)))
         answer = escape(visible(found.answer))
         return f"<div><strong>{escape(repr(self)[1:-1])}</strong><p>{answer}</p>{amounts}</div>"
-
-
-class Moment:
-    """What is live on a device after one event."""
-
-    def __init__(self, device: Device, event: int, curve: str) -> None:
-        """Name a moment; ``Device.at()`` is the usual way to one."""
-        self.device = device
-        self.event = event
-        self.curve = curve
-
-    @property
-    def time_us(self) -> int | None:
-        """Microseconds since 1970, None where unknown."""
-        return time_at(self.device.times, self.event)
-
-    @cached_property
-    def amounts(self) -> Amounts:
-        """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
-        device = self.device
-        return find_amounts(device.history, device.figures.curves, device.times, self.event)
-
-    @property
-    def bytes(self) -> int:
-        """The curve's value."""
-        return int(self.device.curve(self.curve)[self.event + 1])
-
-    def tree(self) -> CallTree:
-        """Return the call tree, whose root is the curve's value to the byte."""
-        return find_call_tree(self.device.history, self.device.file.stacks, self.event, self._live)
-
-    def lines(
-        self, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> tuple[LineUse, ...]:
-        """Return bytes by source line, most first; the innermost frame of a matching file counts.
-
-        Args:
-            include: parts of file names, globs, or ``/regex/``; none for the call site.
-            exclude: likewise; files that never count.
-
-        Raises:
-            PatternError: a pattern is none.
-        """
-        of = self.device
-        return find_lines(of.history, of.file.stacks, self.event, self._live, include, exclude)
-
-    def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
-        """Return what is live, grouped by one of ``GROUPINGS``, most bytes first.
-
-        Raises:
-            ValueError: there is no such grouping.
-        """
-        device = self.device
-        return find_groups(device.file, device.history, self.event, grouping, self._live, rules)
-
-    def live(self) -> LiveRows:
-        """Return the allocations that are live, largest first."""
-        rows = self.device.allocations
-        live = np.flatnonzero(live_at(self.device.history, self.event, self._live))
-        weight = (rows.size if self._live == "requested" else rows.block_size)[live]
-        order = np.lexsort((live, -weight))
-        return LiveRows(live[order].astype(np.int64), weight[order])
-
-    def entry(self) -> TraceEntry | None:
-        """Return the trace's entry that led here, None at the start."""
-        return entry_at(self.device.history, self.event)
-
-    def parts(self) -> Parts:
-        """Return how much of what is live is from before the recording, and how much from in it."""
-        live = self.live()
-        old = self.device.allocations.alloc_event[live.rows] < 0
-        return Parts(
-            baseline_bytes=int(live.bytes[old].sum()),
-            baseline_count=int(old.sum()),
-            dynamic_bytes=int(live.bytes[~old].sum()),
-            dynamic_count=int((~old).sum()),
-        )
-
-    @property
-    def _live(self) -> str:
-        """The curve that says what is live: reserved memory is nobody's allocation."""
-        return "active" if self.curve == "reserved" else self.curve
-
-    def __repr__(self) -> str:
-        return f"<Moment {self.device.name} event {self.event}: {self.bytes:,} {self.curve} bytes>"
-
-    def _repr_html_(self) -> str:
-        held = ((self.amounts,), self.by("stack"))
-        tables = "".join(html_table(*rows_of(rows)) for rows in held if rows)
-        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{tables}</div>"

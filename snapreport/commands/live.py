@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from snapreport.api.device import Device, Moment
+    from snapreport.api.device import Device
+    from snapreport.api.moment import Moment
     from snapreport.model.answer_tables import LineUse
 
 _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))

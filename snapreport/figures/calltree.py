@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from snapreport.figures.call_paths import find_call_paths
 from snapreport.figures.curves import live_at
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.model.findings import MISSING_REASONS, CallTree
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import add_up_paths, with_ancestors
+from snapreport.native.sorting import distinct
 
 
 def find_call_tree(
-    history: DeviceHistory, stacks: StackTable, event: int, curve: str = "allocated"
+    history: DeviceHistory,
+    stacks: StackTable,
+    event: int,
+    curve: str = "allocated",
+    *,
+    upward: bool = False,
+    folded: bool = False,
 ) -> CallTree:
     """Merge what is live after an event by call stack.
 
@@ -25,6 +33,8 @@ def find_call_tree(
         stacks: the tables of the file.
         event: -1 for the start.
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
+        upward: from the frame that allocated to the outermost one, not the other way round.
+        folded: without library-internal frames, as ``figures.call_paths`` has it.
     """
     rows = history.allocations
     live = live_at(history, event, curve)
@@ -32,14 +42,16 @@ def find_call_tree(
     reason = missing_reason(history, stacks)[live]
     node = np.zeros(len(weight), np.int64)
     framed = reason == HAS_FRAMES
-    # Node 0 is the root, then one for each reason, then the nodes of the prefix tree.
+    stack = rows.stack[live][framed]
+    asked = distinct(stack)[0].astype(np.int64) if upward else stack
+    paths = find_call_paths(stacks, asked, upward=upward, folded=folded)
+    # Node 0 is the root, then one for each reason, then the nodes of the paths.
     first_node = len(MISSING_REASONS)
-    node[framed] = stacks.stack_node[rows.stack[live][framed]] + first_node
+    node[framed] = paths.end[stack] + first_node
     node[~framed] = reason[~framed]
-    parent = np.zeros(first_node + len(stacks.node_parent), np.int64)
+    parent = np.zeros(first_node + len(paths.parent), np.int64)
     parent[0] = -1
-    of_tree = stacks.node_parent.astype(np.int64)
-    parent[first_node:] = np.where(of_tree < 0, 0, of_tree + first_node)
+    parent[first_node:] = np.where(paths.parent < 0, 0, paths.parent + first_node)
     used = with_ancestors(parent, np.append(node, 0))
     parent = np.searchsorted(used, parent[used])  # places in ``used`` from here on
     parent[0] = -1
@@ -52,8 +64,8 @@ def find_call_tree(
     depth[0] = 0
     of_tree = used[used >= first_node] - first_node
     first_framed = len(used) - len(of_tree)
-    frame[first_framed:] = stacks.node_frame[of_tree]
-    depth[first_framed:] = stacks.node_depth[of_tree]
+    frame[first_framed:] = paths.frame[of_tree]
+    depth[first_framed:] = paths.depth[of_tree]
     order = np.lexsort((-total_bytes, parent, depth))  # level by level, siblings largest first
     place = np.empty(len(used), np.int64)
     place[order] = np.arange(len(used))

@@ -10,7 +10,8 @@ import pytest
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves
-from snapreport.model.findings import CallTree
+from snapreport.frames.frame_kinds import classify_frames
+from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.history import DeviceHistory, History
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
@@ -135,3 +136,41 @@ def test_a_tree_of_nothing_is_a_root_alone(curve: str) -> None:
     tree = find_call_tree(file.devices[0], file.stacks, -1, curve)
     assert len(tree) == 1
     assert tree.bytes.tolist() == [0]
+
+
+@for_simulations(100)
+def test_upward_and_folded_trees_hold_each_stack_in_their_shape(simulation: Simulated) -> None:
+    """By a recount that goes from allocation to allocation and from frame to frame."""
+    for file, device in device_files(simulation):
+        for event in some_events(device.events, 2):
+            for curve in CURVES:
+                for upward, folded in ((True, False), (False, True), (True, True)):
+                    tree = find_call_tree(
+                        device, file.stacks, event, curve, upward=upward, folded=folded
+                    )
+                    assert_adds_up(tree)
+                    assert_no_twins(tree)
+                    whole = recount(file, device, event, curve)
+                    expected: dict[Path, tuple[int, int]] = {}
+                    for path, (size, count) in whole.items():
+                        shape = shaped(file, path, upward=upward, folded=folded)
+                        before = expected.get(shape, (0, 0))
+                        expected[shape] = before[0] + size, before[1] + count
+                    assert own_by_path(tree) == expected
+
+
+def assert_no_twins(tree: CallTree) -> None:
+    """No two nodes of one frame stand under one parent."""
+    framed = [(p, f) for p, f in zip(tree.parent.tolist(), tree.frame.tolist(), strict=True)]
+    framed = [each for each in framed if each[1] >= 0]
+    assert len(set(framed)) == len(framed)
+
+
+def shaped(file: History, path: Path, *, upward: bool, folded: bool) -> Path:
+    """What becomes of a path from the outermost frame in."""
+    if folded and path:
+        kinds = classify_frames(file.stacks.frames)
+        kept = tuple(f for f in path if kinds[f] in (OUTSIDE, NODE))
+        least = min(int(kinds[f]) for f in path)
+        path = kept or (next(f for f in reversed(path) if kinds[f] == least),)
+    return path[::-1] if upward else path

@@ -15,7 +15,8 @@ from snapreport.ground.safe_text import plain_json
 from snapreport.model.answer_tables import Group
 
 if TYPE_CHECKING:
-    from snapreport.api.device import Device, Moment
+    from snapreport.api.device import Device
+    from snapreport.api.moment import Moment
     from snapreport.reporters.terminal.answers_text import MomentName
     from snapreport.reporters.terminal.text_tables import Page
 
