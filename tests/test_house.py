@@ -41,6 +41,7 @@ ROOMS = (
     "runs",
     "root",
     "integrations",
+    "explorer",
     "commands",
     "main",
 )
@@ -51,6 +52,7 @@ CLOSED = {
     "reporters": {"read", "bundle", "history", "recorders", "figures", "names"},  # format alone
     "exporters": {"read", "bundle", "recorders", "figures", "reporters"},
     "bundle": {"read"},  # a report is made from what a bundle holds
+    "explorer": {"read", "history", "recorders", "diagnosis"},
     "integrations": {"api", "reporters", "figures"},  # they use what everyone may
 }
 
@@ -141,6 +143,8 @@ def test_libraries_are_those_of_the_design(path: Path) -> None:
     assert names & BANNED == set()
     if "torch" in names:
         assert room_of(dotted_name(path)) == "recorders"
+    if "textual" in names:  # what screens show is plain, and tested without it
+        assert path.parent == PACKAGE / "explorer" / "drawing"
     if names & HOSTS:
         assert room_of(dotted_name(path)) == "integrations"
 

@@ -32,6 +32,7 @@ _NAMES = (
     "diff",
     "check",
     "query",
+    "explore",
     "export",
     "strings",
 )

@@ -17,6 +17,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import NODE, OUTSIDE
 from snapreport.model.stacks import StackTable
+from snapreport.native.sorting import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +116,7 @@ def _children(
     first = np.searchsorted(around, nodes, side="left")
     count = np.searchsorted(around, nodes, side="right") - first
     begins = np.repeat(first - np.cumsum(count) + count, count)
-    return inside[begins + np.arange(int(count.sum()))]
+    return inside[begins + np.arange(len(begins), dtype=np.int64)]
 
 
 class _Paths:
@@ -137,12 +138,12 @@ class _Paths:
         if not len(parent):
             return np.zeros(0, np.int64)
         key = (parent + 1) * self._n_frames + frame
-        keys, place = np.unique(key, return_inverse=True)
+        keys, place = distinct(key)
         above = keys // self._n_frames - 1
         depth = np.append(self._depth, 0)[above] + 1  # -1 picks the last
         self._levels.append((above, keys % self._n_frames, depth))
         self._depth = np.append(self._depth, depth)
-        nodes = self._size + place.astype(np.int64)
+        nodes = self._size + place
         self._size += len(keys)
         return nodes
 

@@ -47,3 +47,44 @@ def range_maxima(
         at = np.where(longest[right] > longest[left], right, left)
         most[asked], place[asked] = longest[at], first[at]
     return most, place
+
+
+class Heights:
+    """Answers which is the most of a curve over spans, in a bounded number of steps for each.
+
+    Within a span whole blocks of the curve are known already, so that a span of a long recording
+    takes about as long as one of a short recording.
+    """
+
+    BLOCK = 1024
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        """Take a curve; int64, shape (n,), n > 0."""
+        self.values = values
+        self._blocks = np.maximum.reduceat(values, np.arange(0, len(values), self.BLOCK))
+
+    def most(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the most of each span ``low <= place < high``, none empty; int64, shape (m,)."""
+        spans = zip(low.tolist(), high.tolist(), strict=True)
+        return np.array([self._most(first, end) for first, end in spans], np.int64)
+
+    def first(self, low: int, high: int) -> int:
+        """Return the first place of a span that has its most."""
+        most = self._most(low, high)
+        for block in range(low // self.BLOCK, len(self._blocks)):
+            begin = max(block * self.BLOCK, low)
+            end = min((block + 1) * self.BLOCK, high)
+            if self._blocks[block] >= most and (self.values[begin:end] == most).any():
+                return begin + int(self.values[begin:end].argmax())
+        raise AssertionError("the most of a span is somewhere in it")
+
+    def _most(self, low: int, high: int) -> int:
+        begin, end = -(-low // self.BLOCK), high // self.BLOCK
+        if end <= begin:
+            return int(self.values[low:high].max())
+        parts = (
+            self.values[low : begin * self.BLOCK],
+            self._blocks[begin:end],
+            self.values[end * self.BLOCK : high],
+        )
+        return max(int(part.max()) for part in parts if len(part))

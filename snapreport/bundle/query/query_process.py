@@ -160,7 +160,7 @@ def _serve(connection: Connection, data: bytes, seconds: float | None, memory: i
     """Answer until nobody asks any more: what the process runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         try:
             database = Database(data, seconds=seconds, memory=memory)
@@ -202,7 +202,7 @@ def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]
         yield part
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Wait until the parent is gone, perhaps killed, and end this process at once."""
     parent = parent_process()
     if parent is not None:

@@ -21,10 +21,10 @@ def write_trust(page: Page, findings: Findings) -> None:
     """Write whether the recording of each device can be trusted."""
     for each in findings.devices:
         page.part()
-        _trust(page, str(each.device), each.trust)
+        device_trust(page, str(each.device), each.trust)
 
 
-def _trust(page: Page, name: str, found: Trust) -> None:
+def device_trust(page: Page, name: str, found: Trust) -> None:
     """Write the sentence, every check, what reserved memory consists of, and how to do better."""
     page.say(f"{name}: {found.sentence}", "title")
     if found.checks:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
-from snapreport.model.findings import CurvePeak, DeviceFindings, StageUse
+from snapreport.model.findings import CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
 
@@ -14,7 +14,7 @@ AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
 """What ``amount_rows`` holds; "the peak" is that of the allocated curve."""
 
 
-def amount_rows(device: DeviceFindings) -> list[tuple[str, str, str, str, str]]:
+def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
     """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
 
     Without an allocator only tensor sizes are known: then curves that are one are one row.
@@ -63,7 +63,7 @@ def event_name(event: int) -> str:
     return "start" if event < 0 else format_count(event)
 
 
-def moment(device: DeviceFindings) -> str:
+def moment(device: DeviceFigures) -> str:
     """Say what the peak column shows: a peak at an event and time, or the state at the end."""
     if not device.recorded:
         return "No history was recorded: all columns are the state when the snapshot was written"
@@ -76,7 +76,7 @@ def moment(device: DeviceFindings) -> str:
     return f"{text}, {when:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def sizes_text(device: DeviceFindings) -> str:
+def sizes_text(device: DeviceFigures) -> str:
     """Say how many allocations there were, and how large, in one line."""
     sizes = device.sizes
     text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
@@ -88,7 +88,7 @@ def sizes_text(device: DeviceFindings) -> str:
     )
 
 
-def average_text(device: DeviceFindings) -> str:
+def average_text(device: DeviceFigures) -> str:
     """Say the least and the average of the allocated curve, in one line."""
     over = device.statistics["allocated"]
     how = "over time" if over.by_time else "over the events"
@@ -98,7 +98,7 @@ def average_text(device: DeviceFindings) -> str:
     )
 
 
-def facts(device: DeviceFindings) -> str:
+def facts(device: DeviceFigures) -> str:
     """Return what was recorded, in one line."""
     text = (
         f"{plural(device.history.events, 'event')},"
@@ -140,7 +140,7 @@ def stage_name(stage: StageUse) -> str:
     return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
 
 
-def closing_text(device: DeviceFindings) -> str:
+def closing_text(device: DeviceFigures) -> str:
     """Say whether the replay's end equals the final state."""
     closing = device.closing
     if closing is None:

@@ -1,0 +1,45 @@
+"""``snapreport explore``: a recording looked into in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from snapreport.commands.options.shared_options import device_option
+
+
+@click.command(short_help="Look into a snapshot in the terminal.")
+@click.argument("source", metavar="SNAPSHOT|BUNDLE", type=click.Path(path_type=Path))
+@click.argument("other", metavar="[OTHER]", required=False, type=click.Path(path_type=Path))
+@device_option("Begin with this device")
+@click.option(
+    "--theme",
+    type=click.Choice(["dark", "light", "terminal"]),
+    help="Colours; terminal: its own 16. By default what fits.",
+)
+@click.option("--no-cache", is_flag=True, help="Keep no bundle of a snapshot in your cache.")
+def explore(
+    source: Path, other: Path | None, device: str | None, theme: str | None, no_cache: bool
+) -> None:
+    """Look into a SNAPSHOT or BUNDLE where it lies: in the terminal, over SSH, without a browser.
+
+    The report's views with keys, all at one moment: overview, timeline, call stacks and the rest;
+    ? lists the keys. With an OTHER file the two stand side by side. Of a snapshot a bundle is kept
+    in your cache, 2 GiB of them at most, so that it opens at once the next time.
+
+    It needs Textual: pip install textual platformdirs
+
+    \b
+    Example:
+      snapreport explore snap.pickle
+      snapreport explore before.zip after.zip
+    """  # fmt: skip
+    from snapreport.explorer.exploring import explore as run
+
+    run(
+        [source] if other is None else [source, other],
+        device=device,
+        keep=not no_cache,
+        theme=theme,
+    )

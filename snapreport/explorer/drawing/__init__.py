@@ -1,0 +1,1 @@
+"""The widgets that draw the screens; the only folder that imports Textual."""

@@ -1,0 +1,130 @@
+"""The program on the terminal: opens files beside the screen, then shows them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from textual.app import App, ComposeResult
+
+from snapreport.explorer.drawing.palette import THEMES, fitting_theme
+from snapreport.explorer.drawing.screen_widget import ScreenWidget
+from snapreport.explorer.opening.converting import Cancelled, prepare_processes
+from snapreport.explorer.opening.opened_file import OpenedFile
+from snapreport.explorer.parts.desk import Work
+from snapreport.explorer.parts.inking import Line
+from snapreport.explorer.parts.opening_lines import OpeningLines
+from snapreport.explorer.parts.panes import Panes
+from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.ground.progress import Progress
+
+Open = Callable[[Progress, threading.Event], Sequence[OpenedFile]]
+"""Opens what is to be explored; called beside the screen."""
+
+
+class ExplorerApp(App[None], inherit_bindings=False):
+    """Shows the panes, and before them what is being opened."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { overflow: hidden; }"
+
+    def __init__(
+        self, open_files: Open, *, device: str | None = None, look: str | None = None
+    ) -> None:
+        """``look``: one of ``THEMES``; None for the one that fits the terminal."""
+        prepare_processes()
+        self.look = look or fitting_theme()
+        super().__init__(ansi_color=self.look == "terminal")
+        self._open, self._device = open_files, device
+        self._cancelled = threading.Event()
+        self.opening = OpeningLines(self._cancel)
+        self.panes: Panes | None = None
+        self.failure: BaseException | None = None
+        """Why it ended, where that was no wish of the reader."""
+
+    def compose(self) -> ComposeResult:
+        """Fill the terminal with one widget."""
+        yield ScreenWidget(self, lambda: self.look)
+
+    def on_mount(self) -> None:
+        """Begin to open the files."""
+        self.query_one(ScreenWidget).focus()
+        self._beside(self._load)
+
+    def _beside(self, work: Callable[[], None]) -> None:
+        # A daemon: what is not done when the reader leaves is not waited for.
+        threading.Thread(target=work, daemon=True).start()
+
+    def _load(self) -> None:
+        def progress(what: str, fraction: float | None) -> None:
+            self.opening.tell(what, fraction)
+            self._later(self._changed)
+
+        try:
+            files = self._open(progress, self._cancelled)
+            views = [Viewpoint(each, self._device) for each in files]
+        except Cancelled:
+            self._later(self.exit)
+        except BaseException as error:
+            self.failure = error
+            self._later(self.exit)
+        else:
+            self._later(lambda: self._show(views))
+
+    def _show(self, views: Sequence[Viewpoint]) -> None:
+        self.panes = Panes(views, self._run, self.exit)
+        self._changed()
+
+    def _run(self, work: Work) -> None:
+        def task() -> None:
+            finish = work()
+
+            def done() -> None:
+                finish()
+                self._changed()
+
+            self._later(done)
+
+        self._beside(task)
+
+    def _later(self, call: Callable[[], object]) -> None:
+        """Call something in the program's own thread, unless it has ended meanwhile."""
+        with suppress(RuntimeError):
+            self.call_from_thread(call)
+
+    def _cancel(self) -> None:
+        self._cancelled.set()
+        self.exit()
+
+    def _changed(self) -> None:
+        self.query_one(ScreenWidget).changed()
+
+    # What the widget shows.
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the panes, or what is being opened."""
+        return (self.panes or self.opening).draw(width, height)
+
+    def press(self, name: str) -> bool:
+        """Take a key."""
+        if name == "T" and not (self.panes and self.panes.desk.prompt):
+            self.look = THEMES[(THEMES.index(self.look) + 1) % len(THEMES)]
+            self.ansi_color = self.look == "terminal"
+            return True
+        return (self.panes or self.opening).press(name)
+
+    def paste(self, text: str) -> None:
+        """Take pasted text."""
+        if self.panes is not None:
+            self.panes.desk.paste(text)
+
+    def click(self, column: int, row: int, *, twice: bool = False) -> None:
+        """Take a click."""
+        if self.panes is not None:
+            self.panes.click(column, row, twice=twice)
+
+    def scroll(self, by: int, column: int, row: int) -> None:
+        """Take a turn of the wheel."""
+        if self.panes is not None:
+            self.panes.scroll(by, column, row)

@@ -1,0 +1,70 @@
+"""Explore recordings in the terminal: what ``snapreport explore`` runs."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snapreport.ground.errors import InputError, OutputError
+from snapreport.ground.progress import Progress
+
+if TYPE_CHECKING:
+    from snapreport.explorer.opening.opened_file import OpenedFile
+
+
+def explore(
+    paths: Sequence[Path],
+    *,
+    device: str | None = None,
+    keep: bool = True,
+    theme: str | None = None,
+) -> None:
+    """Show one recording, or two beside each other, until the reader leaves.
+
+    Args:
+        paths: one snapshot or bundle, or two.
+        device: to begin with; None for the one that a report opens with.
+        keep: whether bundles of snapshots are kept in the user's cache.
+        theme: ``dark``, ``light`` or ``terminal``; None for what fits the terminal.
+
+    Raises:
+        SnapreportError: as ``load()``; OutputError where there is no terminal, or no Textual.
+    """
+    check_ready(paths)
+    from snapreport.explorer.drawing.explorer_app import ExplorerApp
+    from snapreport.explorer.opening.opened_file import open_file
+
+    def open_files(progress: Progress, cancelled: threading.Event) -> list[OpenedFile]:
+        return [
+            open_file(path, keep=keep, progress=progress, cancelled=cancelled) for path in paths
+        ]
+
+    app = ExplorerApp(open_files, device=device, look=theme)
+    gc.enable()  # commands run without a collector, and this one runs for hours
+    app.run()
+    if app.failure is not None:
+        raise app.failure
+
+
+def check_ready(paths: Sequence[Path]) -> None:
+    """Find out whether there are files, a terminal, and the library that draws.
+
+    Raises:
+        InputError: a file is missing.
+        OutputError: what it needs is not there; the message says how to get it.
+    """
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} does not exist.")
+    if importlib.util.find_spec("textual") is None:
+        raise OutputError("The explorer needs Textual: pip install textual platformdirs")
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise OutputError(
+            "The explorer needs a terminal for its input and output;"
+            " `snapreport summary` and `snapreport live` print to a pipe or file."
+        )

@@ -1,0 +1,1 @@
+"""From a file to an open recording: bundles that are kept, and work that can be cancelled."""

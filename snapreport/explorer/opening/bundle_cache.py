@@ -1,0 +1,102 @@
+"""Bundles that are kept in the user's cache, so that a pickle opens at once the second time.
+
+A bundle is called after a hash of the snapshot's bytes and our version: a snapshot that changed,
+or another version, has another. What is kept takes a stated size at most; the oldest go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from snapreport.ground.progress import Progress
+from snapreport.ground.version import __version__
+
+LIMIT = 2 * 2**30
+"""Bytes that all kept bundles take together at most; one larger bundle stays by itself."""
+_PIECE = 4 * 2**20
+
+
+def cache_folder() -> Path:
+    """Return the folder for our bundles in the user's cache."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("snapreport", appauthor=False) / "bundles"
+
+
+def key_of(source: Path, progress: Progress) -> str:
+    """Return what a file's bundle is called after: a hash of its bytes, and our version."""
+    found = hashlib.sha256()
+    size = max(source.stat().st_size, 1)
+    done = 0
+    with source.open("rb") as file:
+        while piece := file.read(_PIECE):
+            found.update(piece)
+            done += len(piece)
+            progress("Looking for a kept bundle", done / size)
+    return f"{found.hexdigest()[:32]}-{__version__}"
+
+
+@dataclass(frozen=True)
+class BundleCache:
+    """A folder of bundles."""
+
+    folder: Path
+    limit: int = LIMIT
+
+    def find(self, key: str) -> Path | None:
+        """Return the bundle of a key if it is kept, and note that it was used."""
+        bundle = self.folder / f"{key}.zip"
+        try:
+            os.utime(bundle)
+        except OSError:
+            return None
+        return bundle
+
+    def workplace(self) -> Path:
+        """Return a new folder to make a bundle in, beside those that are kept.
+
+        Raises:
+            OSError: the cache cannot be written to.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return Path(tempfile.mkdtemp(prefix="making-", dir=self.folder))
+
+    def keep(self, made: Path, key: str) -> Path:
+        """Keep a finished bundle with its list of names, let the oldest go, and return it."""
+        bundle = self.folder / f"{key}.zip"
+        names = names_beside(made)
+        if names.exists():
+            names.replace(names_beside(bundle))
+        made.replace(bundle)
+        self._let_go(but=bundle)
+        return bundle
+
+    def _let_go(self, but: Path) -> None:
+        found = []
+        for path in self.folder.glob("*.zip"):
+            try:
+                about = path.stat()
+            except OSError:  # another explorer let it go
+                continue
+            found.append((about.st_mtime, about.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total > self.limit and path != but:
+                path.unlink(missing_ok=True)
+                names_beside(path).unlink(missing_ok=True)
+                total -= size
+
+
+def names_beside(bundle: Path) -> Path:
+    """Return the file beside a kept bundle with the whole paths of its short ones."""
+    return bundle.with_suffix(".names.json")
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a bundle was made in, finished or not."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""Making a bundle in a process of its own: the screen stays alive, and it can be ended at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from multiprocessing import get_context, resource_tracker
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from snapreport.api.loading import load_named
+from snapreport.api.making import save_bundle
+from snapreport.bundle.query.query_process import end_with_parent
+from snapreport.explorer.opening.bundle_cache import names_beside
+from snapreport.ground.errors import NotEnoughMemoryError, SnapreportError
+from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.progress import Progress
+from snapreport.model.name_treatment import NamesWanted
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+_LOOK_UP = 0.1
+"""Seconds after which a cancelled conversion is noticed."""
+
+
+class Cancelled(Exception):  # noqa: N818  (it is no error)
+    """The reader wants no more of it."""
+
+
+def prepare_processes() -> None:
+    """Start what Python watches over other processes with, while stderr is still a file.
+
+    Textual puts something without a file number in its place, with which none can be started.
+    """
+    if os.name == "posix":
+        resource_tracker.ensure_running()
+
+
+def convert_beside(
+    source: Path, target: Path, progress: Progress, cancelled: threading.Event
+) -> None:
+    """Make a bundle of a snapshot in another process, and wait for it.
+
+    Args:
+        source: the snapshot.
+        target: the bundle to write; beside it goes a list of the whole paths it was recorded with.
+        progress: called with what is being done.
+        cancelled: set by another thread to end it.
+
+    Raises:
+        Cancelled: it was set.
+        SnapreportError: what the conversion raised.
+    """
+    context = get_context("spawn")  # a fork beside threads may hang
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_convert, args=(theirs, source, target), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        while True:
+            if cancelled.is_set():
+                raise Cancelled
+            if not ours.poll(_LOOK_UP):
+                continue
+            message: Any = ours.recv()
+            if message is None:
+                return
+            if isinstance(message, Exception):
+                raise message
+            progress(*message)
+    except EOFError:
+        process.join()
+        raise NotEnoughMemoryError(
+            f"{source} could not be converted: the process that did so ended"
+            f" ({process.exitcode}), most likely for want of memory."
+        ) from None
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _convert(connection: Connection, source: Path, target: Path) -> None:
+    """Make the bundle: what the process runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+    def progress(what: str, fraction: float | None) -> None:
+        connection.send((what, fraction))
+
+    try:
+        with collector_off():
+            from snapreport.api.loading import Snapshot
+            from snapreport.names.short_paths import shorten
+
+            whole = load_named(source, NamesWanted(keep_paths=True), progress).history
+            short = shorten(whole)
+            save_bundle(Snapshot(short), target, progress=progress, sources=[source])
+            names = paths_by_name(short.stacks.frames.filenames, whole.stacks.frames.filenames)
+            names_beside(target).write_bytes(orjson.dumps(names))
+        connection.send(None)
+    except SnapreportError as error:
+        connection.send(error)
+    except MemoryError:
+        connection.send(NotEnoughMemoryError(f"{source} needs more memory than is free."))
+
+
+def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
+    """Return the whole paths of frames by their short ones, where these differ."""
+    if len(short) != len(whole):
+        return {}
+    pairs = zip(short, whole, strict=True)
+    return {name: path for name, path in pairs if name != path and path.isprintable()}

@@ -1,0 +1,135 @@
+"""A chart of memory in characters: eighths of blocks for what is allocated, dots for reserved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.explorer.parts.inking import Line, Run
+from snapreport.ground.units import format_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+DOTS = "⣀⠤⠒⠉"
+"""A line of dots at each quarter of a cell, from its foot."""
+
+Cell = tuple[str, str]
+"""A character and its role."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """What the columns of a chart show, in bytes; int64, shape (m,), -1 for columns of nothing."""
+
+    allocated: NDArray[np.int64]
+    requested: NDArray[np.int64]
+    reserved: NDArray[np.int64] | None
+
+
+def levels(values: NDArray[np.int64], low: int, high: int, steps: int) -> NDArray[np.int64]:
+    """Return how many of ``steps`` each value fills between two bounds; something fills one.
+
+    Only a value of at least ``high`` fills all of them.
+    """
+    span = max(high - low, 1)
+    above = np.clip(values - low, 0, span)
+    rounded = np.rint(above * (steps / span)).astype(np.int64)
+    rounded = np.where(above > 0, np.maximum(rounded, 1), 0)
+    return np.where(values >= high, steps, np.minimum(rounded, steps - 1))
+
+
+def chart(bars: Bars, rows: int, low: int, high: int, cursor: int) -> list[list[Cell]]:
+    """Draw columns as cells, the top row first.
+
+    Args:
+        bars: the columns.
+        rows: how high the chart is.
+        low, high: bytes at its foot and its top.
+        cursor: the column with the cursor, -1 for none.
+    """
+    count = len(bars.allocated)
+    held = levels(bars.allocated, low, high, rows * 8).tolist()
+    asked = levels(bars.requested, low, high, rows * 8).tolist()
+    dots = [-1] * count
+    if bars.reserved is not None:
+        line = levels(bars.reserved, low, high, rows * 4)
+        dots = np.where((bars.reserved > low) & (bars.reserved <= high), line - 1, -1).tolist()
+    cells: list[list[Cell]] = []
+    for row in range(rows - 1, -1, -1):
+        line_cells = []
+        for column in range(count):
+            dot = dots[column]
+            mark = DOTS[dot % 4] if dot >= 0 and dot // 4 == row else ""
+            filled = min(max(held[column] - 8 * row, 0), 8)
+            wanted = min(max(asked[column] - 8 * row, 0), 8)
+            line_cells.append(_cell(filled, wanted, mark, column == cursor))
+        cells.append(line_cells)
+    return cells
+
+
+def _cell(filled: int, wanted: int, dots: str, cursor: bool) -> Cell:
+    """Return one cell: eighths that are allocated and requested, and the dots of reserved."""
+    if cursor:
+        return (BLOCKS[filled], "bar.cursor") if filled else ("│", "bar.cursor")
+    if filled == 8:
+        if 0 < wanted < 8:
+            return BLOCKS[wanted], "bar.both"
+        return ("█", "bar") if wanted else ("▒", "slack")
+    if filled:
+        return BLOCKS[filled], "bar" if wanted * 2 >= filled else "slack"
+    if wanted:  # freed, but another stream may still use it
+        return ("░" if wanted == 8 else BLOCKS[wanted]), "pending"
+    return (dots, "reserved") if dots else (" ", "")
+
+
+def in_line(cells: list[Cell]) -> tuple[Run, ...]:
+    """Return cells as runs, one for neighbours of one role."""
+    return tuple(
+        Run("".join(cell[0] for cell in group), role)
+        for role, group in groupby(cells, key=lambda cell: cell[1])
+    )
+
+
+def grid(rows: int, low: int, high: int) -> dict[int, str]:
+    """Return labels of the y axis by row from the top, about one in four rows."""
+    count = max(min(rows // 4, 8), 1)
+    places = {round(k * (rows - 1) / count) for k in range(count + 1)}
+    return {
+        row: format_bytes(round(high - (high - low) * row / max(rows - 1, 1)))
+        for row in sorted(places)
+    }
+
+
+def ticks(labels: list[tuple[int, str]], width: int) -> tuple[Line, Line]:
+    """Return the line of an axis and the labels below it, those left out that do not fit.
+
+    Args:
+        labels: columns and what to write under them, ascending.
+        width: columns of the chart.
+    """
+    line = ["─"] * width
+    text = [" "] * width
+    free = 0
+    for column, label in labels:
+        begin = min(max(column - len(label) // 2, 0), width - len(label))
+        if begin < free:
+            continue
+        line[column] = "┴"
+        text[begin : begin + len(label)] = label
+        free = begin + len(label) + 2
+    return Line((Run("".join(line), "axis"),)), Line((Run("".join(text), "dim"),))
+
+
+def nice_step(span: float, most: int) -> float:
+    """Return the least of 1, 2, 5, 10, ... units of which at most so many fit into a span."""
+    step = 1.0
+    while True:
+        for factor in (1, 2, 5):
+            if span / (step * factor) <= most:
+                return step * factor
+        step *= 10

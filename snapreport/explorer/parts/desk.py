@@ -1,0 +1,268 @@
+"""One recording on the screen: its tabs, the shared moment, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from snapreport.explorer.parts.inking import EMPTY, Line, beside, clip, clipped, ink, width_of
+from snapreport.explorer.parts.key_bindings import Key, find_key, key
+from snapreport.explorer.parts.prompt_line import PromptLine
+from snapreport.explorer.parts.viewpoint import COUNTED, Viewpoint
+from snapreport.explorer.screens.overview_screen import OverviewScreen
+from snapreport.explorer.screens.screen_base import Screen
+from snapreport.explorer.screens.timeline_screen import TimelineScreen
+from snapreport.explorer.screens.tree_screen import TreeScreen
+
+SCREENS: tuple[type[Screen], ...] = (
+    OverviewScreen,
+    TimelineScreen,
+    TreeScreen,
+)
+KEYS = (
+    key("1 2 3 4 5 6 7 8 9", "a screen by its number", "show_numbered"),
+    key("tab", "the next screen", "next_screen"),
+    key("shift+tab", "the screen before", "screen_before"),
+    key("v", "count allocated or requested bytes", "turn_curve"),
+    key("D", "the next device", "next_device"),
+    key("@", "go to an event by its number", "ask_event"),
+    key("q", "back; from the first screen: quit", "back"),
+)
+"""What keys do on every screen."""
+
+Work = Callable[[], Callable[[], None]]
+
+
+class Desk:
+    """The screens of one recording, one of them in sight."""
+
+    def __init__(
+        self, view: Viewpoint, run: Callable[[Work], None], quit_: Callable[[], None]
+    ) -> None:
+        """``run``: does work beside the screen; ``quit_``: ends the program."""
+        self.view = view
+        self._run, self._quit = run, quit_
+        self.screens = [kind(self) for kind in SCREENS if kind.is_there(view)]
+        self.shown: Screen = self.screens[0]
+        self.before: list[Screen] = []
+        self.message = ""
+        self.prompt: PromptLine | None = None
+        self.typed: dict[str, list[str]] = {}
+        self._tabs: list[tuple[int, int, Screen]] = []
+        self._clicked = False
+
+    # What screens ask for.
+
+    def show(self, name: str, *, search: str = "") -> None:
+        """Show a screen, and look for something in it."""
+        found = next((each for each in self.screens if each.name == name), None)
+        if found is None:
+            self.say(f"this recording has no screen {name}")
+            return
+        self._open(found)
+        if search:
+            found.search(search)
+
+    def _open(self, screen: Screen) -> None:
+        if screen is self.shown:
+            return
+        if screen in self.before:  # the way back has no circles
+            del self.before[self.before.index(screen) :]
+        else:
+            self.before.append(self.shown)
+        self.shown = screen
+
+    def say(self, text: str) -> None:
+        """Tell the reader something until the next key."""
+        self.message = text
+
+    def ask(
+        self,
+        label: str,
+        done: Callable[[str], None],
+        *,
+        text: str = "",
+        changed: Callable[[str], None] | None = None,
+        cancelled: Callable[[], None] | None = None,
+        before: list[str] | None = None,
+    ) -> None:
+        """Let the reader type a line."""
+        typed = self.typed.setdefault(label, []) if before is None else before
+
+        def finish(line: str) -> None:
+            if line.strip() and line not in typed[-1:]:
+                typed.append(line)
+            done(line)
+
+        self.prompt = PromptLine(
+            label, text, done=finish, changed=changed, cancelled=cancelled, before=typed
+        )
+
+    def back(self) -> None:
+        """Go back within the screen, then to the screen before; from the first one: quit."""
+        if self.shown.leave():
+            return
+        if self.before:
+            self.shown = self.before.pop()
+        else:
+            self._quit()
+
+    def in_background(self, work: Work) -> None:
+        """Do what takes long beside the screen."""
+        self._run(work)
+
+    # Keys and the mouse.
+
+    def press(self, name: str) -> bool:
+        """Do what a key does: in the prompt, on the screen, or everywhere."""
+        self.message = ""
+        if self.prompt is not None:
+            prompt = self.prompt
+            prompt.press(name)
+            if not prompt.open and self.prompt is prompt:
+                self.prompt = None
+            return True
+        if name.isdecimal() and name != "0" and len(name) == 1:
+            self._show_numbered(int(name))
+            return True
+        if self.shown.press(name):
+            return True
+        found = find_key(KEYS, name)
+        if found is None:
+            if name != "escape":
+                return False
+            self.back()
+            return True
+        getattr(self, found.act)()
+        return True
+
+    def paste(self, text: str) -> None:
+        """Take pasted text where a line is being typed."""
+        if self.prompt is not None:
+            self.prompt.insert(text)
+
+    def _show_numbered(self, number: int) -> None:
+        if number <= len(self.screens):
+            self._open(self.screens[number - 1])
+
+    def next_screen(self) -> None:
+        """Show the next screen."""
+        self._turn(1)
+
+    def screen_before(self) -> None:
+        """Show the screen before."""
+        self._turn(-1)
+
+    def _turn(self, by: int) -> None:
+        place = (self.screens.index(self.shown) + by) % len(self.screens)
+        self._open(self.screens[place])
+
+    def turn_curve(self) -> None:
+        """Count the other curve."""
+        place = COUNTED.index(self.view.curve) + 1
+        self.view.count(COUNTED[place % len(COUNTED)])
+        self.say(f"counting {self.view.curve} bytes")
+
+    def next_device(self) -> None:
+        """Show the next device of the file."""
+        snapshot = self.view.opened.snapshot
+        names = [str(device.device) for device in snapshot.devices]
+        if len(names) < 2:
+            self.say("this file has one device")
+            return
+        name = names[(names.index(self.view.device.name) + 1) % len(names)]
+        self.view.look_at(snapshot.device(name))
+        shown, before = self.shown.name, [each.name for each in self.before]
+        self.screens = [kind(self) for kind in SCREENS if kind.is_there(self.view)]
+        known = {each.name: each for each in self.screens}
+        self.shown = known.get(shown, self.screens[0])
+        self.before = [known[each] for each in before if each in known]
+
+    def ask_event(self) -> None:
+        """Let the reader type an event's number."""
+        self.ask("event ", self._go_to_typed)
+
+    def _go_to_typed(self, typed: str) -> None:
+        text = typed.strip().replace(",", "")
+        if text.lstrip("-").isdecimal():
+            self.view.go_to(int(text))
+        elif text:
+            self.say(f"{text} is no event; type a number")
+
+    def click(self, column: int, row: int, *, twice: bool) -> None:
+        """Take a click: on a tab, or in the screen."""
+        if row == 1:
+            for begin, end, screen in self._tabs:
+                if begin <= column < end:
+                    self._open(screen)
+        elif row > 2:
+            self.shown.click(column, row - 3, twice=twice)
+
+    def scroll(self, by: int) -> None:
+        """Take a turn of the wheel."""
+        self.shown.scroll(by)
+
+    # Drawing.
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return so many lines of so many columns: heads, the screen, and the foot."""
+        body = self.shown.draw(width, max(height - 4, 1))
+        body = [*body, *[EMPTY] * (height - 4 - len(body))]
+        lines = [self._title(width), self._tab_line(width), self._moment(width), *body]
+        lines.append(self._foot(width))
+        return [clipped(line, width) for line in lines][:height]
+
+    def _title(self, width: int) -> Line:
+        snapshot = self.view.opened.snapshot
+        devices = len(snapshot.devices)
+        device = f"{self.view.device.name}" + (f" of {devices}, D: next" if devices > 1 else "")
+        left = ink((" snapreport ", "brand"), (f" {snapshot.history.title}", "title"))
+        return beside(left, ink((f" {device} ", "dim")), width)
+
+    def _tab_line(self, width: int) -> Line:
+        titles = [f"{k} {each.title}" for k, each in enumerate(self.screens, 1)]
+        if sum(width_of(each) + 2 for each in titles) > width:  # the shown one in full
+            titles = [
+                f"{k} {each.title if each is self.shown else each.title[:5].rstrip()}"
+                for k, each in enumerate(self.screens, 1)
+            ]
+        parts, at = [], 0
+        self._tabs = []
+        for title, screen in zip(titles, self.screens, strict=True):
+            text = f" {title} "
+            self._tabs.append((at, at + width_of(text), screen))
+            at += width_of(text)
+            parts.append((text, "tab.on" if screen is self.shown else "tab"))
+        return ink(*parts, mark="bar")
+
+    def _moment(self, width: int) -> Line:
+        view = self.view
+        stages = " > ".join(view.stage_path)
+        left = ink((f" {view.name[0].upper()}{view.name[1:]}", "key"), f": {view.figures}")
+        room = max(width - width_of(left.text) - 3, 0)
+        text = f"  {clip(stages, room) if width_of(stages) > room else stages} " if room > 8 else ""
+        return beside(left, ink((text if stages else "", "dim")), width)
+
+    def _foot(self, width: int) -> Line:
+        if self.prompt is not None:
+            return self.prompt.draw(width)
+        if self.message:
+            return ink((self.message, "key"))
+        right = ink((" ? keys  q back " if self.before else " ? keys  q quit ", "dim"), mark="bar")
+        room = width - width_of(right.text)
+        return beside(hints_of(self.shown.KEYS, room), right, width)
+
+
+def hints_of(keys: tuple[Key, ...], room: int) -> Line:
+    """Return the keys worth knowing in one line, as many as fit; those that do alike together."""
+    shown: dict[str, list[str]] = {}
+    for each in keys:
+        if each.short:
+            shown.setdefault(each.short, []).append(each.label.split(" ", maxsplit=1)[0])
+    parts: list[tuple[str, str]] = []
+    for short, labels in shown.items():
+        hint = f" {''.join(labels)}", f" {short} "
+        room -= width_of("".join(hint))
+        if room < 0:
+            break
+        parts += [(hint[0], "key"), (hint[1], "dim")]
+    return ink(*parts, mark="bar")

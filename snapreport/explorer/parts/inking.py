@@ -1,0 +1,128 @@
+"""Lines of text for a screen: runs with a role each, as wide as their cells are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from snapreport.ground.safe_text import visible
+from snapreport.reporters.words.plain_text import cut_place, cut_site
+
+
+class Run(NamedTuple):
+    """Text of one role; ``drawing.palette`` says what a role looks like."""
+
+    text: str
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a screen."""
+
+    runs: tuple[Run, ...] = ()
+    mark: str = ""
+    """What the whole row is: ``cursor``, ``match``, ``bar``, or nothing of the kind."""
+
+    @property
+    def text(self) -> str:
+        """What it says, without roles."""
+        return "".join(run.text for run in self.runs)
+
+    def marked(self, mark: str) -> Line:
+        """Return it with another mark."""
+        return Line(self.runs, mark)
+
+
+EMPTY = Line()
+
+
+def ink(*parts: str | tuple[str, str], mark: str = "") -> Line:
+    """Make a line of texts and of ``(text, role)``; nothing in them drives a terminal."""
+    runs = (Run(part) if isinstance(part, str) else Run(*part) for part in parts)
+    return Line(tuple(Run(visible(text), role) for text, role in runs if text), mark)
+
+
+def width_of(text: str) -> int:
+    """Return the columns that a text takes: two for a letter of Chinese."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """Return text in exactly so many columns: cut with an ellipsis, or with spaces beside it."""
+    text = visible(text)
+    wide = width_of(text)
+    if wide > width:
+        return clip(text, width)
+    space = " " * (width - wide)
+    return space + text if right else text + space
+
+
+def clip(text: str, width: int) -> str:
+    """Return text of exactly so many columns, the last one an ellipsis."""
+    if width <= 1:
+        return "…"[:width]
+    return set_cell_size(text, width - 1) + "…"
+
+
+def fit_site(text: str, width: int) -> str:
+    """Return ``function  file:line`` in exactly so many columns: the function stays."""
+    return fit(cut_site(visible(text), max(width, 1)), width)
+
+
+def fit_place(text: str, width: int) -> str:
+    """Return a path in exactly so many columns: its end stays."""
+    return fit(cut_place(visible(text), max(width, 1)), width)
+
+
+def wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """Break a text of ours or of a stranger into lines."""
+    begin = indent if first is None else first
+    lines = textwrap.wrap(
+        visible(text),
+        max(width, len(indent) + 8),
+        initial_indent=begin,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    whole = (part for line in lines for part in (chop_cells(line, width) or [line]))
+    return list(whole) or [begin.rstrip()]
+
+
+def clipped(line: Line, width: int) -> Line:
+    """Return a line in exactly so many columns."""
+    runs, left = [], width
+    for text, role in line.runs:
+        wide = width_of(text)
+        if wide > left:
+            runs.append(Run(clip(text, left), role))
+            left = 0
+            break
+        runs.append(Run(text, role))
+        left -= wide
+    if left:
+        runs.append(Run(" " * left))
+    return Line(tuple(runs), line.mark)
+
+
+def beside(one: Line, other: Line, width: int) -> Line:
+    """Return two lines as one: the second at the right end, the first cut where both do not fit."""
+    right = sum(width_of(run.text) for run in other.runs)
+    room = max(width - right, 0)
+    return clipped(Line(clipped(one, room).runs + other.runs, one.mark), width)
+
+
+def columns(
+    cells: Sequence[str], widths: Sequence[int], lefts: Iterable[int] = (), role: str = ""
+) -> Line:
+    """Return a row of a table: figures to the right, the columns ``lefts`` to the left."""
+    lefts = set(lefts)
+    parts = [
+        fit(cell, wide, right=k not in lefts)
+        for k, (cell, wide) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return Line((Run("  ".join(parts), role),))

@@ -1,0 +1,151 @@
+"""Everything on the screen: one recording, or two in panes, and the list of keys over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from snapreport.explorer.parts.desk import KEYS, Desk, Work
+from snapreport.explorer.parts.inking import Line, Run, clipped, ink
+from snapreport.explorer.parts.key_bindings import Key, find_key, key
+from snapreport.explorer.parts.key_help import KeyHelp
+from snapreport.explorer.parts.viewpoint import Viewpoint
+
+ALWAYS = (
+    key("?", "this list", "open_help"),
+    key("Q ctrl+c ctrl+q", "quit at once", "quit"),
+)
+WITH_TWO = (
+    key("{ }", "the other pane", "turn_pane"),
+    key("s", "panes side by side, or one above the other", "turn_split"),
+)
+
+
+class Panes:
+    """One desk or two; keys go to the one in front."""
+
+    def __init__(
+        self, views: Sequence[Viewpoint], run: Callable[[Work], None], quit_: Callable[[], None]
+    ) -> None:
+        """``run``: does work beside the screen; ``quit_``: ends the program."""
+        self.desks = [Desk(view, run, quit_) for view in views]
+        self.active = 0
+        self.side_by_side = True
+        self.help: KeyHelp | None = None
+        self._quit = quit_
+        self._size = (80, 24)
+
+    @property
+    def desk(self) -> Desk:
+        """The one that keys go to."""
+        return self.desks[self.active]
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """What keys do whatever is shown."""
+        return ALWAYS + (WITH_TWO if len(self.desks) > 1 else ())
+
+    def press(self, name: str) -> bool:
+        """Do what a key does; False where it does nothing."""
+        if name in ("ctrl+c", "ctrl+q"):
+            self._quit()
+            return True
+        if self.help is not None:
+            if not self.help.press(name):
+                self.help = None
+            return True
+        found = None if self.desk.prompt is not None else find_key(self.keys, name)
+        if found is None:
+            return self.desk.press(name)
+        getattr(self, found.act)()
+        return True
+
+    def quit(self) -> None:
+        """End the program."""
+        self._quit()
+
+    def open_help(self) -> None:
+        """Show what keys do here."""
+        shown = self.desk.shown
+        groups = [(f"In {shown.title.lower()}", shown.KEYS), ("Everywhere", (*KEYS, *ALWAYS))]
+        if len(self.desks) > 1:
+            groups.append(("With two files", WITH_TWO))
+        self.help = KeyHelp(groups)
+
+    def turn_pane(self) -> None:
+        """Let the other pane have the keys."""
+        self.active = (self.active + 1) % len(self.desks)
+
+    def turn_split(self) -> None:
+        """Put the panes side by side, or one above the other."""
+        self.side_by_side = not self.side_by_side
+
+    # The mouse.
+
+    def _pane_at(self, column: int, row: int) -> tuple[int, int, int]:
+        """Return which pane is somewhere, and where in it that is."""
+        if len(self.desks) == 1:
+            return 0, column, row
+        width, height = self._size
+        if self.side_by_side:
+            half = (width - 1) // 2
+            return (0, column, row) if column <= half else (1, column - half - 1, row)
+        half = (height - 1) // 2
+        return (0, column, row) if row <= half else (1, column, row - half - 1)
+
+    def click(self, column: int, row: int, *, twice: bool = False) -> None:
+        """Take a click."""
+        if self.help is not None:
+            self.help = None
+            return
+        self.active, column, row = self._pane_at(column, row)
+        self.desk.click(column, row, twice=twice)
+
+    def scroll(self, by: int, column: int, row: int) -> None:
+        """Take a turn of the wheel."""
+        if self.help is not None:
+            self.help.press("down" if by > 0 else "up")
+            return
+        self.desks[self._pane_at(column, row)[0]].scroll(by)
+
+    # Drawing.
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return so many lines of so many columns."""
+        self._size = width, height
+        if self.help is not None:
+            return self.help.draw(width, height)
+        if len(self.desks) == 1:
+            return self.desk.draw(width, height)
+        first, second = self.desks
+        if self.side_by_side:
+            half = (width - 1) // 2
+            left = first.draw(half, height)
+            right = second.draw(width - half - 1, height)
+            mark = "◀" if self.active == 0 else "▶"
+            middle = height // 2
+            return [
+                Line(
+                    (
+                        *self._dimmed(one, 0, half).runs,
+                        Run(mark if row == middle else "│", "axis"),
+                        *self._dimmed(other, 1, width - half - 1).runs,
+                    )
+                )
+                for row, (one, other) in enumerate(zip(left, right, strict=True))
+            ]
+        half = (height - 1) // 2
+        above = [self._dimmed(line, 0, width) for line in first.draw(width, half)]
+        below = [self._dimmed(line, 1, width) for line in second.draw(width, height - half - 1)]
+        mark = "▲" if self.active == 0 else "▼"
+        rule = ink(("─" * (width // 2) + mark + "─" * (width - width // 2 - 1), "axis"))
+        return [*above, clipped(rule, width), *below]
+
+    def _dimmed(self, line: Line, pane: int, width: int) -> Line:
+        """Return a line of a pane: its mark in its roles, all of them pale in the one behind."""
+        line = clipped(line, width)
+        active = pane == self.active
+        runs = (
+            Run(text, f"{role}|{line.mark}" if active and line.mark else role if active else "pale")
+            for text, role in line.runs
+        )
+        return Line(tuple(runs))

@@ -1,0 +1,151 @@
+"""A call tree as rows of text: which stand where, which are open, and what a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.findings import CallTree
+from snapreport.model.stacks import FrameTable
+from snapreport.model.tree_paths import add_up_paths, ancestors, marks_on_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROOT = 0
+OPEN_ROWS = 24
+"""About so many rows are in sight before a reader opens or closes any, as on the page."""
+_LEAST_OPENED = 0.02
+"""Of the bytes of all: branches of less stay closed at first."""
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class TreeRows:
+    """Where the nodes of a tree stand when all are open.
+
+    A node's key is worked out from the frames on its path, so that it is the same at another
+    moment; two paths of one key would be open together, and that is all.
+    """
+
+    def __init__(self, tree: CallTree) -> None:
+        """Lay out a tree whose nodes come level by level, siblings side by side."""
+        self.tree = tree
+        n = len(tree)
+        parent = tree.parent.astype(np.int64)
+        depth = np.append(parent >= 0, False).astype(np.int64)
+        for above in ancestors(parent):
+            depth = depth + np.where(above == n, 0, depth[above])
+        self.depth: NDArray[np.int64] = depth[:n]
+        self.size = add_up_paths(parent, np.ones(n, np.int64))
+        begins = np.flatnonzero(np.diff(parent, prepend=-2))
+        self.first = np.full(n, n, np.int64)
+        self.children = np.zeros(n, np.int64)
+        self.first[parent[begins[1:]]] = begins[1:]
+        self.children[parent[begins[1:]]] = np.diff(np.append(begins[1:], n))
+        before = np.cumsum(self.size) - self.size
+        code = np.where(tree.frame >= 0, tree.frame + 1, 0).astype(np.uint64)
+        for node, label in tree.label.items():
+            code[node] = 2**32 + sum(label.encode()) if node else 0
+        self.rank = np.zeros(n, np.int64)
+        self.key = np.zeros(n, np.uint64)
+        levels = np.searchsorted(self.depth, np.arange(1, int(self.depth[-1]) + 2))
+        for low, high in zip(levels[:-1].tolist(), levels[1:].tolist(), strict=True):
+            above = parent[low:high]
+            within = before[low:high] - before[self.first[above]]
+            self.rank[low:high] = self.rank[above] + 1 + within
+            mixed = (self.key[above] ^ (code[low:high] + np.uint64(1))) * _MULTIPLIER
+            self.key[low:high] = mixed ^ (mixed >> np.uint64(29))
+
+    def node_of(self, key: int | None) -> int:
+        """Return the node of a key; the root where there is none."""
+        if key is None:
+            return ROOT
+        found = np.flatnonzero(self.key == np.uint64(key))
+        return int(found[0]) if len(found) else ROOT
+
+    def is_under(self, node: int, top: int) -> bool:
+        """Say whether a node is another one, or below it."""
+        return bool(self.rank[top] <= self.rank[node] < self.rank[top] + self.size[top])
+
+    def below(self, node: int) -> NDArray[np.int64]:
+        """Return a node and all below it."""
+        begin = self.rank[node]
+        return np.flatnonzero((self.rank >= begin) & (self.rank < begin + self.size[node]))
+
+    def path(self, node: int) -> list[int]:
+        """Return the nodes around a node, the root first, and itself last."""
+        found = []
+        while node >= 0:
+            found.append(node)
+            node = int(self.tree.parent[node])
+        return found[::-1]
+
+    def child_range(self, node: int) -> range:
+        """Return the children of a node, largest first."""
+        first = int(self.first[node])
+        return range(first, first + int(self.children[node]))
+
+    def in_sight(self, top: int, opened: set[int]) -> NDArray[np.int64]:
+        """Return the nodes whose ancestors up to ``top`` are open, from top to bottom."""
+        is_open = self.mask(opened)
+        is_open[self.path(top)] = True
+        closed = marks_on_path(self.tree.parent, (~is_open).astype(np.int8))
+        nodes = self.below(top)
+        around = self.tree.parent[nodes]
+        shown = nodes[(nodes == top) | (closed[around] == 0)]
+        ordered: NDArray[np.int64] = shown[np.argsort(self.rank[shown])]
+        return ordered
+
+    def mask(self, keys: set[int]) -> NDArray[np.bool_]:
+        """Say for each node whether its key is one of these."""
+        return np.isin(self.key, np.fromiter(keys, np.uint64, len(keys)))
+
+    def keys_of(self, nodes: NDArray[np.int64]) -> set[int]:
+        """Return the keys of some nodes."""
+        return set(self.key[nodes].tolist())
+
+    def heaviest(self, top: int) -> set[int]:
+        """Return the keys to open so that about ``OPEN_ROWS`` rows show the heaviest branches."""
+        held = self.tree.bytes
+        opened, queue = [top], list(self.child_range(top))
+        shown = 1 + len(queue)
+        while queue and shown < OPEN_ROWS:
+            node = max(queue, key=lambda each: (int(held[each]), -each))
+            queue.remove(node)
+            if held[node] < held[top] * _LEAST_OPENED:
+                break
+            if self.children[node]:
+                opened.append(node)
+                shown += int(self.children[node])
+                queue += self.child_range(node)
+        return self.keys_of(np.array(opened))
+
+    def chain(self, node: int) -> list[int]:
+        """Return a node and those below it up to the next fork: they open as one."""
+        found = [node]
+        while self.children[found[-1]] == 1:
+            found.append(int(self.first[found[-1]]))
+        return found
+
+    def matching(
+        self, top: int, frames: FrameTable, test: Callable[[str], bool]
+    ) -> NDArray[np.int64]:
+        """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order."""
+        nodes = self.below(top)
+        frame = self.tree.frame[nodes]
+        known: dict[int, bool] = {}
+        for each in set(frame[frame >= 0].tolist()):
+            name, line = frames.filenames[each], int(frames.lines[each])
+            known[each] = (
+                test(frames.names[each]) or test(name) or (line > 0 and test(f"{name}:{line}"))
+            )
+        label = self.tree.label
+        hits = [
+            known[each] if each >= 0 else node != ROOT and test(label.get(node, ""))
+            for node, each in zip(nodes.tolist(), frame.tolist(), strict=True)
+        ]
+        found = nodes[np.array(hits, np.bool_)]
+        ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
+        return ordered

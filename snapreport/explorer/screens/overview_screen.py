@@ -1,0 +1,250 @@
+"""The overview: what held the memory at the peak, what went wrong, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from snapreport.explorer.parts.inking import EMPTY, Line, ink, wrap
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.page_lines import page_lines
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.screens.tree_screen import heat
+from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.model.diagnoses import Diagnosis, Finding
+from snapreport.model.trust import Trust
+from snapreport.reporters.terminal.diagnosis_text import findings as write_findings
+from snapreport.reporters.words.finding_words import SEVERITY_WORDS, tally
+from snapreport.reporters.words.plain_text import location, one_line
+from snapreport.reporters.words.summary_rows import (
+    AMOUNT_HEADINGS,
+    amount_rows,
+    average_text,
+    facts,
+    lines_note,
+    moment,
+    sizes_text,
+    width_text,
+)
+
+_MOST_SITES = 100
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row, and what it leads to."""
+
+    line: Line
+    finding: Finding | None = None
+    site: str = ""
+    """What a search in the call stacks finds."""
+
+
+class OverviewScreen(ListScreen):
+    """What a report says first."""
+
+    name = "overview"
+    title = "Overview"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES,
+        key("enter", "to a finding's evidence, or a call site's stacks", "open_row", "evidence"),
+        key("right", "tell a finding in full", "open_finding", "tell"),
+        key("left", "tell it in a line", "close_finding"),
+        key("e", "tell all findings in full", "open_all"),
+        key("c", "tell all findings in a line", "close_all"),
+        key("p", "go to the peak", "go_to_peak"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Make it; findings are looked for beside the screen."""
+        super().__init__(desk)
+        self.rows: list[_Row] = []
+        self.opened: set[str] = set()
+        self.width = 80
+        self._judged: dict[str, tuple[Diagnosis, Trust]] = {}
+        self._asked: set[str] = set()
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What was found about the device, None until it is."""
+        judged = self._judged.get(self.view.device.name)
+        return judged and judged[0]
+
+    def depends_on(self) -> object:
+        """The device, whether it was judged, and which findings are told in full."""
+        name = self.view.device.name
+        return name, name in self._judged, frozenset(self.opened), self.width
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the lines, laid out for the width."""
+        self.width = width
+        self._judge()
+        return super().draw(width, height)
+
+    def _judge(self) -> None:
+        device = self.view.device
+        if device.name in self._asked:
+            return
+        self._asked.add(device.name)
+
+        def work() -> Callable[[], None]:
+            judged = device.diagnosis, device.trust
+            return lambda: self._judged.update({device.name: judged})
+
+        self.desk.in_background(work)
+
+    def gather(self) -> None:
+        """Lay out the rows of the device."""
+        device = self.view.device
+        figures = device.figures
+        rows: list[_Row] = []
+
+        def say(text: str, role: str = "") -> None:
+            rows.extend(_Row(ink((line, role))) for line in wrap(text, self.width))
+
+        say(f"{device.name}  {facts(figures)}", "title")
+        say(one_line(figures.answer))
+        rows.append(_Row(EMPTY))
+        rows += self._findings()
+        rows.append(_Row(EMPTY))
+        say(moment(figures), "title")
+        rows += self._amounts()
+        if figures.peaks["allocated"].width:
+            say(width_text(figures.peaks["allocated"]))
+        if figures.recorded:
+            say(f"Over the recording: {average_text(figures)}; {sizes_text(figures)}.")
+        judged = self._judged.get(device.name)
+        if judged:
+            say(one_line(judged[1].sentence))
+        rows += self._sites()
+        if note := lines_note(device.file):
+            say(note, "dim")
+        self.rows = rows
+
+    def _findings(self) -> list[_Row]:
+        found = self.diagnosis
+        if found is None:
+            return [_Row(ink(("Looking for what went wrong…", "dim")))]
+        rows = [_Row(ink((f"Findings: {tally(found.findings)}", "title")))]
+        for each in found.findings:
+            rows += self._finding(each)
+        return rows
+
+    def _finding(self, finding: Finding) -> list[_Row]:
+        mark = "▾" if finding.id in self.opened else "▸"
+        word = SEVERITY_WORDS[finding.severity]
+        if finding.id in self.opened:
+            told = page_lines(
+                self.width - 2, lambda page: write_findings(page, [finding], full=True)
+            )
+            told = [line for line in told if line.text] and told[1:]
+            lines = [ink(f"{mark} ", *told[0].runs), *(ink("  ", *line.runs) for line in told[1:])]
+            return [_Row(line, finding) for line in [*lines, EMPTY]]
+        head = ink((f"{mark} {word}: ", finding.severity), f"{one_line(finding.title)}")
+        return [_Row(head, finding)]
+
+    def _amounts(self) -> list[_Row]:
+        found = amount_rows(self.view.device.figures)
+        table = [AMOUNT_HEADINGS, *found]
+        widths = [max(len(row[k]) for row in table) for k in range(len(AMOUNT_HEADINGS))]
+        lines = []
+        for row in table:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(wide) for cell, wide in zip(row[1:], widths[1:], strict=True)]
+            lines.append(_Row(ink(("  ".join(cells), "title" if row is table[0] else ""))))
+        return lines
+
+    def _sites(self) -> list[_Row]:
+        figures = self.view.device.figures
+        if not figures.sites:
+            return []
+        when = "at the peak" if figures.recorded else "at the end"
+        rows = [_Row(EMPTY), _Row(ink((f"Held {when}, by call site", "title")))]
+        total = figures.peak.allocated
+        for site in figures.sites[:_MOST_SITES]:
+            role = heat(site.bytes / max(total, 1))
+            figure = f"{format_bytes(site.bytes):>10} {format_share(site.bytes, total):>7}"
+            place = location(site.filename, site.line)
+            text = f"{figure} {format_count(site.count):>7}  "
+            line = ink((text, role), (one_line(site.name), role), (f"  {place}", "dim"))
+            rows.append(_Row(line, site=place or site.name))
+        left = figures.sites[_MOST_SITES:]
+        if left:
+            held = format_bytes(sum(site.bytes for site in left))
+            rows.append(_Row(ink((f"and {format_count(len(left))} more with {held}", "dim"))))
+        return rows
+
+    def count(self) -> int:
+        """Return how many lines there are."""
+        return len(self.rows)
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a line."""
+        del width
+        return self.rows[place].line
+
+    # Findings and sites lead on.
+
+    def open_row(self) -> None:
+        """Go to the evidence of a finding, or to the call stacks of a site."""
+        row = self.rows[self.cursor]
+        if row.finding is not None:
+            self._show_evidence(row.finding)
+        elif row.site:
+            self.view.go_to(self.view.device.figures.peak.event)
+            self.desk.show("stacks", search=row.site)
+
+    def _show_evidence(self, finding: Finding) -> None:
+        view = finding.view
+        if view is None:
+            self.open_finding()
+            return
+        if view.curve is not None and view.curve != self.view.curve:
+            self.view.count(view.curve)
+        if view.event is not None:
+            self.view.go_to(view.event)
+        self.desk.show("timeline" if view.oom else view.tab, search=view.search)
+
+    def open_finding(self) -> None:
+        """Tell the finding with the cursor in full."""
+        self._turn(wanted=True)
+
+    def close_finding(self) -> None:
+        """Tell it in a line."""
+        self._turn(wanted=False)
+
+    def _turn(self, *, wanted: bool) -> None:
+        finding = self.rows[self.cursor].finding if self.rows else None
+        if finding is None:
+            return
+        self.opened = self.opened | {finding.id} if wanted else self.opened - {finding.id}
+        self.sync()
+        self.cursor = next(k for k, row in enumerate(self.rows) if row.finding is finding)
+
+    def open_all(self) -> None:
+        """Tell every finding in full."""
+        found = self.diagnosis
+        self.opened = {each.id for each in found.findings} if found else set()
+
+    def close_all(self) -> None:
+        """Tell every finding in a line."""
+        self.opened = set()
+
+    def go_to_peak(self) -> None:
+        """Show the peak."""
+        self.view.go_to(self.view.opening)
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the call sites at the peak."""
+        sites = self.view.device.figures.sites
+        return ("bytes", "requested", "count", "call site"), [
+            (
+                site.bytes,
+                site.requested,
+                site.count,
+                f"{site.name}  {location(site.filename, site.line)}".rstrip(),
+            )
+            for site in sites
+        ]

@@ -1,0 +1,443 @@
+"""The timeline: memory over events or time, stages below it, and the moment in it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from snapreport.explorer.parts.axis_scale import Scale, has_times, scale_of
+from snapreport.explorer.parts.chart_cells import Bars, Cell, chart, grid, in_line, nice_step, ticks
+from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, ink, width_of
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.screens.screen_base import Desk, Screen
+from snapreport.figures.range_maxima import Heights
+from snapreport.ground.units import format_bytes, format_count, format_duration
+from snapreport.reporters.words.summary_rows import event_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LABELS = 9
+"""Columns of the labels of the y axis."""
+_JUMP = 15
+_MOST_BANDS = 5
+_LEAST_ROWS = 5
+_LEAST_X = 4.0
+_PAN = 0.12
+_LEAST_BYTES = 4096
+
+
+class TimelineScreen(Screen):
+    """Bars as high as the most that was allocated in their columns, to the byte."""
+
+    name = "timeline"
+    title = "Timeline"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        key("enter", "what is live at this moment, by call stack", "open_tree", "live here"),
+        key("left", "a column back", "column_back", "column"),
+        key("right", "a column on", "column_on", "column"),
+        key("b", f"{_JUMP} columns back", "jump_back", f"{_JUMP}"),
+        key("f", f"{_JUMP} columns on", "jump_on", f"{_JUMP}"),
+        key("[", "a quarter of the view back", "quarter_back", "quarter"),
+        key("]", "a quarter of the view on", "quarter_on", "quarter"),
+        key("+ =", "zoom in, the cursor in the middle", "zoom_in", "zoom"),
+        key("-", "zoom out", "zoom_out", "zoom"),
+        key("0", "show everything", "show_all", "all"),
+        key("up w", "raise the foot of the y axis", "raise_foot", "y"),
+        key("down s", "lower it", "lower_foot", "y"),
+        key("r", "the y axis from 0 again", "reset_foot"),
+        key("a", "move the view back", "pan_back"),
+        key("d", "move the view on", "pan_on"),
+        key(",", "the event before", "event_before", "event"),
+        key(".", "the next event", "next_event", "event"),
+        key("p", "go to the peak", "go_to_peak", "peak"),
+        key("o", "go to the next failed request", "go_to_oom"),
+        key("home", "go to the start", "go_to_start"),
+        key("end", "go to the end", "go_to_end"),
+        key("t", "events or time along the axis", "turn_axis", "time"),
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Make it with everything in sight."""
+        super().__init__(desk)
+        self.axis = "events"
+        self.low = 0
+        self.width = 60
+        self._device = ""
+        self._scale: Scale
+        self._heights: dict[str, Heights]
+        self.window = (0.0, 1.0)
+
+    @property
+    def whole(self) -> tuple[float, float]:
+        """Everything, on the present axis."""
+        self.sync()
+        return self._scale.whole
+
+    def sync(self) -> None:
+        """Take another device's curves."""
+        device = self.view.device
+        if device.name == self._device:
+            return
+        self._device = device.name
+        self._heights = {
+            name: Heights(device.curve(name))
+            for name in ("allocated", "requested", "reserved")
+            if name in device.figures.curves
+        }
+        if not has_times(device.times):
+            self.axis = "events"
+        self._scale = scale_of(self.axis, device.times)
+        self.window = self._scale.whole
+        self.low = 0
+
+    @property
+    def high(self) -> int:
+        """Bytes at the top: the most of any curve."""
+        peaks = self.view.device.peaks
+        return max(*(peak.bytes for peak in peaks.values()), self.low + _LEAST_BYTES)
+
+    def edges(self) -> NDArray[np.float64]:
+        """Return where columns begin, and where the last ends; float64, shape (width + 1,)."""
+        return np.linspace(*self.window, self.width + 1)
+
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the events of each column, ``first <= event < end``."""
+        self.sync()
+        return self._scale.spans(self.edges())
+
+    def bars(self) -> Bars:
+        """Return the most of each curve in each column."""
+        first, end = self.spans()
+        found = {name: each.most(first + 1, end + 1) for name, each in self._heights.items()}
+        return Bars(found["allocated"], found["requested"], found.get("reserved"))
+
+    def column_of(self, event: int) -> int:
+        """Return the column of an event; outside of the view it is below 0 or too large."""
+        self.sync()
+        x0, x1 = self.window
+        begin, end = self._scale.x_of(event), self._scale.x_of(event + 1)
+        if begin < x0 < end:
+            return 0
+        if not x0 <= begin < x1:
+            return -1 if begin < x0 else self.width
+        return int(np.searchsorted(self.edges(), begin, side="right")) - 1
+
+    # Drawing.
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the chart with its axes, marks, and stages below."""
+        self.width = max(width - _LABELS - 1, 4)
+        self.sync()
+        stages = self._bands()
+        stages = stages[: max(height - 4 - _LEAST_ROWS, 0)]
+        rows = max(height - 5 - len(stages), 1)
+        self._show_cursor()
+        cursor = self.column_of(self.view.event)
+        cells = chart(self.bars(), rows, self.low, self.high, cursor)
+        labels = grid(rows, self.low, self.high)
+        lines = [beside(self._about(), self._legend(), width), self._marks()]
+        for row, line in enumerate(cells):
+            label = labels.get(row, "")
+            if label:
+                line = [cell if cell[0] != " " else ("·", "axis") for cell in line]
+            edge = "┤" if label else "│"
+            runs = (Run(fit(label, _LABELS, right=True), "dim"), Run(edge, "axis"))
+            lines.append(Line(runs + in_line(line)))
+        axis, below = ticks(self._tick_labels(), self.width)
+        lines.append(Line((Run(" " * _LABELS + "└", "axis"), *axis.runs)))
+        lines.append(Line((Run(" " * (_LABELS + 1)), *below.runs)))
+        lines += stages
+        lines.append(self._entry())
+        return [clipped(line, width) for line in lines[:height]]
+
+    def _about(self) -> Line:
+        first, end = self.spans()
+        events = int(end[-1]) - max(int(first[0]), 0)
+        each = (self.window[1] - self.window[0]) / self.width
+        unit = f"{each:,.3g}" if self.axis == "events" else format_duration(round(each))
+        last = format_count(max(int(end[-1]) - 1, 0))
+        where = (
+            f"events {event_name(int(first[0]))} to {last} of {format_count(self._scale.events)}"
+        )
+        return ink((f"{where}, {unit} a column" if events else "no events", "dim"))
+
+    def _legend(self) -> Line:
+        if self.low:
+            return ink((f"  y from {format_bytes(self.low)}, r: from 0", "key"))
+        parts: list[tuple[str, str]] = [("  █", "bar"), (" requested ", "dim")]
+        parts += [("▒", "slack"), (" slack", "dim")]
+        if "reserved" in self._heights:
+            parts += [(" ⠒⠒", "reserved"), (" reserved", "dim")]
+        return ink(*parts) if self.width > 60 else ink()
+
+    def _marks(self) -> Line:
+        """Return the line with the marks of the peak and of failed requests."""
+        cells: list[Cell] = [(" ", "")] * self.width
+        figures = self.view.device.figures
+        for oom in figures.ooms:
+            column = self.column_of(oom.event)
+            if 0 <= column < self.width:
+                cells[column] = ("✖", "critical")
+        peak = figures.peaks["allocated"]
+        column = self.column_of(peak.event)
+        if figures.recorded and 0 <= column < self.width:
+            if cells[column][0] == " ":  # the failed request tells more
+                cells[column] = ("▼", "peak")
+            text = f" peak {format_bytes(peak.bytes)}"
+            begin = column + 1
+            if begin + len(text) > self.width:
+                text = f"peak {format_bytes(peak.bytes)} "
+                begin = column - len(text)
+            if begin >= 0 and all(cell[0] == " " for cell in cells[begin : begin + len(text)]):
+                cells[begin : begin + len(text)] = [(letter, "peak") for letter in text]
+        return Line((Run(" " * (_LABELS + 1)), *in_line(cells)))
+
+    def _tick_labels(self) -> list[tuple[int, str]]:
+        x0, x1 = self.window
+        step = nice_step(x1 - x0, max(self.width // 14, 1))
+        found = []
+        for k in range(math.ceil(x0 / step), math.floor(x1 / step) + 1):
+            x = k * step
+            column = math.floor((x - x0) / (x1 - x0) * self.width)
+            if 0 <= column < self.width and x >= 0:
+                label = format_count(x) if self.axis == "events" else format_duration(round(x))
+                found.append((column, label))
+        return found
+
+    def _bands(self) -> list[Line]:
+        """Return a line for each depth of stages; deeper ones share the last."""
+        stages = self.view.device.stages
+        depth = min(max((stage.depth for stage in stages), default=-1) + 1, _MOST_BANDS)
+        rows: list[list[Cell]] = [[(" ", "")] * self.width for _ in range(depth)]
+        x0, x1 = self.window
+        for number, stage in sorted(enumerate(stages), key=lambda each: (each[1].depth, each[0])):
+            begin = self._scale.x_of(stage.start_event)
+            end = self._scale.x_of(max(stage.end_event, stage.start_event))
+            left = math.floor((max(begin, x0) - x0) / (x1 - x0) * self.width)
+            right = math.ceil((min(end, x1) - x0) / (x1 - x0) * self.width)
+            right = min(max(right, left + 1), self.width)
+            if end < x0 or begin >= x1 or left >= right:
+                continue
+            role = f"stage{number % 3}"
+            row = rows[min(stage.depth, depth - 1)]
+            text = fit(f"▏{stage.name}", right - left)
+            if width_of(text) == len(text):
+                row[left:right] = [(letter, role) for letter in text]
+            else:  # letters that are two columns wide
+                row[left:right] = [("▏", role), *[(" ", role)] * (right - left - 1)]
+        gap = Run(" " * (_LABELS + 1))
+        return [Line((gap, *in_line(row))) for row in rows]
+
+    def _entry(self) -> Line:
+        """Return what happened at the cursor's event."""
+        entry = self.view.moment.entry()
+        if entry is None:
+            return ink(("before the first event", "dim"))
+        device = self.view.device
+        site = ""
+        if entry.allocation >= 0:
+            site = device.site_names(np.array([entry.allocation]))[0]
+        text = f"{event_name(entry.event)}: {entry.action} {format_bytes(entry.size)}"
+        return ink((text, "key"), f"  {site}")
+
+    # Moving the cursor.
+
+    def _go(self, event: int) -> None:
+        self.view.go_to(event)
+        self._show_cursor()
+
+    def _show_cursor(self) -> None:
+        """Move the view where the moment is out of sight."""
+        column = self.column_of(self.view.event)
+        if not 0 <= column < self.width:
+            self._centre()
+
+    def _centre(self) -> None:
+        event = self.view.event
+        middle = (self._scale.x_of(event) + self._scale.x_of(event + 1)) / 2
+        half = (self.window[1] - self.window[0]) / 2
+        self._set(middle - half, middle + half)
+
+    def _set(self, x0: float, x1: float) -> None:
+        low, high = self.whole
+        span = min(max(x1 - x0, _LEAST_X), high - low)
+        start = min(max((x0 + x1 - span) / 2, low), high - span)
+        self.window = (low, high) if span >= high - low else (start, start + span)
+
+    def _step(self, by: int) -> None:
+        """Go to the highest event of a column near by; the view follows at its edges."""
+        column = self.column_of(self.view.event) + by
+        x0, x1 = self.window
+        each = (x1 - x0) / self.width
+        if column < 0:
+            self._set(x0 + column * each, x1 + column * each)
+        elif column >= self.width:
+            over = column - self.width + 1
+            self._set(x0 + over * each, x1 + over * each)
+        column = min(max(column, 0), self.width - 1)
+        self._go_to_column(column)
+
+    def _go_to_column(self, column: int) -> None:
+        before = self.view.event
+        was = self.column_of(before)
+        first, end = (int(each[column]) for each in self.spans())
+        if first + 1 < end and self._scale.x_of(first) < self.edges()[column]:
+            first += 1  # of what begins here, not of what was there before
+        event = self._heights[self.view.curve].first(first + 1, end + 1) - 1
+        # Where columns are narrower than events, each step is an event at least.
+        if column > was:
+            event = max(event, before + 1)
+        elif column < was:
+            event = min(event, before - 1)
+        self._go(event)
+
+    def column_back(self) -> None:
+        """Go a column back."""
+        self._step(-1)
+
+    def column_on(self) -> None:
+        """Go a column on."""
+        self._step(1)
+
+    def jump_back(self) -> None:
+        """Go back by some columns."""
+        self._step(-_JUMP)
+
+    def jump_on(self) -> None:
+        """Go on by some columns."""
+        self._step(_JUMP)
+
+    def quarter_back(self) -> None:
+        """Go back by a quarter of what is in sight."""
+        self._step(-max(self.width // 4, 1))
+
+    def quarter_on(self) -> None:
+        """Go on by a quarter of what is in sight."""
+        self._step(max(self.width // 4, 1))
+
+    def event_before(self) -> None:
+        """Go to the event before."""
+        self._go(self.view.event - 1)
+
+    def next_event(self) -> None:
+        """Go to the next event."""
+        self._go(self.view.event + 1)
+
+    def go_to_peak(self) -> None:
+        """Go to the curve's peak."""
+        self._go(self.view.opening)
+
+    def go_to_start(self) -> None:
+        """Go to the state before the first event."""
+        self._go(-1)
+
+    def go_to_end(self) -> None:
+        """Go to the last event."""
+        self._go(self.view.device.events - 1)
+
+    def go_to_oom(self) -> None:
+        """Go to the next failed request, the first after the last."""
+        events = [oom.event for oom in self.view.device.figures.ooms]
+        if not events:
+            self.desk.say("no request failed in this recording")
+            return
+        self._go(next((event for event in events if event > self.view.event), events[0]))
+
+    # Moving the view.
+
+    def _zoom(self, factor: float) -> None:
+        x0, x1 = self.window
+        half = (x1 - x0) * factor / 2
+        event = self.view.event
+        middle = (self._scale.x_of(event) + self._scale.x_of(event + 1)) / 2
+        self._set(middle - half, middle + half)
+
+    def zoom_in(self) -> None:
+        """Show half as much, the cursor in the middle."""
+        self._zoom(0.5)
+
+    def zoom_out(self) -> None:
+        """Show twice as much."""
+        self._zoom(2.0)
+
+    def show_all(self) -> None:
+        """Show everything."""
+        self.window = self.whole
+        self.low = 0
+
+    def _pan(self, by: float) -> None:
+        x0, x1 = self.window
+        self._set(x0 + by * (x1 - x0), x1 + by * (x1 - x0))
+        column = self.column_of(self.view.event)
+        if not 0 <= column < self.width:  # the cursor stays in sight
+            self._go_to_column(0 if column < 0 else self.width - 1)
+
+    def pan_back(self) -> None:
+        """Move the view back."""
+        self._pan(-_PAN)
+
+    def pan_on(self) -> None:
+        """Move the view on."""
+        self._pan(_PAN)
+
+    def raise_foot(self) -> None:
+        """Raise the foot of the y axis by a tenth of what is in sight."""
+        high = self.high
+        self.low = min(self.low + max((high - self.low) // 10, 1), high - _LEAST_BYTES)
+        self.low = max(self.low, 0)
+
+    def lower_foot(self) -> None:
+        """Lower it by as much."""
+        self.low = max(self.low - max((self.high - self.low) // 10, 1), 0)
+
+    def reset_foot(self) -> None:
+        """Let the y axis begin at 0."""
+        self.low = 0
+
+    def turn_axis(self) -> None:
+        """Put time along the axis, or events again; the same events stay in sight."""
+        times = self.view.device.times
+        if not has_times(times):
+            self.desk.say("this recording has no times")
+            return
+        whole = self.window == self.whole
+        first, end = self.spans()
+        self.axis = "time" if self.axis == "events" else "events"
+        self._scale = scale_of(self.axis, times)
+        if whole:
+            self.window = self._scale.whole
+        else:
+            last = max(int(end[-1]) - 1, int(first[0]))
+            self._set(self._scale.x_of(int(first[0])), self._scale.x_of(last + 1))
+
+    def open_tree(self) -> None:
+        """Show what is live at the cursor."""
+        self.desk.show("stacks")
+
+    def click(self, column: int, row: int, *, twice: bool) -> None:
+        """Move the cursor to a column; a second click shows what is live there."""
+        del row
+        if 0 <= column - _LABELS - 1 < self.width:
+            first, end = (int(each[column - _LABELS - 1]) for each in self.spans())
+            if not first <= self.view.event < end:
+                self._go_to_column(column - _LABELS - 1)
+            if twice:
+                self.open_tree()
+
+    def scroll(self, by: int) -> None:
+        """Zoom in or out."""
+        self._zoom(0.8 if by < 0 else 1.25)
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the columns in sight: their events, and the most of each curve."""
+        first, end = self.spans()
+        bars = self.bars()
+        reserved = [None] * self.width if bars.reserved is None else bars.reserved.tolist()
+        rows = zip(
+            first.tolist(), (end - 1).tolist(), bars.allocated.tolist(), bars.requested.tolist(),
+            reserved, strict=True,
+        )  # fmt: skip
+        return ("first event", "last event", "allocated", "requested", "reserved"), list(rows)

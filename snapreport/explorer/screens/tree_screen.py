@@ -1,0 +1,434 @@
+"""Call stacks: what is live at the moment as a tree that opens, closes, turns and focuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, ink
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.tree_rows import ROOT, TreeRows
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.errors import PatternError
+from snapreport.ground.patterns import compile_pattern
+from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.model.stacks import short_name
+from snapreport.reporters.words.plain_text import cut, location
+
+if TYPE_CHECKING:
+    from snapreport.model.stacks import FrameTable
+
+_FIGURES = 28
+_HEAT = (0.05, 0.2, 0.4, 0.7)
+"""From which shares on a node is warmer."""
+_MOST_OPENED = 500
+"""Branches around every match open up to so many, as on the page."""
+
+
+def heat(share: float) -> str:
+    """Return the role of a row that holds this share of all."""
+    return f"heat{sum(share >= least for least in _HEAT)}"
+
+
+@dataclass
+class Side:
+    """How far one of the trees is open."""
+
+    opened: set[int] = field(default_factory=set)
+    touched: bool = False
+    top: int | None = None
+    """The key of the node in focus; None for the root."""
+    back: list[int | None] = field(default_factory=list)
+    chosen: int | None = None
+
+
+class TreeScreen(ListScreen):
+    """The tree of the present moment."""
+
+    name = "stacks"
+    title = "Call stacks"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES[:4],
+        key("enter", "open or close the row", "toggle", "open"),
+        key("right", "to its first child, which opens it", "go_child"),
+        key("left", "to its parent", "go_parent"),
+        key("[", "to the sibling before", "sibling_before", "sibling"),
+        key("]", "to the next sibling", "next_sibling", "sibling"),
+        key("e", "open the row and all below it", "expand", "expand"),
+        key("c", "close the row and all below it", "collapse", "collapse"),
+        key("E", "open everything", "expand_all"),
+        key("C", "close everything", "collapse_all"),
+        key("r home g", "to the root", "go_first"),
+        key("end G", "to the last row", "go_last"),
+        key("f", "focus: the row becomes the root", "focus", "focus"),
+        key("b", "back from the focus", "unfocus"),
+        key("h", "hide or show library-internal frames", "fold", "hide"),
+        key("u", "from the allocation outwards, or from the outermost frame", "turn", "turn"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with the tree that the page begins with."""
+        super().__init__(desk)
+        self.upward: bool = False
+        self.folded: bool = True
+        self.sides: dict[tuple[bool, bool], Side] = {}
+        self.rows: TreeRows
+        self.shown = np.zeros(0, np.int64)
+        self._deepest = 0
+        self._matching: set[int] = set()
+        self._found: list[int] = []
+
+    @property
+    def side(self) -> Side:
+        """How the present tree is open."""
+        return self.sides.setdefault((self.upward, self.folded), Side())
+
+    @property
+    def frames(self) -> FrameTable:
+        """The file's frames."""
+        return self.view.opened.snapshot.history.stacks.frames
+
+    @property
+    def root(self) -> int:
+        """The node in focus."""
+        return self.rows.node_of(self.side.top)
+
+    @property
+    def node(self) -> int:
+        """The node with the cursor."""
+        return int(self.shown[self.cursor]) if len(self.shown) else ROOT
+
+    def depends_on(self) -> object:
+        """The moment, and which tree."""
+        return self.view.state, self.upward, self.folded
+
+    def gather(self) -> None:
+        """Build the tree of the moment; what was open stays so, and the cursor on its row."""
+        moment = self.view.moment
+        self.rows = TreeRows(moment.tree(upward=self.upward, folded=self.folded))
+        side = self.side
+        if not side.touched:
+            side.opened = self._opening()
+        self._search_again()
+        self._lay_out(side.chosen)
+
+    def _opening(self) -> set[int]:
+        # From the allocation outwards the call sites are the answer; their callers come next.
+        top = self.root
+        return self.rows.keys_of(np.array([top])) if self.upward else self.rows.heaviest(top)
+
+    def _lay_out(self, chosen: int | None) -> None:
+        self._show_open()
+        node = self.root if chosen is None else self.rows.node_of(chosen)
+        place = np.flatnonzero(self.shown == node)
+        self.cursor = int(place[0]) if len(place) else 0
+
+    def _show_open(self) -> None:
+        self.shown = self.rows.in_sight(self.root, self.side.opened)
+        self._deepest = int(self.rows.depth[self.shown].max()) - int(self.rows.depth[self.root])
+
+    def _stay(self) -> None:
+        """Lay out again, the cursor on its node or the nearest one around it in sight."""
+        path = self.rows.path(self.node)
+        self._show_open()
+        shown = set(self.shown.tolist())
+        node = next((each for each in reversed(path) if each in shown), self.root)
+        self.cursor = int(np.flatnonzero(self.shown == node)[0])
+
+    # Rows.
+
+    def count(self) -> int:
+        """Return how many rows are in sight."""
+        return len(self.shown)
+
+    def head(self, width: int) -> list[Line]:
+        """Return the headings, and what is in focus."""
+        way = "from the allocation outwards" if self.upward else "from the outermost frame"
+        folded = "library frames hidden" if self.folded else "all frames"
+        about = f"{way}, {folded}"
+        if self.root != ROOT:
+            about = f"focus: {self._name(self.root)}, {about}"
+        if self.sought:
+            about = f"{format_count(len(self._found))} matching {self.sought}, {about}"
+        headings = f"{'bytes':>10} {'share':>7} {'count':>7}  "
+        return [ink((headings, "title"), (fit(about, max(width - _FIGURES, 8)), "dim"))]
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a node: its bytes, share of the moment, count, and frame."""
+        node = int(self.shown[place])
+        tree, rows = self.rows.tree, self.rows
+        held, total = int(tree.bytes[node]), int(tree.bytes[ROOT])
+        figures = (
+            f"{format_bytes(held):>10} {format_share(held, total):>7}"
+            f" {format_count(int(tree.count[node])):>7}  "
+        )
+        room = max(width - len(figures), 8)
+        depth = int(rows.depth[node] - rows.depth[self.root])
+        each = 2 if self._deepest * 2 <= room // 3 else 1
+        indent = " " * min(depth * each, room // 2)
+        closed = self.rows.children[node] and not self._is_open(node)
+        mark = "▸ " if closed else "▾ " if rows.children[node] else "  "
+        role = heat(held / max(total, 1))
+        left = max(room - len(indent) - 2, 8)
+        return Line(
+            (Run(figures, role), Run(indent + mark, "dim"), *self._frame_runs(node, left, role))
+        )
+
+    def _is_open(self, node: int) -> bool:
+        return int(self.rows.key[node]) in self.side.opened or node == self.root
+
+    def _frame_runs(self, node: int, room: int, role: str) -> tuple[Run, ...]:
+        name, place = self._name(node), self._place(node)
+        matched = "found" if int(self.rows.key[node]) in self._matching else role
+        least = min(len(place), 16) + 2 if place else 0
+        shown = fit(name, min(len(name), max(room - least, 8))) if name else ""
+        left = room - len(shown) - 2
+        runs = [Run(ink(shown).text, matched)]
+        if place and left >= 5:
+            runs.append(Run("  " + fit_place(place, min(left, len(place))), "dim"))
+        return tuple(runs)
+
+    def _name(self, node: int) -> str:
+        frame = int(self.rows.tree.frame[node])
+        if frame >= 0:
+            return cut(short_name(self.frames.names[frame]), 300)
+        return "all that is live" if node == ROOT else f"({self.rows.tree.label[node]})"
+
+    def _place(self, node: int) -> str:
+        frame = int(self.rows.tree.frame[node])
+        if frame < 0:
+            return ""
+        line = int(self.frames.lines[frame])
+        return location(self.frames.filenames[frame], line if line > 0 else None)
+
+    def text(self, place: int) -> str:
+        """Return a row's frame."""
+        node = int(self.shown[place])
+        return f"{self._name(node)}  {self._place(node)}"
+
+    def foot(self, width: int) -> list[Line]:
+        """Return the frame with the cursor in full, and its line of source where it is here."""
+        del width
+        if not len(self.shown):
+            return []
+        node = self.node
+        frame = int(self.rows.tree.frame[node])
+        if frame < 0:
+            return [ink((self._name(node), "dim")), ink()]
+        file, line = self.frames.filenames[frame], int(self.frames.lines[frame])
+        source = self.view.opened.sources.line(file, line)
+        own = int(self.rows.tree.own_bytes[node])
+        held = f"  {format_bytes(own)} of its own" if own and not self.upward else ""
+        return [
+            ink((self._name(node), "key"), (f"  {self._place(node)}", "dim"), held),
+            ink(("  │ ", "dim"), source) if source else ink(),
+        ]
+
+    # Opening and closing.
+
+    def toggle(self) -> None:
+        """Open or close the row; a long branch without a fork opens as one."""
+        self._open(self.node, not self._is_open(self.node))
+
+    def _open(self, node: int, wanted: bool) -> None:
+        side = self.side
+        side.touched = True
+        if wanted:
+            side.opened |= self.rows.keys_of(np.array(self.rows.chain(node)))
+        else:
+            side.opened.discard(int(self.rows.key[node]))
+        self._stay()
+
+    def go_child(self) -> None:
+        """Go to the first child."""
+        node = self.node
+        if self.rows.children[node]:
+            if not self._is_open(node):
+                self._open(node, wanted=True)
+            self.cursor += 1
+
+    def go_parent(self) -> None:
+        """Go to the parent."""
+        parent = int(self.rows.tree.parent[self.node])
+        place = np.flatnonzero(self.shown == parent)
+        if len(place):
+            self.cursor = int(place[0])
+
+    def sibling_before(self) -> None:
+        """Go to the sibling before."""
+        self._go_sibling(-1)
+
+    def next_sibling(self) -> None:
+        """Go to the next sibling."""
+        self._go_sibling(1)
+
+    def _go_sibling(self, by: int) -> None:
+        node = self.node
+        if node == self.root:
+            return
+        siblings = self.rows.child_range(int(self.rows.tree.parent[node]))
+        wanted = node + by
+        if wanted in siblings:
+            self.cursor = int(np.flatnonzero(self.shown == wanted)[0])
+
+    def expand(self) -> None:
+        """Open the row and all below it."""
+        self.side.touched = True
+        self.side.opened |= self.rows.keys_of(self.rows.below(self.node))
+        self._stay()
+
+    def collapse(self) -> None:
+        """Close the row and all below it."""
+        self.side.touched = True
+        self.side.opened -= self.rows.keys_of(self.rows.below(self.node))
+        self._stay()
+
+    def expand_all(self) -> None:
+        """Open everything in focus."""
+        self.side.touched = True
+        self.side.opened |= self.rows.keys_of(self.rows.below(self.root))
+        self._stay()
+
+    def collapse_all(self) -> None:
+        """Close everything."""
+        self.side.touched = True
+        self.side.opened = set()
+        self._stay()
+
+    # Focus, direction, folding.
+
+    def focus(self) -> None:
+        """Show the row and what is below it alone."""
+        node = self.node
+        if node == self.root:
+            return
+        self.side.back.append(self.side.top)
+        self._set_top(int(self.rows.key[node]))
+
+    def unfocus(self) -> None:
+        """Go back to what was shown before."""
+        if not self.leave():
+            self.desk.say("nothing is in focus")
+
+    def leave(self) -> bool:
+        """Go back from the focus."""
+        side = self.side
+        if not side.back:
+            return False
+        was = side.top
+        self._set_top(side.back.pop())
+        node = self.rows.node_of(was)
+        side.opened |= self.rows.keys_of(np.array(self.rows.path(node)[:-1] or [ROOT]))
+        self._lay_out(was)
+        return True
+
+    def _set_top(self, top: int | None) -> None:
+        self.side.top = top
+        node = self.root
+        self.side.opened.add(int(self.rows.key[node]))
+        if not self.side.touched:
+            self.side.opened |= self._opening()
+        self._search_again()
+        self._lay_out(None)
+
+    def fold(self) -> None:
+        """Hide or show library-internal frames."""
+        self._keep_place()
+        self.folded = not self.folded
+        self.sync()
+
+    def turn(self) -> None:
+        """Turn the tree round."""
+        self._keep_place()
+        self.upward = not self.upward
+        self.sync()
+
+    def _keep_place(self) -> None:
+        self.side.chosen = int(self.rows.key[self.node])
+
+    def sync(self) -> None:
+        """Keep the cursor on its row while the moment changes."""
+        wanted = self.depends_on()
+        known = self._known
+        if isinstance(known, tuple) and known != wanted and known[1:] == (self.upward, self.folded):
+            self._keep_place()
+        super().sync()
+
+    # Searching.
+
+    def search(self, text: str) -> None:
+        """Look for frames; matches are opened, and the first one is gone to."""
+        self.sync()
+        self.sought = text.strip()
+        self._search_again()
+        if self._found:
+            self._go_to_node(self._found[0])
+
+    def _search_again(self) -> None:
+        self._found, self._matching, self._match = [], set(), None
+        if not self.sought:
+            return
+        try:
+            test = compile_pattern(self.sought)
+        except PatternError as error:
+            self.desk.say(str(error))
+            return
+        found = self.rows.matching(self.root, self.frames, test)
+        self._match = test
+        self._found = found.tolist()
+        self._matching = self.rows.keys_of(found)
+        if len(found) <= _MOST_OPENED:
+            self._reveal_nodes(self._found)
+
+    def _reveal_nodes(self, nodes: list[int]) -> None:
+        around = {each for node in nodes for each in self.rows.path(node)[:-1]}
+        self.side.opened |= self.rows.keys_of(np.array(sorted(around), np.int64))
+
+    def _go_to_node(self, node: int) -> None:
+        self._reveal_nodes([node])
+        self._lay_out(int(self.rows.key[node]))
+
+    def is_match(self, place: int) -> bool:
+        """Say whether a row matches."""
+        return int(self.rows.key[self.shown[place]]) in self._matching
+
+    def tell_matches(self) -> None:
+        """Say which match this is."""
+        if not self.sought:
+            return
+        here = self._found.index(self.node) + 1 if self.node in self._found else 0
+        of = format_count(len(self._found))
+        self.desk.say(f"{self.sought}: match {here} of {of}" if self._found else "no match")
+
+    def _go_match(self, by: int) -> None:
+        self.sync()
+        if self._found:
+            ranks = self.rows.rank[np.array(self._found)]
+            here = self.rows.rank[self.node]
+            after = np.flatnonzero(ranks > here if by > 0 else ranks < here)
+            place = (after[0 if by > 0 else -1]) if len(after) else (0 if by > 0 else -1)
+            self._go_to_node(self._found[int(place)])
+        self.tell_matches()
+
+    def clear_search(self) -> None:
+        """Forget what was looked for."""
+        self.sought = ""
+        self._search_again()
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the rows in sight."""
+        tree = self.rows.tree
+        rows: list[tuple[object, ...]] = [
+            (
+                int(self.rows.depth[node] - self.rows.depth[self.root]),
+                int(tree.bytes[node]),
+                int(tree.count[node]),
+                self._name(node),
+                self._place(node),
+            )
+            for node in self.shown.tolist()
+        ]
+        return ("depth", "bytes", "count", "function", "place"), rows

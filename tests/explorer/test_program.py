@@ -1,0 +1,188 @@
+"""The program with its widgets: what it draws is what the screens say, and it ends well."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.style import Style
+
+from snapreport.explorer.drawing.explorer_app import ExplorerApp
+from snapreport.explorer.drawing.palette import ROLES, THEMES, fitting_theme, style_of
+from snapreport.explorer.drawing.screen_widget import ScreenWidget
+from snapreport.explorer.drawing.strips_of_text import strip_of
+from snapreport.explorer.opening.opened_file import OpenedFile
+from snapreport.explorer.parts.inking import Line, Run
+from snapreport.ground.errors import InputError
+from snapreport.ground.progress import Progress
+from tests import hostile_text
+from tests.explorer.exploring_tools import LARGE, SMALL, Explored, open_here
+
+
+def program(*paths: Path, look: str = "dark") -> ExplorerApp:
+    def open_files(progress: Progress, cancelled: threading.Event) -> Sequence[OpenedFile]:
+        progress("Reading", 0.5)
+        return [open_here(path) for path in paths]
+
+    return ExplorerApp(open_files, look=look)
+
+
+async def settled(app: ExplorerApp) -> None:
+    """Wait until the files are open and everything beside the screen is done."""
+    while app.panes is None and app.failure is None:
+        await asyncio.sleep(0.01)
+    while app.panes and app.panes.desk.shown.name == "overview":
+        if app.panes.desk.shown.diagnosis is not None:  # type: ignore[attr-defined]
+            break
+        await asyncio.sleep(0.01)
+
+
+def shown(app: ExplorerApp) -> list[str]:
+    widget = app.query_one(ScreenWidget)
+    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_the_program_draws_what_the_screens_say(
+    look: str, size: tuple[int, int], samples: Path
+) -> None:
+    keys = ("2", "p", "+", "enter", "h", "]")
+    path = samples / "training_step.pickle"
+    plain = Explored(path, size=size)
+
+    async def run() -> None:
+        app = program(path, look=look)
+        async with app.run_test(size=size) as pilot:
+            await settled(app)
+            await pilot.pause()
+            assert "\n".join(shown(app)) == plain.text()
+            for key in keys:
+                await pilot.press({"+": "plus", "]": "right_square_bracket"}.get(key, key))
+                plain.press(key)
+            assert "\n".join(shown(app)) == plain.text()
+            picture = app.export_screenshot()
+            assert "training_step" in picture
+            await pilot.resize_terminal(60, 15)
+            plain.size = (60, 15)
+            await pilot.pause()
+            assert "\n".join(shown(app)) == plain.text()
+            await pilot.press("Q")
+        assert app.failure is None
+
+    asyncio.run(run())
+
+
+def test_another_theme_changes_colours_and_no_letter(samples: Path) -> None:
+    async def run() -> None:
+        app = program(samples / "two_streams.pickle")
+        async with app.run_test(size=SMALL) as pilot:
+            await settled(app)
+            await pilot.press("2")
+            before, style = shown(app), app.query_one(ScreenWidget).render_line(0)
+            await pilot.press("T")
+            assert shown(app) == before
+            assert app.query_one(ScreenWidget).render_line(0) != style
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_opened_ends_the_program_with_its_error() -> None:
+    def open_files(progress: Progress, cancelled: threading.Event) -> Sequence[OpenedFile]:
+        raise InputError("no such thing")
+
+    async def run() -> ExplorerApp:
+        app = ExplorerApp(open_files, look="dark")
+        async with app.run_test(size=SMALL):
+            await settled(app)
+        return app
+
+    assert isinstance(asyncio.run(run()).failure, InputError)
+
+
+def test_opening_is_cancelled_by_a_key() -> None:
+    begun, seen = threading.Event(), []
+
+    def open_files(progress: Progress, cancelled: threading.Event) -> Sequence[OpenedFile]:
+        progress("Reading the snapshot", 0.25)
+        begun.set()
+        cancelled.wait(10)
+        seen.append(cancelled.is_set())
+        return []
+
+    async def run() -> None:
+        app = ExplorerApp(open_files, look="dark")
+        async with app.run_test(size=SMALL) as pilot:
+            await asyncio.to_thread(begun.wait, 10)
+            await pilot.pause()
+            assert any("Reading the snapshot" in line for line in shown(app))
+            assert any("█████" in line for line in shown(app))
+            await pilot.press("escape")
+
+    asyncio.run(run())
+    while not seen:
+        pass
+    assert seen == [True]
+
+
+def test_every_role_has_a_style_in_every_theme() -> None:
+    for look in THEMES:
+        for role in ROLES:
+            for mark in ("", "cursor", "match", "bar"):
+                assert isinstance(style_of(f"{role}|{mark}" if mark else role, look), Style)
+
+
+def test_the_theme_fits_the_terminal() -> None:
+    assert fitting_theme({"TERM": "xterm-256color"}) == "dark"
+    assert fitting_theme({"TERM": "xterm", "COLORTERM": "truecolor"}) == "dark"
+    assert fitting_theme({"TERM": "linux"}) == "terminal"
+    assert fitting_theme({"TERM": "xterm-256color", "NO_COLOR": "1"}) == "terminal"
+    assert fitting_theme({"WT_SESSION": "1"}) == "dark"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hostile") / "x.pickle"
+    path.write_bytes(pickle.dumps(hostile_text.snapshot(), 4))
+    return path
+
+
+def test_nothing_of_a_hostile_file_drives_the_terminal_or_is_markup(hostile: Path) -> None:
+    explored = Explored(hostile, size=(300, 120))
+    texts = []
+    for number in range(1, len(explored.panes.desk.screens) + 1):
+        explored.press(str(number))
+        for key in ("", "e", "E", "h", "end", "right", "enter", "down"):
+            lines = explored.press(str(number), key).lines() if key else explored.lines()
+            for line in lines:
+                strip = strip_of(line, 300, "dark")
+                assert hostile_text.is_calm(strip.text)
+                assert "\n" not in strip.text
+                assert strip.cell_length == 300
+            texts.append("\n".join(line.text for line in lines))
+    shown = "\n".join(texts)
+    assert "\ufffd[2J" in shown, "what was there can be read"
+    assert "[bold" in shown or "[x](javascript:1)" in shown, "markup is text"
+
+
+def test_the_last_way_to_the_terminal_lets_nothing_through() -> None:
+    """Even a line that was made without care."""
+    for text in hostile_text.attacks().values():
+        strip = strip_of(Line((Run(text),)), 500, "dark")
+        assert all(segment.text.isprintable() for segment in strip)
+
+
+def test_a_hostile_file_is_shown_by_the_program(hostile: Path) -> None:
+    async def run() -> None:
+        app = program(hostile)
+        async with app.run_test(size=LARGE) as pilot:
+            await settled(app)
+            for number in "123":
+                await pilot.press(number, "E", "e")
+                assert all(line.isprintable() for line in shown(app))
+
+    asyncio.run(run())
