@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.amounts import find_amounts
-from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import live_at, time_at
 from snapreport.figures.event_at import entry_at
 from snapreport.figures.grouping import find_groups
 from snapreport.figures.line_memory import find_lines
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.ground.object_display import html_table, rows_of
 from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
 from snapreport.model.category_rules import Rule

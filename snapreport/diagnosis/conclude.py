@@ -18,13 +18,13 @@ from snapreport.diagnosis.trust.self_checks import find_closing, find_ooms
 from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
-from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.role_use import find_role_use
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
 from snapreport.figures.step_use import find_steps
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.figures.calltree import find_call_tree
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
 from snapreport.model.stacks import short_name

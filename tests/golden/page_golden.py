@@ -22,8 +22,8 @@ import orjson
 from numpy.typing import NDArray
 
 import snapreport
-from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves, live_at
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.model.findings import (
     MISSING_REASONS,
     NODE,

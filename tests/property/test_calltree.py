@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from snapreport.figures.callsites import find_sites
-from snapreport.figures.calltree import find_call_tree
 from snapreport.figures.curves import find_curves
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.history import DeviceHistory, History

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapreport.figures.call_paths import find_call_paths
 from snapreport.figures.curves import live_at
+from snapreport.figures.trees.call_paths import find_call_paths
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.model.findings import MISSING_REASONS, CallTree
 from snapreport.model.history import DeviceHistory
@@ -34,7 +34,7 @@ def find_call_tree(
         event: -1 for the start.
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
         upward: from the frame that allocated to the outermost one, not the other way round.
-        folded: without library-internal frames, as ``figures.call_paths`` has it.
+        folded: without library-internal frames, as ``figures.trees.call_paths`` has it.
     """
     rows = history.allocations
     live = live_at(history, event, curve)

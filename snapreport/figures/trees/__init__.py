@@ -1,0 +1,1 @@
+"""Call stacks merged into trees."""
