@@ -164,6 +164,7 @@ DEVICE = thing(
     statistics=of(dict[str, answer_tables.CurveStatistics]),
     sizes=of(answer_tables.AllocationStatistics),
     own_counters=of(recording_facts.OwnCounters | None),
+    card=of(what_if.CardFit | None),
     answer=TEXT,
     warnings=WARNINGS,
     diagnosis=DIAGNOSIS,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from snapreport.ground.errors import (
         BudgetError,
         BundleError,
+        CardError,
         CutError,
         DeviceError,
         ExportError,
@@ -59,6 +60,7 @@ __all__ = [
     "Batch",
     "BudgetError",
     "BundleError",
+    "CardError",
     "CutError",
     "Device",
     "DeviceError",

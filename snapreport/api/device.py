@@ -12,6 +12,7 @@ import numpy as np
 from snapreport.api.moment import Moment
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
+from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.callsites import name_sites
@@ -37,6 +38,7 @@ from snapreport.figures.what_if_peaks import (
 )
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
+from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import MomentError, PlanError
 from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.safe_text import visible
@@ -55,7 +57,7 @@ from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
-from snapreport.model.what_if import PeakWithout, Plan, WhatIf
+from snapreport.model.what_if import CardFit, PeakWithout, Plan, WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -328,6 +330,21 @@ class Device:
             )
         target = size if fit is not None else peak - size
         return make_plan(look_at(self.file, self.history, curve), target)
+
+    def fits(self, card: str, allow: int | str | None = None) -> CardFit:
+        """Say whether what was recorded fits on a card, in figures and as ``text``.
+
+        Args:
+            card: ``h100-80``, or a size such as ``24GB``.
+            allow: bytes of it that are not for PyTorch's allocator, ``2GiB`` or a number; None for
+                what was measured while recording, or is usual.
+
+        Raises:
+            CardError: there is no such card, or ``allow`` is no size.
+        """
+        wanted = wanted_card(card, allow)
+        assert wanted is not None
+        return fit_card(self.file, self.figures, wanted)
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":

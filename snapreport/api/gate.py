@@ -12,11 +12,14 @@ from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
+from snapreport.compare.gate_types import Outcome as GateOutcome
 from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
+from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.trust.recording_warnings import file_warnings
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.moment_lookup import find_stage
 from snapreport.frames.categories import DEFAULT_RULES
+from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.errors import BudgetError, DeviceError, MomentError
 from snapreport.ground.patterns import compile_glob
 from snapreport.ground.progress import Progress, silent
@@ -24,6 +27,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.findings import StageUse
+from snapreport.model.what_if import FitOutcome
 from snapreport.native.sweeps import sum_live
 from snapreport.read import has_budget, read_budget
 
@@ -35,6 +39,13 @@ _NO_HISTORY = (
     "the snapshot has no history, only its final state; call"
     " torch.cuda.memory._record_memory_history() before the work"
 )
+_FIT_OUTCOMES: dict[FitOutcome, GateOutcome] = {
+    "fits": "passed",
+    "replayed": "passed",
+    "depends": "failed",
+    "cannot": "failed",
+    "unknown": "unknown",
+}
 _OVERWRITTEN = (
     "The oldest events were overwritten, so that it may have been higher before the recording"
     " begins."
@@ -51,6 +62,8 @@ def check(
     max_growth: str | int | None = None,
     stages: Mapping[str, int | str] | None = None,
     categories: Mapping[str, int | str] | None = None,
+    fits: str | None = None,
+    allow: int | str | None = None,
     fail_on: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     budget: PathLike | None = None,
@@ -72,6 +85,10 @@ def check(
         max_growth: how much higher than that of ``base`` the peak may be: ``2%`` or a size.
         stages: the most allocated bytes inside stages, by name or glob.
         categories: the most allocated bytes of categories, by name.
+        fits: a card on which each device has to fit as recorded, ``h100-80`` or a size such as
+            ``24GB``; ``none`` to lift the file's.
+        allow: bytes of the card that are not for PyTorch's allocator; None for the file's, or what
+            was measured while recording, or is usual.
         fail_on: ids, codes, topics and severities of findings that fail the check; None for
             what the file says, or ``critical``. A severity stands for worse ones, too.
         ignore: ids, codes and topics of findings that do not.
@@ -91,6 +108,8 @@ def check(
         "max_growth": max_growth,
         "stages": stages,
         "categories": categories,
+        "fits": fits,
+        "allow": allow,
         "fail_on": fail_on,
         "ignore": ignore or None,
         "device": device,
@@ -186,6 +205,8 @@ class _Checker:
             yield self._stage(name, limit)
         for name, limit in budget.categories.items():
             yield self._category(name, limit)
+        if budget.fits is not None:
+            yield self._fit(budget.fits)
 
     def _curve(self, name: str, what: str, limit: int) -> Check:
         curve = "reserved" if name == "max-reserved" else "allocated"
@@ -193,6 +214,24 @@ class _Checker:
         if peak is None:
             return self._unknown(name, "", what, "no allocator reserved memory in this file", limit)
         return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
+
+    def _fit(self, wanted: CardWanted) -> Check:
+        fit = fit_card(self.device.file, self.figures, wanted)
+        value, event, limit = fit.reserved, fit.reserved_event, fit.room
+        if fit.outcome == "cannot":
+            value, event, limit = fit.live, fit.live_event, fit.bytes - fit.allowance.least
+        check = Check(
+            name="fits",
+            subject=fit.card,
+            device=self.device.name,
+            outcome=_FIT_OUTCOMES[fit.outcome],
+            value=value,
+            limit=limit,
+            base=None,
+            event=event,
+            text=fit.text,
+        )
+        return check if event is None else self._with_sites(check, event)
 
     def _stage(self, name: str, limit: int) -> Check:
         what = f"The peak inside stage {name!r}"
@@ -274,8 +313,9 @@ class _Checker:
             event=event,
             text=budget_text(what, value, limit, " ".join(notes)),
         )
-        if event is None:
-            return check
+        return check if event is None else self._with_sites(check, event)
+
+    def _with_sites(self, check: Check, event: int) -> Check:
         sites = find_sites(self.device.history, self.device.file.stacks, event)
         return replace(check, sites=sites)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
+from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import DeviceError
 from snapreport.ground.files import stem_of
 from snapreport.ground.gc_pause import collector_off
@@ -53,6 +54,8 @@ class Snapshot:
         rules: Sequence[Rule] | None = None,
         colour: str = "site",
         ignore: Sequence[str] = (),
+        card: str | None = None,
+        allow: int | str | None = None,
     ) -> Findings:
         """Return peaks, call trees, call sites, stages, and the diagnosis.
 
@@ -64,12 +67,18 @@ class Snapshot:
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
                 ``role``, ``stage`` or ``context``.
             ignore: findings to leave out, by id, code or topic.
+            card: say of every GPU whether what it recorded fits on this card: ``h100-80``, or a
+                size such as ``24GB``.
+            allow: bytes of it that are not for PyTorch's allocator, ``2GiB`` or a number; None
+                for what was measured while recording, or is usual.
 
         Raises:
             DeviceError: the file has no such device.
+            CardError: there is no such card, or ``allow`` is no size.
         """
         from snapreport.diagnosis.conclude import find, find_figures
 
+        wanted = wanted_card(card, allow)
         if device is None:
             chosen: Sequence[int] = range(len(self.history.devices))
         else:
@@ -78,7 +87,7 @@ class Snapshot:
             self._figures_of(place) if rules is None else find_figures(self.history, place, rules)
             for place in chosen
         ]
-        return find(self.history, figures, title or "", notes, colour, ignore)
+        return find(self.history, figures, title or "", notes, colour, ignore, wanted)
 
     def figures(self) -> list[DeviceFigures]:
         """Return the figures of every device: what ``findings()`` has without a diagnosis."""

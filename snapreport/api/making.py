@@ -11,6 +11,7 @@ from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.api.loading import redacted_names as redacted_names  # for several files at once
 from snapreport.bundle import is_zip, require_bundle, write_bundle
 from snapreport.diagnosis.trust.self_checks import find_warnings
+from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import BundleError
 from snapreport.ground.files import check_output, output_path, report_format, write_atomically
 from snapreport.ground.gc_pause import collector_off
@@ -128,6 +129,8 @@ def render(
     rules: Sequence[Rule] | None = None,
     colour: str = "site",
     ignore: Sequence[str] = (),
+    card: str | None = None,
+    allow: int | str | None = None,
     from_: int | str | None = None,
     to: int | str | None = None,
     min_size: int | str | None = None,
@@ -154,6 +157,9 @@ def render(
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
             ``role``, ``stage`` or ``context``.
         ignore: findings to leave out, by id, code or topic.
+        card: say whether it fits on this card, ``h100-80`` or a size such as ``24GB``.
+        allow: bytes of the card that are not for PyTorch's allocator; None for what was measured
+            while recording, or is usual.
         from_: the first event that a page draws allocation by allocation: a number, or a time after
             the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;
             no figure changes. This and the next two, if none is given, are those of the bundle.
@@ -168,7 +174,7 @@ def render(
         see: called with the findings once the report is written.
 
     Raises:
-        SnapreportError: as ``load()``, and CutError, DeviceError, OutputExistsError or
+        SnapreportError: as ``load()``, and CardError, CutError, DeviceError, OutputExistsError or
             OutputError.
         ValueError: ``format`` is none of the two.
     """
@@ -180,8 +186,9 @@ def render(
     target = target_path(source, wanted, f".{kind}", names)
     check_output(target, force)
     cut, most = make_cut(from_, to, min_size), None if fit is None else cut_size(fit)
+    wanted_card(card, allow)  # fails before any work is done
     snapshot = load_named(source, names, progress)
-    findings = snapshot.findings(device, title, notes or "", rules, colour, ignore)
+    findings = snapshot.findings(device, title, notes or "", rules, colour, ignore, card, allow)
     progress("Rendering", None)
     save_report(
         findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import snapreport
+from snapreport.commands.options.card_options import allow_option, fits_option
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
 from snapreport.commands.options.shared_options import (
     device_option,
@@ -50,6 +51,8 @@ FAILED = 3
     multiple=True,
     help="The most allocated bytes of a category; may be given again.",
 )
+@fits_option
+@allow_option
 @click.option(
     "--fail-on",
     metavar="NAME,...",
@@ -91,6 +94,8 @@ def check(
     max_growth: str | None,
     stages: tuple[str, ...],
     categories: tuple[str, ...],
+    fits: str | None,
+    allow: str | None,
     fail_on: str | None,
     ignore: tuple[str, ...],
     budget: Path | None,
@@ -122,6 +127,8 @@ def check(
         "max_growth": max_growth,
         "stages": _named_sizes(stages, "--max-stage"),
         "categories": _named_sizes(categories, "--max-category"),
+        "fits": fits,
+        "allow": allow,
         "fail_on": fail_on,
         "ignore": list(ignore),
     }

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import snapreport
+from snapreport.commands.options.card_options import allow_option, card_option
 from snapreport.commands.options.cut_options import (
     GITHUB_LIMIT,
     cut_options,
@@ -59,6 +60,8 @@ from snapreport.model.name_treatment import NamesWanted
     type=click.Choice(["site", "category", "role", "stage", "context"]),
     help="What the page's timeline is coloured by at first; site by default.",
 )
+@card_option
+@allow_option
 @ignore_option
 @cut_options
 @fit_option
@@ -76,6 +79,8 @@ def render(
     notes: Path | None,
     rules: str | None,
     colour: str | None,
+    card: str | None,
+    allow: str | None,
     ignore: tuple[str, ...],
     cut: Cut | None,
     fit: int | None,
@@ -116,6 +121,8 @@ def render(
         "notes": None if notes is None else _read_notes(notes),
         "rules": chosen,
         "colour": colour or ("site" if chosen is None else "category"),
+        "card": card,
+        "allow": allow,
         "ignore": ignore,
         "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
         "force": force,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import snapreport
+from snapreport.commands.options.card_options import allow_option, card_option
 from snapreport.commands.options.name_options import answer_options, paths_kept
 from snapreport.commands.options.shared_options import (
     device_option,
@@ -27,6 +28,8 @@ from snapreport.commands.output.console import print_bytes, progress_bar
 @click.option(
     "--recording", is_flag=True, help="Whether the recording can be trusted alone, by every check."
 )
+@card_option
+@allow_option
 @ignore_option
 @answer_options
 def summary(
@@ -34,6 +37,8 @@ def summary(
     device: str | None,
     findings: bool,
     recording: bool,
+    card: str | None,
+    allow: str | None,
     ignore: tuple[str, ...],
     as_json: bool,
     full: bool,
@@ -49,10 +54,11 @@ def summary(
     Example:
       snapreport summary snap.zip
       snapreport summary snap.zip --findings
+      snapreport summary snap.zip --card a100-40
     """
     with progress_bar(quiet) as progress:
         snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
-        found = snapshot.findings(device=device, ignore=ignore)
+        found = snapshot.findings(device=device, ignore=ignore, card=card, allow=allow)
     if as_json:
         from snapreport.reporters.json.json_report import JsonReporter
 

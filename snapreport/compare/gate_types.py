@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.ground.errors import BudgetError
+from snapreport.ground.cards.card_lookup import CardWanted, wanted_card
+from snapreport.ground.errors import BudgetError, CardError
 from snapreport.ground.object_display import titled_table
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import parse_share, parse_size
@@ -27,7 +28,7 @@ _SIZES = ("max_peak", "max_reserved")
 _TABLES = ("stages", "categories")
 _NAMES = ("fail_on", "ignore")
 _TEXTS = ("base", "device")
-KEYS = (*_SIZES, "max_growth", *_TABLES, *_NAMES, *_TEXTS)
+KEYS = (*_SIZES, "max_growth", *_TABLES, "fits", "allow", *_NAMES, *_TEXTS)
 """What a budget can say; files may write ``-`` for ``_``."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
@@ -64,6 +65,8 @@ class Budget:
     """Allocated bytes at the peak inside a stage, by its name or a glob."""
     categories: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
     """The most allocated bytes that a category holds, by its name."""
+    fits: CardWanted | None = None
+    """The card that it has to fit on."""
     fail_on: tuple[str, ...] = FAIL_ON
     """Ids, codes, topics and severities; a severity stands for worse ones, too."""
     ignore: tuple[str, ...] = ()
@@ -98,6 +101,10 @@ class Budget:
                 made[key] = _growth(value, label)
             elif key in _TABLES:
                 made[key] = _sizes(value, label)
+            elif key == "fits":
+                made[key] = _card(value, given.get("allow"), label)
+            elif key == "allow":
+                _size(value, label)  # of the card, above
             elif key in _NAMES:
                 made[key] = _names(value, label, severities=key == "fail_on")
             else:
@@ -146,6 +153,15 @@ def _growth(value: Any, label: str) -> Growth | None:
     return None if size is None else Growth(None, size)
 
 
+def _card(value: Any, allow: Any, label: str) -> CardWanted | None:
+    if value == NONE:
+        return None
+    try:
+        return wanted_card(str(value), None if allow == NONE else allow)
+    except CardError as error:
+        raise BudgetError(f"{label}: {error}") from None
+
+
 def _sizes(value: Any, label: str) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise BudgetError(f"{label}: a size for each name is wanted, and not {value!r}.")
@@ -182,9 +198,9 @@ class Check:
 
     name: str
     """The option: ``max-peak``, ``max-reserved``, ``max-growth``, ``max-stage``,
-    ``max-category``."""
+    ``max-category``, ``fits``."""
     subject: str
-    """The stage or category, else ``""``."""
+    """The stage, category or card, else ``""``."""
     device: str
     outcome: Outcome
     value: int | None

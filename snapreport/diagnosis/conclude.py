@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.diagnosis.answer import write_answer
+from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.device_split import find_uneven_split
 from snapreport.diagnosis.oom.cpu_oom import cpu_request_words
@@ -29,6 +30,7 @@ from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.site_names import site_names
+from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
@@ -47,6 +49,7 @@ def find(
     notes: str = "",
     colour: str = "site",
     ignore: Sequence[str] = (),
+    card: CardWanted | None = None,
 ) -> Findings:
     """Conclude everything about a file, or about some of its devices.
 
@@ -57,6 +60,7 @@ def find(
         notes: the user's Markdown; if empty those given when recording.
         colour: what a page's timeline is coloured by at first.
         ignore: ids, codes or topics of findings that the diagnosis leaves out.
+        card: the card on which every GPU that was used is to fit.
     """
     if figures is None:
         figures = [find_figures(history, place) for place in range(len(history.devices))]
@@ -69,7 +73,7 @@ def find(
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
         site_names=site_names(history.stacks),
-        devices=tuple(_conclude(history, each, ignore) for each in figures),
+        devices=tuple(_conclude(history, each, ignore, card) for each in figures),
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
@@ -77,12 +81,16 @@ def find(
     )
 
 
-def _conclude(tables: History, device: DeviceFigures, ignore: Sequence[str]) -> DeviceFindings:
+def _conclude(
+    tables: History, device: DeviceFigures, ignore: Sequence[str], card: CardWanted | None
+) -> DeviceFindings:
+    used = device.device.kind == "cuda" and len(device.history.allocations)
     return DeviceFindings(
         **vars(device),
         allocator=allocator_of(device),
         diagnosis=diagnose(device, tables).without(tuple(ignore)),
         trust=judge_recording(tables, device),
+        card=fit_card(tables, device, card) if card and used else None,
     )
 
 

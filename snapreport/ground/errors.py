@@ -49,6 +49,10 @@ class PlanError(SnapreportError):
     """There is no target to plan for, or nothing to plan with; the message says which."""
 
 
+class CardError(SnapreportError):
+    """No card has such a name, and it is no size; the message lists those that are known."""
+
+
 class BudgetError(SnapreportError):
     """A budget to check a snapshot against is not well-formed; the message names it."""
 

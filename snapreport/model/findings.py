@@ -23,6 +23,7 @@ from snapreport.model.roles import Roles, RoleUse
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
+from snapreport.model.what_if import CardFit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,6 +204,8 @@ class DeviceFindings(DeviceFigures):
     """What went wrong, whether the recording can be trusted, and what to do."""
     trust: Trust
     """What the recording covers, lost, and knows exactly."""
+    card: CardFit | None = None
+    """Whether it fits on the card that was asked about; None where none was."""
 
 
 @dataclass(frozen=True, eq=False)

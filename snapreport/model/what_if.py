@@ -1,8 +1,9 @@
-"""What the peak would be otherwise: without some allocations, with changes, at another batch."""
+"""What would be otherwise: without some allocations, with changes, another batch or card."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from snapreport.ground.object_display import Shown
 from snapreport.model.answer_tables import Group
@@ -152,3 +153,55 @@ class BatchGrowth(Shown):
     """The largest batch that fits by the upper bound; None where there are no bounds."""
     possibly: int | None = None
     """The largest batch that may fit by the lower bound, likewise."""
+
+
+FitOutcome = Literal["fits", "replayed", "depends", "cannot", "unknown"]
+"""``fits``: as recorded. ``replayed``: in a replay through a model of the allocator. ``depends``:
+on how the allocator packs it. ``cannot``: with no setting. ``unknown``: more would have followed,
+or went before, than was recorded."""
+
+AllowanceSource = Literal["given", "measured", "assumed"]
+"""By the user; while recording, other programs included; or by us."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Bytes of a card for what is outside of PyTorch's allocator: CUDA, libraries, others."""
+
+    bytes: int
+    least: int
+    """What is there for certain; the same where the user gave it."""
+    source: AllowanceSource
+
+
+@dataclass(frozen=True)
+class CardFit(Shown):
+    """One device's recording and one card; all sizes in bytes."""
+
+    card: str
+    """As it was asked for."""
+    title: str
+    """As a sentence has it: ``an H100 80 GB``."""
+    bytes: int
+    """What the card has for programs."""
+    outcome: FitOutcome
+    live: int
+    """The most live requests at any moment, with one that failed: no setting needs less."""
+    live_event: int
+    failed: bool
+    """Whether a failed request is part of ``live``."""
+    reserved: int | None
+    """What the recorded allocator took at most, with what a failed request needed; None where no
+    allocator reserves memory."""
+    reserved_event: int | None
+    """None where it is not in the recording."""
+    allowance: Allowance
+    replayed: int | None
+    """The smallest capacity with which a replay served everything; None without one."""
+    text: str
+    """The verdict, in a sentence or two."""
+
+    @property
+    def room(self) -> int:
+        """Bytes for PyTorch's allocator."""
+        return self.bytes - self.allowance.bytes

@@ -216,3 +216,30 @@ def test_a_failed_request_fails_a_check_on_oom(run: Run, samples: Path) -> None:
     failing = [each for each in found["findings"] if each["fails"]]
     assert all(each["topic"] == "recording" for each in failing)
     assert result.exit_code == (3 if failing else 0)
+
+
+def test_a_card_is_a_budget(run: Run, new: Path) -> None:
+    passed = run("check", new, "--fits", "24GB", *QUIET)
+    assert passed.exit_code == 0
+    assert "pass    cuda:0  fits 24GB  20.00 MiB  21.67 GiB  -21.65 GiB" in passed.stdout
+    failed = run("check", new, "--fits", "5MiB", *QUIET)
+    assert failed.exit_code == 3
+    assert "FAIL    cuda:0  fits 5MiB  6.00 MiB  5.00 MiB  +1.00 MiB" in failed.stdout
+    assert "cuda:0: Cannot fit on a card of 5MiB, whatever the settings:" in failed.stdout
+    between = run("check", new, "--fits", "19MiB", "--allow", "0", *QUIET)
+    assert between.exit_code == 3
+    assert "FAIL    cuda:0  fits 19MiB  20.00 MiB  19.00 MiB  +1.00 MiB" in between.stdout
+    wrong = run("check", new, "--fits", "a100")
+    assert wrong.exit_code == 2
+    assert "fits: 'a100' names several cards; there are a100-40, a100-80" in wrong.stderr
+
+
+def test_a_file_names_the_card_and_what_is_kept_of_it(run: Run, new: Path, tmp_path: Path) -> None:
+    budget = tmp_path / "budget.toml"
+    budget.write_text('fits = "21MiB"\nallow = "1MiB"\n')
+    assert run("check", new, "--budget", budget, *QUIET).exit_code == 0
+    assert run("check", new, "--budget", budget, "--allow", "2MiB", *QUIET).exit_code == 3
+    lifted = run("check", new, "--budget", budget, "--fits", "none", *QUIET)
+    assert lifted.stdout.startswith("Passed: no budget was given")
+    budget.write_text('fits = "a100"\n')
+    assert_one_line_error(run("check", new, "--budget", budget), "'a100' names several cards")

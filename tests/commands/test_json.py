@@ -19,7 +19,7 @@ from tests.commands.conftest import Run
 
 SQL = "SELECT id, name, 0.5 AS half, NULL AS none, x'00ff' AS bytes FROM frames LIMIT 3"
 ASKED: dict[str, list[list[str]]] = {
-    "summary": [[]],
+    "summary": [[], ["--card", "24GB"]],
     "live": [
         [],
         ["--curve", "requested", "--by", "file"],
@@ -33,7 +33,7 @@ ASKED: dict[str, list[list[str]]] = {
     "whatif": [[], ["--by", "category", "--without", "*n*"]],
     "plan": [["--fit", "2GB"], ["--fit", "1KiB"]],
     "diff": [[]],
-    "check": [["--max-peak", "1KiB"], ["--max-growth", "2%"]],
+    "check": [["--max-peak", "1KiB"], ["--max-growth", "2%"], ["--fits", "t4"]],
     "query": [[SQL], ["SELECT 1 WHERE 0"]],
     "strings": [[], ["--check"]],
 }

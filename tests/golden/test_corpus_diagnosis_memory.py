@@ -63,7 +63,7 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
     assert found.title == "Out of memory: 4.94 GiB asked for, 91.25 MiB free on the device"
     assert "truly full" in found.explanation
     assert "The request came from update_nodes (models.py:181)." in found.explanation
-    assert "on a card of 80 GiB, 1.49 GiB would be held by others" in found.explanation
+    assert "Of an H100 80 GB, for example, with 79.10 GiB, 609.8 MiB would" in found.explanation
     room, *changes, plan = found.suggestions
     assert (plan.code, plan.frees) == ("plan", None)
     assert (room.code, room.frees) == ("make-room", Frees.exactly(5_308_694_528))

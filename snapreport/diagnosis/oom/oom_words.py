@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.callsites import short_site
+from snapreport.ground.cards.card_lookup import card_of
 from snapreport.ground.units import format_bytes as size_text
 from snapreport.ground.units import rounded_share
 from snapreport.model.diagnoses import Frees, Suggestion
 
-_CARDS = (6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
-"""Memory of common cards in GiB: only to say what would follow from one of these sizes."""
 _THERE = ("fragmented", "locked", "waiting", "other-stream")
 """Causes by which memory was there, only not for this request."""
 _TIGHT = 0.9
@@ -167,13 +166,14 @@ def outside(verdict: OomVerdict) -> str:
         f"PyTorch could have had {size_text(verdict.ceiling)} in all: what it had reserved, and"
         " what was free. The file does not say how large the device is"
     )
-    for card in _CARDS:
-        if _NEAR * (card << 30) <= verdict.ceiling <= card << 30:
-            rest = size_text((card << 30) - verdict.ceiling)
-            return (
-                f"{text}; on a card of {card} GiB, {rest} would be held by others and the driver."
-            )
-    return f"{text}."
+    card = card_of(verdict.ceiling, _NEAR)
+    if card is None:
+        return f"{text}."
+    rest = size_text(card.bytes - verdict.ceiling)
+    return (
+        f"{text}. Of {card.title}, for example, with {size_text(card.bytes)}, {rest} would have"
+        " been held by others and by CUDA itself."
+    )
 
 
 def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:

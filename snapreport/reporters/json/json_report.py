@@ -91,6 +91,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
         "peak": asdict(device.peak),
         "end": asdict(device.end),
         "most_fragmented": _most_fragmented(device),
+        "card": None if device.card is None else asdict(device.card),
         "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
         "statistics": {name: asdict(value) for name, value in device.statistics.items()},
         "sizes": asdict(device.sizes),

@@ -139,6 +139,9 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield ""
     yield escaped(device.answer)
     yield ""
+    if device.card is not None:
+        yield f"**{escaped(device.card.text)}**"
+        yield ""
     cut = cut_texts(findings)[findings.devices.index(device)]
     if cut is not None:
         yield escaped(cut.plain)

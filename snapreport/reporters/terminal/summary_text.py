@@ -65,6 +65,8 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
     page.say()
     page.say(f"{device.device}  {facts(device)}", "title")
     page.say(one_line(device.answer))
+    if device.card is not None:
+        page.say(one_line(device.card.text), "critical" if device.card.outcome == "cannot" else "")
     for finding in device.diagnosis.findings:
         if finding.severity != "note":
             page.say(f"! {one_line(finding.title)}  [{finding.id}]", finding.severity)

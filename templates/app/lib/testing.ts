@@ -132,6 +132,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     summary: {
       device: "cuda:0",
       capacity: null,
+      card: null,
       events: strips.events,
       allocations: n,
       recorded: true,

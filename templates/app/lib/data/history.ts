@@ -61,6 +61,11 @@ export class History {
     return Math.max(0, this.device.summary.peaks.active.bytes, ...all.map((curve) => curve.at(curve.firstMax(0, curve.length))))
   }
 
+  /** All memory of the card that was asked about, or else of the device; null where it was not noted. */
+  get memory(): number | null {
+    return this.device.summary.card?.bytes ?? this.device.summary.capacity
+  }
+
   /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */
   get ceiling(): number {
     const { highest } = this
@@ -68,7 +73,7 @@ export class History {
       this.at("allocated", event) + size,
       (reserved ?? 0) + device_free,
     ])
-    if (this.device.summary.capacity !== null) wanted.push(this.device.summary.capacity)
+    if (this.memory !== null) wanted.push(this.memory)
     return Math.max(highest, ...wanted.filter((bytes) => bytes <= highest * DWARFING))
   }
 

@@ -109,6 +109,8 @@ export interface DeviceSummary {
   device: string
   /** Bytes of the device's memory, where the recording says. */
   capacity: number | null
+  /** The card that was asked about. */
+  card: { title: string; bytes: number } | null
   events: number
   allocations: number
   recorded: boolean

@@ -110,7 +110,7 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   const [first, end] = scale.eventsIn(w.x0, w.x1)
   const oom = history.ooms.filter(({ event }) => event >= first && event < end).at(-1)
   const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
-  const bytes = free ?? history.device.summary.capacity
+  const bytes = free ?? history.memory
   if (bytes === null) return null
   const y = g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0))
   if (y < g.top || y > g.top + g.plotHeight) return null
@@ -128,7 +128,7 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   const size = formatBytes(bytes)
   const texts =
     free === null
-      ? [`${size}: all memory of the device`, size]
+      ? [`${size}: all memory of ${history.device.summary.card?.title ?? "the device"}`, size]
       : [`${size}: all that PyTorch could have had when a request failed`, `${size}: all that PyTorch could have had`, `at most ${size}`]
   return { y, colour, texts }
 }

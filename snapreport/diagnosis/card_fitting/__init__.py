@@ -1,0 +1,1 @@
+"""Whether a recording fits on a card that was asked about."""

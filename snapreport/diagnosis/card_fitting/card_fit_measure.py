@@ -1,0 +1,145 @@
+"""Hold what a device had live and reserved against the memory of a card."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
+from snapreport.diagnosis.card_fitting.card_words import why_unknown, words
+from snapreport.diagnosis.oom.verdict import judge
+from snapreport.figures.live_floor import LiveFloor, live_floor
+from snapreport.ground.cards.card_lookup import CardWanted, find_card
+from snapreport.ground.cards.card_table import Card
+from snapreport.ground.errors import CardError
+from snapreport.history.block_sizes import split_rules
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+from snapreport.model.what_if import Allowance, CardFit, FitOutcome
+
+MIB = 1 << 20
+_ONE_PROCESS = 700 * MIB
+_SEVERAL = 1536 * MIB
+"""What CUDA's context, its libraries and, with several processes, NCCL take. Out-of-memory messages
+say what a process has and what PyTorch's allocator has of it. The difference is 105 to 600 MiB in
+those of one process (mbzuai-oryx/GeoPixel#5, DengKaiCQ/VGGT-Long#6, QwenLM/Qwen3-VL#2097,
+TianheWu/CoSeR#10, Wan-Video/Wan2.1#465), and 1.1 to 1.4 GiB in those of several
+(aqlaboratory/openfold#481, wbfwonderful/Vad-R1#11). The least is taken to be nothing."""
+
+
+def fit_card(
+    tables: History,
+    device: DeviceFigures,
+    wanted: CardWanted,
+    replayed: int | None = None,
+) -> CardFit:
+    """Say whether what a device recorded fits on a card.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        wanted: the card, and what of it is for others.
+        replayed: the smallest capacity with which a replay of the recording served everything, and
+            every larger one that was tried; None without a replay.
+    """
+    card = _as_recorded(tables, device, wanted.card)
+    allowance = _allowance(tables, device, wanted.allow)
+    divided = bool(split_rules(tables.settings).divisions)
+    floor = live_floor(device.history, device.ooms, divided)
+    reserved, event = _reserved(tables, device)
+    reason = why_unknown(tables, device, reserved)
+    retries = sum(each.kind == "retry" for each in find_bursts(tables, device))
+    outcome = judge_fit(card.bytes, floor, reserved, allowance, retries == 0, replayed)
+    if outcome in ("fits", "replayed") and reason:
+        outcome = "unknown"
+    fit = CardFit(
+        card=card.name,
+        title=card.title,
+        bytes=card.bytes,
+        outcome=outcome,
+        live=floor.bytes,
+        live_event=floor.event,
+        failed=floor.failed,
+        reserved=reserved,
+        reserved_event=event,
+        allowance=allowance,
+        replayed=replayed,
+        text="",
+    )
+    return replace(fit, text=words(fit, device, retries, reason))
+
+
+def judge_fit(
+    card: int,
+    floor: LiveFloor,
+    reserved: int | None,
+    allowance: Allowance,
+    alike: bool = True,
+    replayed: int | None = None,
+) -> FitOutcome:
+    """Return what follows from the figures alone; a larger card never fits less.
+
+    Args:
+        card: bytes.
+        floor: what no setting does without.
+        reserved: bytes that the recorded allocator took, None if not known.
+        allowance: bytes for others.
+        alike: whether the allocator would have done the same wherever it could have as much; with
+            another card the moments at which it gives back unused memory for a request move.
+        replayed: as in ``fit_card``.
+    """
+    if floor.bytes + allowance.least > card:
+        return "cannot"
+    if reserved is None:
+        return "unknown"
+    if alike and reserved + allowance.bytes <= card:
+        return "fits"
+    if replayed is not None and replayed + allowance.bytes <= card:
+        return "replayed"
+    return "depends"
+
+
+def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
+    """Return the card with the memory that was measured, if it was recorded on such a one."""
+    noted = tables.recorder.device(str(device.device)) if tables.recorder else None
+    if noted is None or noted.name is None or noted.capacity is None:
+        return card
+    try:
+        same = find_card(noted.name) == card
+    except CardError:
+        return card
+    return replace(card, bytes=noted.capacity) if same else card
+
+
+def _allowance(tables: History, device: DeviceFigures, given: int | None) -> Allowance:
+    if given is not None:
+        return Allowance(given, given, "given")
+    noted = tables.recorder
+    about = None if noted is None else noted.device(str(device.device))
+    measured = [] if device.own_counters is None else [device.own_counters.foreign_after]
+    total = None if about is None else about.total_after or about.capacity
+    if total is not None:
+        measured += [
+            max(total - oom.reserved - oom.device_free, 0)
+            for oom in device.ooms
+            if oom.reserved is not None
+        ]
+    known = [each for each in measured if each is not None]
+    if known:
+        return Allowance(max(known), 0, "measured")
+    several = noted is not None and noted.world_size > 1
+    return Allowance(_SEVERAL if several else _ONE_PROCESS, 0, "assumed")
+
+
+def _reserved(tables: History, device: DeviceFigures) -> tuple[int | None, int | None]:
+    """Return the most reserved and its event, and with a failed request what that needed, too."""
+    peak = device.peaks.get("reserved")
+    if peak is None or device.device.kind != "cuda":
+        return None, None
+    most: list[tuple[int, int | None]] = [(peak.bytes, peak.event)]
+    if device.own_counters is not None:  # from before the recording, perhaps
+        most.append((device.own_counters.reserved_peak, None))
+    for oom in device.ooms:
+        verdict = judge(tables, device, oom)
+        needed = oom.size if verdict is None else verdict.needed_most
+        most.append(((oom.reserved or 0) + needed, oom.event))
+    return max(most, key=lambda each: each[0])

@@ -1,0 +1,83 @@
+"""Whether a recording fits on a card, in words."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+from snapreport.model.what_if import Allowance, CardFit
+
+
+def why_unknown(tables: History, device: DeviceFigures, reserved: int | None) -> str:
+    """Say what is not known, so that what fits as recorded need not fit; ``""`` for nothing."""
+    if reserved is None:
+        return "no allocator reserved memory on this device."
+    failed = [str(each.device) for each in tables.devices if "oom" in each.other.action]
+    if failed:
+        where = "" if device.ooms else f" on {failed[0]}"
+        return f"What the program would have asked for after a request failed{where} is not known."
+    if not device.recorded:
+        return "The snapshot has no history, so it is not known how high the peak was."
+    if (device.curves["reserved"] < device.curves["active"]).any():
+        return "Events of segments are missing, so it is not known how much was reserved."
+    return ""
+
+
+def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str:
+    """Say how it stands, and what is known of it.
+
+    Args:
+        fit: all but its text.
+        device: the device's figures.
+        retries: how often unused memory was given back to serve a request.
+        reason: from ``why_unknown``.
+    """
+    there = f"{format_bytes(fit.bytes)} are there"
+    live = f"at least {format_bytes(fit.live)} were live{_when(fit, device)}"
+    if fit.outcome == "cannot":
+        others = f", {_allowed(fit.allowance)}" if fit.allowance.least else ""
+        return f"Cannot fit on {fit.title}, whatever the settings: {live}{others}, and {there}."
+    if fit.reserved is None:
+        return f"Whether it fits on {fit.title} is not known: {reason}"
+    reserved = f"{format_bytes(fit.reserved)} were reserved at most"
+    if device.ooms:
+        reserved = f"{format_bytes(fit.reserved)} reserved would have served that request"
+    rest = f"{_allowed(fit.allowance)}, and {there}."
+    if fit.outcome == "fits":
+        lost = any(each.code == "ring-overflowed" for each in device.warnings)
+        return f"Fits on {fit.title} as recorded: {reserved}, {rest}" + (
+            " The oldest events were overwritten; what was needed before is not known."
+            if lost
+            else ""
+        )
+    if fit.outcome == "replayed":
+        return (
+            f"Fits on {fit.title} in a replay: the allocator could do with"
+            f" {format_bytes(fit.replayed or 0)}, {rest} As recorded {reserved}."
+        )
+    if fit.outcome == "unknown":
+        title = fit.title[0].upper() + fit.title[1:]
+        return f"{title} has room for what is recorded: {reserved}, {rest} {reason}"
+    depends = f"Whether it fits on {fit.title} depends on the allocator: {live}, {reserved}, {rest}"
+    if retries and fit.reserved <= fit.room:
+        times = "once" if retries == 1 else f"{format_count(retries)} times"
+        depends += (
+            f" Unused memory was given back {times} to serve a request; on another card that would"
+            " be at other moments."
+        )
+    return depends
+
+
+def _when(fit: CardFit, device: DeviceFigures) -> str:
+    if fit.failed:
+        return " at once with the request that failed"
+    return " at once" if device.recorded else " when the snapshot was written"
+
+
+def _allowed(allowance: Allowance) -> str:
+    size = format_bytes(allowance.bytes)
+    if allowance.source == "given":
+        return f"{size} are kept for what is outside of PyTorch's allocator"
+    if allowance.source == "measured":
+        return f"{size} were measured outside of PyTorch's allocator, other programs included"
+    return f"{size} are allowed for CUDA and its libraries"

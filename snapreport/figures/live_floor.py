@@ -1,0 +1,47 @@
+"""The memory that no setting of the allocator does without: what was live at once, as asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.model.history import DeviceHistory
+from snapreport.model.recording_facts import OomEvent
+from snapreport.native.sweeps import sum_live
+
+
+@dataclass(frozen=True)
+class LiveFloor:
+    """The most live requests at any moment, each rounded up to 512 bytes."""
+
+    bytes: int
+    event: int
+    """The first at which it is so; -1 is the start."""
+    failed: bool
+    """Whether a request that failed there is counted with those that were live."""
+
+
+def live_floor(history: DeviceHistory, ooms: Iterable[OomEvent], divided: bool) -> LiveFloor:
+    """Add up live requests, and each that failed to those live then.
+
+    A request counts until its free is asked for, so what waits for another stream does not, nor
+    does what a block holds beyond the request.
+
+    Args:
+        history: the device.
+        ooms: its failed requests.
+        divided: whether ``roundup_power2_divisions`` was set. A failed request is recorded as it
+            was rounded: by at most as much again then.
+    """
+    rows = history.allocations
+    sizes = round_sizes(rows.size, SplitRules())
+    curve = sum_live(sizes, rows.alloc_event, rows.free_requested_event, history.events)
+    place = int(curve.argmax())
+    floor = LiveFloor(int(curve[place]), place - 1, failed=False)
+    for oom in ooms:
+        asked = oom.size // 2 if divided else oom.size
+        wanted = int(curve[oom.event + 1]) + asked
+        if wanted > floor.bytes:
+            floor = LiveFloor(wanted, oom.event, failed=True)
+    return floor

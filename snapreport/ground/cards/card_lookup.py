@@ -1,0 +1,90 @@
+"""The card, or the size of one, that somebody names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from snapreport.ground.cards.card_table import CARDS, Card
+from snapreport.ground.errors import CardError
+from snapreport.ground.units import format_bytes, parse_size
+
+_LEAST = 1 << 20
+"""Less is no card, but a number without its unit."""
+
+
+_BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
+_DROPPED = re.compile(
+    r"nvidia|geforce|tesla|quadro|radeon|instinct|amd|sxm\d?|pcie|hbm\de?|gi?b\b|[ _-]"
+)
+_TELLING = 4
+"""So many letters of a name are enough where only one begins so."""
+
+
+@dataclass(frozen=True)
+class CardWanted:
+    """A card that was asked about."""
+
+    card: Card
+    allow: int | None
+    """Bytes of it that are not for PyTorch's allocator; None for what was measured or is usual."""
+
+
+def find_card(text: str) -> Card:
+    """Return the card of a name, or one of a size such as ``24GB`` or ``80GiB``.
+
+    Case, blanks and makers do not count: ``NVIDIA A100-80GB`` is ``a100-80``.
+
+    Args:
+        text: what the user wrote.
+
+    Raises:
+        CardError: it is neither, or several cards begin so.
+    """
+    plain = _DROPPED.sub("", text.strip().lower())
+    found = _BY_NAME.get(plain) or _BY_NAME.get(f"rtx{plain}") or _BY_NAME.get(f"rx{plain}")
+    family = [card for key, card in _BY_NAME.items() if plain and key.startswith(plain)]
+    if found is None and len(family) == 1 and len(plain) >= _TELLING:
+        found = family[0]
+    if found is not None:
+        return found
+    try:
+        size = parse_size(text)
+    except ValueError:
+        names = ", ".join(card.name for card in family or CARDS)
+        which = "names several cards" if family else "is no card"
+        raise CardError(f"{text!r} {which}; there are {names}, and sizes such as 24GB.") from None
+    if size < _LEAST:
+        raise CardError(f"{text!r} is a card of {format_bytes(size)}; write 24GB or 80GiB.")
+    return Card(text.strip(), f"a card of {text.strip()}", size)
+
+
+def wanted_card(card: str | None, allow: int | str | None = None) -> CardWanted | None:
+    """Return what was asked for, None for nothing.
+
+    Args:
+        card: a name or size.
+        allow: bytes outside of PyTorch's allocator, or a text such as ``2GiB``.
+
+    Raises:
+        CardError: there is no such card, or no such size, or a size without a card.
+    """
+    if card is None:
+        if allow is not None:
+            raise CardError("an allowance is for a card; name one.")
+        return None
+    try:
+        return CardWanted(find_card(card), None if allow is None else parse_size(allow))
+    except ValueError as error:
+        raise CardError(f"{error}.") from None
+
+
+def card_of(ceiling: int, least: float) -> Card | None:
+    """Return the card with the least memory that could have given so many bytes.
+
+    Args:
+        ceiling: what a process could have had.
+        least: the least share of a card that this has to be, so that a card is not guessed at.
+    """
+    able = [card for card in CARDS if least * card.bytes <= ceiling <= card.bytes]
+    return min(able, key=lambda card: card.bytes, default=None)

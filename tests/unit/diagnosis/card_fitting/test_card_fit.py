@@ -1,0 +1,184 @@
+"""Whether a recording fits on a card: hand-checked cases, and the law that more never fits less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card, judge_fit
+from snapreport.diagnosis.conclude import find_figures
+from snapreport.figures.live_floor import LiveFloor
+from snapreport.ground.cards.card_lookup import CardWanted, find_card
+from snapreport.ground.cards.card_table import Card
+from snapreport.model.what_if import Allowance, CardFit
+from tests.builders import MIB, TraceBuilder, history_of, trace
+
+ALL = 700 * MIB
+
+
+def fit(
+    made: TraceBuilder, mib: int, allow: int | None = 0, noted: Any = None, **options: Any
+) -> CardFit:
+    snapshot = made.snapshot()
+    if noted is not None:
+        snapshot["snapreport"] = {"format": 1, **noted}
+    file = history_of(snapshot)
+    wanted = CardWanted(Card("x", "a card of x", mib * MIB), allow)
+    return fit_card(file, find_figures(file, made.ordinal), wanted, **options)
+
+
+def half_used() -> TraceBuilder:
+    """40 MiB reserved in two segments, of which 24 are ever live."""
+    made = trace().segment("a", 20 * MIB).segment("b", 20 * MIB, (12 * MIB, 12 * MIB, "live"))
+    return made.alloc("a", 12 * MIB).alloc("b", 12 * MIB).free("a")
+
+
+@pytest.mark.parametrize(
+    ("mib", "outcome"), [(23, "cannot"), (24, "depends"), (39, "depends"), (40, "fits")]
+)
+def test_between_what_was_live_and_reserved_it_depends(mib: int, outcome: str) -> None:
+    found = fit(half_used(), mib)
+    assert found.outcome == outcome
+    assert (found.live, found.live_event) == (24 * MIB, 1)
+    assert (found.reserved, found.reserved_event) == (40 * MIB, -1)
+
+
+def test_each_verdict_has_its_words() -> None:
+    assert fit(half_used(), 23, None).text == (
+        "Cannot fit on a card of x, whatever the settings: at least 24.00 MiB were live at once,"
+        " and 23.00 MiB are there."
+    )
+    assert fit(half_used(), 700, None).text == (
+        "Whether it fits on a card of x depends on the allocator: at least 24.00 MiB were live at"
+        " once, 40.00 MiB were reserved at most, 700.0 MiB are allowed for CUDA and its libraries,"
+        " and 700.0 MiB are there."
+    )
+    assert fit(half_used(), 740, None).text == (
+        "Fits on a card of x as recorded: 40.00 MiB were reserved at most, 700.0 MiB are allowed"
+        " for CUDA and its libraries, and 740.0 MiB are there."
+    )
+
+
+def test_an_allowance_that_was_given_is_certain() -> None:
+    assert fit(half_used(), 33, 10 * MIB).outcome == "cannot"
+    assert fit(half_used(), 34, 10 * MIB).outcome == "depends"
+    assert "10.00 MiB are kept for what is outside" in fit(half_used(), 34, 10 * MIB).text
+    # What is only usual may be less.
+    assert fit(half_used(), 34, None).outcome == "depends"
+
+
+def test_what_a_replay_can_do_with_narrows_it_down() -> None:
+    assert fit(half_used(), 39, replayed=30 * MIB).outcome == "replayed"
+    assert fit(half_used(), 29, replayed=30 * MIB).outcome == "depends"
+    assert "could do with 30.00 MiB" in fit(half_used(), 39, replayed=30 * MIB).text
+
+
+def test_several_processes_are_allowed_more() -> None:
+    found = fit(half_used(), 9999, None, {"world_size": 8})
+    assert found.allowance == Allowance(1536 * MIB, 0, "assumed")
+
+
+def _device(**values: Any) -> dict[str, Any]:
+    return {"devices": [{"device": "cuda:0", "name": "NVIDIA H200", **values}]}
+
+
+def test_what_was_measured_outside_counts_instead() -> None:
+    noted = _device(
+        capacity=1000 * MIB, total_after=1000 * MIB, free_after=800 * MIB,
+        stats_after={"allocated_bytes.all.peak": 24 * MIB, "reserved_bytes.all.current": 40 * MIB},
+    )  # fmt: skip
+    found = fit(half_used(), 9999, None, noted)
+    assert found.allowance == Allowance(160 * MIB, 0, "measured")
+    assert "160.0 MiB were measured outside of PyTorch's allocator, other" in found.text
+
+
+def test_a_card_that_it_was_recorded_on_has_what_was_measured() -> None:
+    snapshot = half_used().snapshot()
+    snapshot["snapreport"] = {"format": 1, **_device(capacity=123_456 * MIB)}
+    file = history_of(snapshot)
+    for name, size in (("h200", 123_456 * MIB), ("b200", find_card("b200").bytes)):
+        wanted = CardWanted(find_card(name), None)
+        assert fit_card(file, find_figures(file, 0), wanted).bytes == size
+
+
+def test_the_most_that_pytorch_itself_counted_is_what_fits() -> None:
+    stats = {"allocated_bytes.all.peak": 90 * MIB, "reserved_bytes.all.peak": 99 * MIB}
+    found = fit(half_used(), 98, 0, _device(stats_after=stats))
+    assert (found.outcome, found.reserved, found.reserved_event) == ("depends", 99 * MIB, None)
+    assert fit(half_used(), 99, 0, _device(stats_after=stats)).outcome == "fits"
+
+
+def failing() -> TraceBuilder:
+    """12 of 20 MiB reserved are live when 30 more are asked for, and 2 are free."""
+    made = trace().segment("a", 20 * MIB, (12 * MIB, 12 * MIB, "live")).alloc("a", 12 * MIB)
+    return made.event("oom", size=30 * MIB, addr=2 * MIB, device_free=2 * MIB)
+
+
+def test_what_would_have_followed_a_failed_request_is_not_known() -> None:
+    assert fit(failing(), 41).outcome == "cannot"
+    assert "42.00 MiB were live at once with the request that failed" in fit(failing(), 41).text
+    assert fit(failing(), 49).outcome == "depends"
+    found = fit(failing(), 50)
+    assert (found.outcome, found.reserved) == ("unknown", 50 * MIB)
+    assert found.text.startswith("A card of x has room for what is recorded: 50.00 MiB reserved")
+    assert found.text.endswith(
+        "What the program would have asked for after a request failed is not known."
+    )
+
+
+def test_nor_is_it_on_other_devices() -> None:
+    snapshot = failing().snapshot()
+    other = trace(1).segment("z", 2 * MIB, large=False).alloc("z", MIB).snapshot()
+    snapshot["device_traces"].append(other["device_traces"][1])
+    snapshot["segments"] += other["segments"]
+    file = history_of(snapshot)
+    wanted = CardWanted(Card("x", "a card of x", 9999 * MIB), 0)
+    found = fit_card(file, find_figures(file, 1), wanted)
+    assert found.outcome == "unknown"
+    assert "after a request failed on cuda:0 is not known" in found.text
+
+
+def test_without_a_history_only_what_cannot_fit_is_known() -> None:
+    made = trace().segment("a", 20 * MIB, (12 * MIB, 12 * MIB, "live"))
+    assert fit(made, 11).outcome == "cannot"
+    assert fit(made, 12).outcome == "depends"
+    assert fit(made, 20).outcome == "unknown"
+    assert "how high the peak was" in fit(made, 20).text
+
+
+def test_what_was_given_back_for_a_request_would_be_at_other_moments() -> None:
+    frames = [{"name": "f", "filename": "a.py", "line": 1}]
+    made = trace().segment("b", 20 * MIB, (12 * MIB, 12 * MIB, "live"))
+    made.event("segment_free", addr=made.address("a"), size=20 * MIB, frames=frames)
+    made.event("segment_alloc", addr=made.address("b"), size=20 * MIB, frames=frames)
+    made.alloc("b", 12 * MIB, frames=frames)
+    found = fit(made, 9999)
+    assert found.outcome == "depends"
+    assert "given back once to serve a request; on another card" in found.text
+    assert fit(made, 9999, replayed=MIB).outcome == "replayed"
+
+
+ORDER = ("cannot", "depends", "replayed", "fits")
+SIZES = st.integers(0, 100)
+
+
+@given(SIZES, SIZES, SIZES, SIZES, st.booleans(), st.none() | SIZES, SIZES, SIZES)
+def test_a_larger_card_never_fits_less(
+    live: int,
+    reserved: int,
+    allowed: int,
+    least: int,
+    alike: bool,
+    replayed: int | None,
+    card: int,
+    more: int,
+) -> None:
+    allowance = Allowance(allowed, min(least, allowed), "assumed")
+    floor = LiveFloor(live, 0, failed=False)
+    small, large = (
+        judge_fit(size, floor, reserved, allowance, alike, replayed) for size in (card, card + more)
+    )
+    assert ORDER.index(small) <= ORDER.index(large)
