@@ -84,6 +84,8 @@ SUGGESTION_CODES = MappingProxyType(
         "inference-mode": "Keep nothing for a backward pass that never comes.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
+        "shard-state": "Spread the optimizer's state over the ranks.",
+        "offload": "Keep the optimizer's state in the host's memory.",
         "free-earlier": "Free memory before it is in the way.",
         "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",

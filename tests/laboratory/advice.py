@@ -66,7 +66,7 @@ def predictions(device: Device) -> Mapping[str, Predicted]:
     """Return what is judged: each suggestion of a recording, by its code and its number."""
     situation = look_at(device.file, device.history, np.asarray(device.curve("allocated")))
     found: dict[str, Predicted] = {}
-    for each in suggest(situation, parts=(2, 4), chunks=(4, 8)):
+    for each in suggest(situation, parts=(2, 4), chunks=(4, 8), to_host=True):
         frees = each.frees
         if frees is not None:
             predicted = Predicted(frees.least, frees.expected, frees.most)

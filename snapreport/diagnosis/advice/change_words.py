@@ -100,8 +100,32 @@ WORDS = {
         unless="Not possible where the state has few bits already.",
         whys=(
             "large tensors of the state halve, and updates make a few in full precision",
-            "large tensors of the state halve",
+            "they halve, and updates go from one parameter to the next",
             "small ones go altogether, and the optimizer's temporary tensors with them",
+        ),
+    ),
+    "shard-state": ChangeWords(
+        "Spread the optimizer's state over the {number} ranks: each keeps it for its own share of"
+        " the parameters, and updates these alone.",
+        "torch.distributed.optim.ZeroRedundancyOptimizer(\n"
+        "    model.parameters(), optimizer_class=torch.optim.AdamW, lr=LR)",
+        "After each step the ranks send one another the parameters that they updated.",
+        "Only where all ranks train the same parameters.",
+        (
+            "a rank has its share and one parameter more, and its updates make as many tensors",
+            "a rank keeps and updates one part of {number}",
+            "a rank has one parameter less than its share, and updates it without more memory",
+        ),
+    ),
+    "offload": ChangeWords(
+        "Keep the optimizer's state in the host's memory, and update the parameters there.",
+        "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.AdamW, fused=True)",
+        "Each step takes longer: gradients go to the host, and parameters come back.",
+        "The host has to have the room.",
+        (
+            "large tensors of the state go, and a few come back for one parameter at a time",
+            "the state goes, and with it the optimizer's temporary tensors",
+            "the state goes, and with it the optimizer's temporary tensors",
         ),
     ),
     "free-earlier gradients": ChangeWords(
@@ -169,6 +193,12 @@ _IN_FRAMEWORKS = {
     ("attention-kernel", "huggingface"): (
         'AutoModel.from_pretrained(name, attn_implementation="sdpa")'
     ),
+    ("shard-state", "deepspeed"): '"zero_optimization": {"stage": 1}  # in the configuration',
+    ("shard-state", "lightning"): 'Trainer(strategy="deepspeed_stage_1")',
+    ("offload", "deepspeed"): (
+        '"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}'
+    ),
+    ("offload", "lightning"): 'Trainer(strategy="deepspeed_stage_2_offload")',
     ("fused-optimizer", "huggingface"): 'TrainingArguments(..., optim="adamw_torch_fused")',
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.figures.curves import peak_without
 from snapreport.history.block_sizes import MIN_BLOCK
 from snapreport.model.history import DeviceHistory
@@ -30,6 +31,24 @@ class Edit:
     end: NDArray[np.int64]
     adds: bool = False
     """Whether it puts memory there, before or after its life, instead: ``share`` is negative."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One change, and what it would take from the history."""
+
+    code: str
+    acts_on: NDArray[np.bool_]
+    """bool, shape (n_allocations,)."""
+    least: tuple[Edit, ...]
+    expected: tuple[Edit, ...]
+    most: tuple[Edit, ...]
+    about: str = ""
+    blocks: Blocks | None = None
+    number: int = 0
+    """In how many parts something is cut; 0 where nothing is."""
+    extra: int = 0
+    """Bytes that the change itself may need on top, at the worst."""
 
 
 def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:

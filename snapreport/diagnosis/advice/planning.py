@@ -11,9 +11,9 @@ from itertools import product
 
 import numpy as np
 
-from snapreport.diagnosis.advice.edits import Edit, sizes_left
+from snapreport.diagnosis.advice.edits import Change, Edit, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
-from snapreport.diagnosis.advice.program_changes import Change, find_changes
+from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, only_at
 from snapreport.model.roles import ROLES
 from snapreport.model.what_if import MOST_CHANGES, Plan, PlanStep, RoleLeft
@@ -32,7 +32,9 @@ _EFFORT = {
     "chunked-loss": 4,
     "checkpoint": 8,
     "accumulate": 8,
+    "shard-state": 6,
     "low-bit-state": 12,
+    "offload": 12,
     "smaller-batch": 16,
 }
 """What a change costs in work, time and accuracy, to choose between them; without a unit."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_of
-from snapreport.diagnosis.advice.edits import Edit
-from snapreport.diagnosis.advice.program_changes import Change, find_changes
+from snapreport.diagnosis.advice.edits import Change
+from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.ground.units import format_count
@@ -42,7 +42,10 @@ def advise_on_program(tables: History, device: DeviceFigures) -> tuple[Suggestio
 
 
 def suggest(
-    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+    situation: Situation,
+    parts: Sequence[int] = (2,),
+    chunks: Sequence[int] = (8,),
+    to_host: bool | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return the changes that are worth it, those which free the most first.
 
@@ -50,21 +53,23 @@ def suggest(
         situation: of the device.
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
+        to_host: as in ``find_changes``.
     """
-    found = [as_suggestion(situation, each) for each in find_changes(situation, parts, chunks)]
-    worth = [each for each in found if each.expected >= max(_WORTH * situation.peak, 1)]
-    return tuple(sorted(worth, key=lambda each: -each.expected))
+    peak = situation.peak
+    found = [
+        as_suggestion(situation, each)
+        for each in find_changes(situation, parts, chunks, to_host)
+        if peak - situation.edited(each.expected)[0] >= _WORTH * peak
+    ]
+    return tuple(sorted(found, key=lambda each: -each.expected))
 
 
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     """Say what a change is, and what it frees by itself."""
     words = WORDS[f"{change.code} {change.about}".strip()]
-    peaks: dict[tuple[Edit, ...], int] = {}  # of many changes two or all three are the same
-    for edits in (change.least, change.expected, change.most):
-        if edits not in peaks:
-            peaks[edits] = situation.edited(edits)[0]
     least, expected, most = (
-        situation.peak - peaks[edits] for edits in (change.least, change.expected, change.most)
+        situation.peak - situation.edited(edits)[0]
+        for edits in (change.least, change.expected, change.most)
     )
     expected = max(expected, 0)
     least, most = max(min(least - change.extra, expected), 0), max(expected, most)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
-from snapreport.diagnosis.advice.edits import Edit, away, scaled
+from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
+from snapreport.diagnosis.advice.state_changes import optimizer_changes
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import START
@@ -29,11 +29,9 @@ from snapreport.model.roles import (
 )
 from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import NEVER_USED
-from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
+from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import (
     ATTENDS,
-    FEW_BITS,
-    FUSES,
     IN_BACKWARD,
     IN_OPTIMIZER,
     LOSES,
@@ -46,42 +44,34 @@ if TYPE_CHECKING:
 
 _PART = 0.02
 """Less than this part of the peak is not worth a look."""
-_SMALL = 4096
-"""Bytes: less holds counts and factors, no state of a whole parameter."""
-_COPIES = 4.0
-"""So many tensors an optimizer makes for a parameter: two averages, and the update of two more."""
 _LEAKS = 3
 """A line that keeps what it makes this often keeps it in every step."""
 
 
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One change, and what it would take from the history."""
-
-    code: str
-    acts_on: NDArray[np.bool_]
-    """bool, shape (n_allocations,)."""
-    least: tuple[Edit, ...]
-    expected: tuple[Edit, ...]
-    most: tuple[Edit, ...]
-    about: str = ""
-    blocks: Blocks | None = None
-    number: int = 0
-    """In how many parts something is cut; 0 where nothing is."""
-    extra: int = 0
-    """Bytes that the change itself may need on top, at the worst."""
-
-
 def find_changes(
-    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+    situation: Situation,
+    parts: Sequence[int] = (2,),
+    chunks: Sequence[int] = (8,),
+    to_host: bool | None = None,
 ) -> Iterator[Change]:
-    """Yield the changes whose conditions the recording meets.
+    """Yield the changes that are expected to lower the peak, and whose conditions are met.
 
     Args:
         situation: of the device.
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
+        to_host: whether the host has memory that is not this device's; None to tell by its kind.
     """
+    if to_host is None:
+        to_host = situation.history.device.kind != "cpu"
+    for change in _changes(situation, parts, chunks, to_host):
+        if situation.edited(change.expected)[0] < situation.peak:
+            yield change
+
+
+def _changes(
+    situation: Situation, parts: Sequence[int], chunks: Sequence[int], to_host: bool
+) -> Iterator[Change]:
     if not len(situation.passes.phase):
         return
     for number in parts:
@@ -94,9 +84,7 @@ def find_changes(
         yield from _accumulate(situation, number)
     yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
-    yield _optimizer_temporaries(situation)
-    yield _low_bit_state(situation)
-    yield _clear_gradients(situation)
+    yield from optimizer_changes(situation, to_host)
     yield _release_outputs(situation)
     yield from _stop_leaks(situation)
 
@@ -189,9 +177,21 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     born, gone = (
         np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)
     )
-    data = situation.of(INPUT) & (gone - born > 1)
+    stays = gone - born > 1
+    data = situation.of(INPUT) & stays
+    # What is made once and stays, such as the buckets of gradients that ranks add up.
+    data[_made_once(situation, situation.of(FORWARD_TEMPORARY) & stays)] = True
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
     return roles & ~of_weights & ~data
+
+
+def _made_once(situation: Situation, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the chosen of which no other has the call stack and the size."""
+    rows, at = situation.history.allocations, np.flatnonzero(chosen)
+    keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
+    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
+    once: NDArray[np.intp] = at[first[count == 1]]
+    return once
 
 
 def _smaller_batch(situation: Situation, parts: int) -> Change:
@@ -312,55 +312,6 @@ def _inference(situation: Situation) -> Iterator[Change]:
         return Change("inference-mode", kept, (edit,), (edit,), (everything,))
 
     yield from _lowest(situation, map(freed_after, situation.blocks))
-
-
-def _optimizer_temporaries(situation: Situation) -> Change:
-    """Update parameters in place, in those of PyTorch's optimizers that can."""
-    temporary = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
-    all_of_them = scaled(situation.history, temporary, 1.0)
-    return Change("fused-optimizer", temporary, (), (all_of_them,), (all_of_them,))
-
-
-def _low_bit_state(situation: Situation) -> Change:
-    """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
-    rows = situation.history.allocations
-    state = situation.of(STATE) & (situation.marks & FEW_BITS == 0)
-    large = state & (rows.block_size >= _SMALL)
-    large[large] = is_among(rows.size[large], unique(rows.size[situation.of(GRADIENT)]))
-    half = scaled(situation.history, large, 0.5)
-    small = scaled(situation.history, state & ~large, 1.0)
-    # Another optimizer may make fewer temporary tensors, too.
-    passing = scaled(situation.history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
-    # At the worst each parameter in turn is updated by way of tensors in full precision.
-    starts, ends = situation.passes.of(OPTIMIZER)
-    largest = np.full(len(starts), np.where(state, rows.block_size, 0).argmax(), np.intp)
-    copies = Edit(largest, np.full(len(starts), -_COPIES), starts, ends + 1, True)
-    return Change(
-        "low-bit-state", state,
-        (half, copies) if large.any() else (),
-        (half,),
-        (half, small, passing),
-        extra=_SMALL,
-    )  # fmt: skip
-
-
-def _clear_gradients(situation: Situation) -> Change:
-    """Free gradients before the forward pass, not after it."""
-    rows = situation.history.allocations
-    starts = situation.passes.of(FORWARD)[0]
-    gradient = situation.of(GRADIENT)
-    # They are read by the step that comes next, after however many passes, and not beyond it.
-    events, steps = situation.history.events, situation.passes.of(OPTIMIZER)[1]
-    ends = np.append(steps, events)
-    used = ends[np.searchsorted(steps, rows.alloc_event)] if len(steps) else rows.alloc_event
-    begin = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
-    late = gradient & (rows.free_requested_event > begin)
-    if not len(steps):  # what is freed before the next backward pass is not added to in it
-        backward = situation.passes.of(BACKWARD)[0]
-        added = np.append(backward, events)[np.searchsorted(backward, begin)]
-        late &= rows.free_requested_event < added
-    edit = away(situation.history, late, begin, rows.free_requested_event)
-    return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
 
 
 def _release_outputs(situation: Situation) -> Change:

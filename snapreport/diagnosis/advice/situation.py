@@ -54,6 +54,16 @@ class Situation:
 
     def edited(self, edits: Sequence[Edit]) -> tuple[int, int]:
         """Return the allocated peak after some edits, and the first event that has it."""
+        key = tuple(edits)
+        if key not in self._tried:
+            self._tried[key] = self._try(key)
+        return self._tried[key]
+
+    @cached_property
+    def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
+        return {}
+
+    def _try(self, edits: Sequence[Edit]) -> tuple[int, int]:
         if self.moment is None:
             return edited_peak(self.history, self.curve, edits)
         return int(sizes_left(self.history, edits, self.moment).sum()), self.moment

@@ -7,7 +7,7 @@ from typing import Any
 
 SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
-    "others", "checked", "sizes",
+    "others", "checked", "sizes", "offloading", "ranks",
 )  # fmt: skip
 
 

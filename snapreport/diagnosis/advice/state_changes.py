@@ -1,0 +1,168 @@
+"""Changes to the optimizer, its state and gradients, as what they take from the history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
+from snapreport.diagnosis.advice.situation import Situation
+from snapreport.ground.memoize import once_for_each
+from snapreport.model.roles import GRADIENT, OPTIMIZER_TEMPORARY, PARAMETER, STATE
+from snapreport.model.stacks import FrameTable
+from snapreport.native.sorting import is_among, unique
+from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
+from snapreport.roles.stack_phases import FEW_BITS, FUSES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SMALL = 4096
+"""Bytes: less holds counts and factors, no state of a whole parameter."""
+_COPIES = 4.0
+"""So many tensors an optimizer makes for a parameter: two averages, and the update of two more."""
+_AVERAGES = 2.0
+"""So many of them are likely, where it goes from parameter to parameter."""
+_IN_PARALLEL = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
+_SHARDED = re.compile(
+    r"zero_redundancy_optimizer|[/\\]fsdp[/\\]|[/\\]runtime[/\\]zero[/\\]|distrib_optimizer"
+)
+_ON_HOST = re.compile(r"cpu_adam|cpu_offload|offload_optimizer")
+_LONG = 200
+
+
+def optimizer_changes(situation: Situation, to_host: bool) -> Iterator[Change]:
+    """Yield what can be changed about the optimizer, its state and gradients.
+
+    Args:
+        situation: of the device, of a program that trains.
+        to_host: whether the host has memory that is not this device's.
+    """
+    yield _temporaries(situation)
+    yield _low_bit_state(situation)
+    yield from _shard_state(situation)
+    if to_host:
+        yield from _offload_state(situation)
+    yield _clear_gradients(situation)
+
+
+def _temporaries(situation: Situation) -> Change:
+    """Update parameters in place, in those of PyTorch's optimizers that can."""
+    temporary = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
+    all_of_them = scaled(situation.history, temporary, 1.0)
+    return Change("fused-optimizer", temporary, (), (all_of_them,), (all_of_them,))
+
+
+def _low_bit_state(situation: Situation) -> Change:
+    """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
+    state = situation.of(STATE) & (situation.marks & FEW_BITS == 0)
+    large = _large(situation, state)
+    half = scaled(situation.history, large, 0.5)
+    small = scaled(situation.history, state & ~large, 1.0)
+    # What can keep it so goes from parameter to parameter, by way of tensors in full precision,
+    # or in one operation: PyTorch's own, which makes tensors for all of them at a time, cannot.
+    temporary = situation.of(OPTIMIZER_TEMPORARY)
+    passing = scaled(situation.history, temporary, 1.0)
+    fused = scaled(situation.history, temporary & (situation.marks & FUSES != 0), 1.0)
+    return Change(
+        "low-bit-state", state,
+        (half, _one_by_one(situation, state, _COPIES)) if large.any() else (),
+        (half, fused, _one_by_one(situation, state, _AVERAGES)) if len(fused.rows) else (half,),
+        (half, small, passing),
+        extra=_SMALL,
+    )  # fmt: skip
+
+
+def _large(situation: Situation, state: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which of a state has the size of a parameter."""
+    rows = situation.history.allocations
+    large = state & (rows.block_size >= _SMALL)
+    large[large] = is_among(rows.size[large], unique(rows.size[situation.of(PARAMETER, GRADIENT)]))
+    return large
+
+
+def _one_by_one(situation: Situation, state: NDArray[np.bool_], copies: float) -> Edit:
+    """Add tensors as large as the largest of the state to each of the optimizer's steps."""
+    sizes = situation.history.allocations.block_size
+    starts, ends = situation.passes.of(OPTIMIZER)
+    largest = np.full(len(starts), np.where(state, sizes, 0).argmax(), np.intp)
+    return Edit(largest, np.full(len(starts), -copies), starts, ends + 1, True)
+
+
+def _shard_state(situation: Situation) -> Iterator[Change]:
+    """Let each rank keep the state of its own share of the parameters, and update these alone."""
+    frames = situation.tables.stacks.frames
+    if not _has(frames, _IN_PARALLEL) or _has(frames, _SHARDED):
+        return
+    noted = situation.tables.recorder
+    ranks = noted.world_size if noted is not None and noted.world_size > 1 else 2
+    history, rows = situation.history, situation.history.allocations
+    state = situation.of(STATE)
+    held, gradients = (
+        int(rows.block_size[chosen & situation.live()].sum())
+        for chosen in (state, situation.of(GRADIENT))
+    )
+    if not held:
+        return
+    # Parameters go whole to the rank that has least so far: it has one too many at the worst.
+    largest = int(np.where(state, rows.block_size, 0).max())
+    most = largest * max(-(-held // gradients) if gradients else 1, 2)
+    share = 1 - 1 / ranks
+    temporary = situation.of(OPTIMIZER_TEMPORARY)
+    passing = temporary & (situation.marks & FUSES != 0)
+    yield Change(
+        "shard-state", state,
+        (scaled(history, state, share),),
+        (scaled(history, state, share), scaled(history, passing, share)),
+        (scaled(history, state, min(share + most / held, 1.0)), scaled(history, temporary, 1.0)),
+        number=ranks,
+        extra=most,
+    )  # fmt: skip
+
+
+def _offload_state(situation: Situation) -> Iterator[Change]:
+    """Keep the state in the host's memory, where parameters are updated."""
+    if _has(situation.tables.stacks.frames, _ON_HOST):
+        return
+    history, state = situation.history, situation.of(STATE)
+    large = scaled(history, _large(situation, state), 1.0)
+    everything = scaled(history, state, 1.0)
+    temporary = scaled(history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
+    yield Change(
+        "offload", state,
+        (large, _one_by_one(situation, state, _COPIES)),
+        (everything, temporary),
+        (everything, temporary),
+    )  # fmt: skip
+
+
+@once_for_each
+def _files(frames: FrameTable) -> frozenset[str]:
+    return frozenset(file[-_LONG:] for file in frames.filenames)
+
+
+def _has(frames: FrameTable, pattern: re.Pattern[str]) -> bool:
+    """Say whether code of a file runs whose name a pattern fits."""
+    return any(pattern.search(file) for file in _files(frames))
+
+
+def _clear_gradients(situation: Situation) -> Change:
+    """Free gradients before the forward pass, not after it."""
+    rows = situation.history.allocations
+    starts = situation.passes.of(FORWARD)[0]
+    gradient = situation.of(GRADIENT)
+    # They are read by the step that comes next, after however many passes, and not beyond it.
+    events, steps = situation.history.events, situation.passes.of(OPTIMIZER)[1]
+    ends = np.append(steps, events)
+    used = ends[np.searchsorted(steps, rows.alloc_event)] if len(steps) else rows.alloc_event
+    begin = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
+    late = gradient & (rows.free_requested_event > begin)
+    if not len(steps):  # what is freed before the next backward pass is not added to in it
+        backward = situation.passes.of(BACKWARD)[0]
+        added = np.append(backward, events)[np.searchsorted(backward, begin)]
+        late &= rows.free_requested_event < added
+    edit = away(situation.history, late, begin, rows.free_requested_event)
+    return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
