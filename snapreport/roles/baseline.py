@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from snapreport.model.history import START, DeviceHistory
+from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.roles import (
     ACTIVATION,
+    FORWARD_TEMPORARY,
     GRADIENT,
     OPTIMIZER_TEMPORARY,
     PARAMETER,
     STATE,
     UNKNOWN,
+)
+from snapreport.roles.parameter_sets import (
+    Sizes,
+    States,
+    find_states,
+    in_layers,
+    sizes_of,
+    sort_into_sets,
 )
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
 from snapreport.roles.stack_phases import BUILDS, CLEARS, IN_BACKWARD, IN_OPTIMIZER
@@ -22,11 +31,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_BEFORE = "from before the recording, "
 _SETS = {
-    PARAMETER: "from before the recording, in the sizes of parameters",
-    GRADIENT: "from before the recording, a second set in the sizes of parameters",
-    STATE: "from before the recording, a further set in the sizes of parameters",
+    PARAMETER: _BEFORE + "in the sizes of parameters",
+    GRADIENT: _BEFORE + "a second set in the sizes of parameters",
 }
+_STATES = _BEFORE + "a further set in the sizes of parameters"
+_OTHER_STATES = _BEFORE + "a set in the sizes of parameters, but in another precision"
+_COPIES = _BEFORE + "one set more, as of a copy of the model"
+_LEAKED = _BEFORE + "in a size of which forward passes keep more and more"
+_LAYERS = _BEFORE + "in sizes that come as often as layers"
+_AMONG = _BEFORE + "among parameters"
 
 
 class Judge(Protocol):
@@ -45,93 +60,151 @@ def match_baseline(
     marks: NDArray[np.int32],
     free_marks: NDArray[np.int32],
 ) -> None:
-    """Give blocks that were live at the start roles, as far as stacks, frees and sizes tell.
-
-    Each parameter has a gradient of its size. So of the blocks of a size, as many as gradients
-    are live at once are parameters, and further sets are an optimizer's state. Equal
-    blocks cannot be told apart, but the bytes of each set can be counted.
-    """
+    """Give blocks that were live at the start roles, as far as stacks, frees and sizes tell."""
     rows = history.allocations
     start = rows.alloc_event == START
-    text = "from before the recording, made "
-    judge.give(start & (marks & IN_OPTIMIZER != 0), STATE, text + "in an optimizer step", 0.9)
-    judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, text + "in backward", 0.8)
-    judge.give(start & (marks & BUILDS != 0), PARAMETER, text + "while the model was built", 0.9)
-    in_backward, in_step = (
-        passes.covers(BACKWARD, rows.free_requested_event),
-        passes.covers(OPTIMIZER, rows.free_requested_event),
-    )
-    cleared = start & (free_marks & CLEARS != 0)
-    judge.give(cleared, GRADIENT, "from before the recording, freed by zero_grad", 0.9)
-    judge.give(start & in_backward, ACTIVATION, "from before the recording, freed in backward", 0.8)
     judge.give(
-        start & in_step, STATE, "from before the recording, replaced in an optimizer step", 0.8
+        start & (marks & IN_OPTIMIZER != 0), STATE, _BEFORE + "made in an optimizer step", 0.9
     )
-    before = start & (rows.free_requested_event >= history.events)
-    if not passes.train:
-        inference = before & bool((passes.phase == FORWARD).any())
-        judge.give(inference, PARAMETER, "from before a recording of forward passes alone", 0.5)
-        return
-    made = np.flatnonzero(judge.role == GRADIENT)
-    kept = before & (judge.role == UNKNOWN)
-    if len(made):
-        _match_sets(judge, history, kept, *_most_at_once(history, made), (PARAMETER, STATE, STATE))
-    else:  # cleared in place, so never made again; the optimizer's temporaries have their sizes
-        sets = (PARAMETER, GRADIENT, STATE, STATE)
-        _match_sets(judge, history, kept, *_most_in_a_step(judge, history, passes), sets)
+    judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, _BEFORE + "made in backward", 0.8)
+    built = _BEFORE + "made while the model was built"
+    judge.give(start & (marks & BUILDS != 0), PARAMETER, built, 0.9)
+    gone = rows.free_requested_event
+    cleared = start & (free_marks & CLEARS != 0)
+    judge.give(cleared, GRADIENT, _BEFORE + "freed by zero_grad", 0.9)
+    in_backward = start & passes.covers(BACKWARD, gone)
+    judge.give(in_backward, ACTIVATION, _BEFORE + "freed in backward", 0.8)
+    in_step = start & passes.covers(OPTIMIZER, gone)
+    judge.give(in_step, STATE, _BEFORE + "replaced in an optimizer step", 0.8)
+    kept = start & (gone >= history.events)
+    if passes.train:
+        _match_sizes(judge, history, passes, kept)
+    elif (passes.phase == FORWARD).any():
+        judge.give(kept, PARAMETER, "from before a recording of forward passes alone", 0.5)
 
 
-def _match_sets(
-    judge: Judge,
-    history: DeviceHistory,
-    kept: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
-    count: NDArray[np.int64],
-    sets: tuple[int, ...],
+def _match_sizes(
+    judge: Judge, history: DeviceHistory, passes: Passes, kept: NDArray[np.bool_]
 ) -> None:
-    """Give blocks the roles of sets of tensors in which each size comes equally often.
+    """Give blocks that no training step frees roles, by how many there are of each size.
 
     Args:
         judge: who gives the roles.
         history: the device.
+        passes: its passes.
         kept: bool, shape (n_allocations,): the blocks.
-        sizes: int64, shape (n,), ascending: of parameters.
-        count: int64, shape (n,): how many parameters have each size.
-        sets: the role of the first set, and of each further one if it is whole.
     """
     rows = history.allocations
-    at = np.flatnonzero(kept)
-    if not len(at) or not len(sizes):
-        return
-    order = at[np.lexsort((rows.addr[at], rows.size[at]))]
-    size = rows.size[order]
-    place = np.minimum(np.searchsorted(sizes, size), len(sizes) - 1)
-    known = sizes[place] == size
-    turn = (np.arange(len(size)) - np.searchsorted(size, size)) // np.maximum(count[place], 1)
-    for k, role in enumerate(sets):
-        chosen = np.zeros(len(rows), np.bool_)
-        chosen[order[known & (turn == k)]] = True
-        judge.give(chosen, role, _SETS[role], 0.7)
+    made = judge.role == GRADIENT
+    left = _Left(judge, rows, kept)
+    leaks = _kept_by_passes(judge, history, passes)
+    if made.any():
+        sizes = _most_at_once(history, np.flatnonzero(made))
+        ended = bool((made & (rows.free_requested_event < history.events)).any())
+        # Of gradients of which none is freed some may be from before the recording, too.
+        others = (PARAMETER, _COPIES) if ended else (GRADIENT, _SETS[GRADIENT])
+        _match_sets(left, sizes, (PARAMETER,), others, leaks)
+    else:  # cleared in place, so never made again; the optimizer's temporaries have their sizes
+        sizes = _most_in_a_step(judge, history, passes)
+        _match_sets(left, sizes, (PARAMETER, GRADIENT), (PARAMETER, _COPIES), leaks)
+    for role, size in leaks.items():
+        left.give_sizes(size, role, _LEAKED, 0.6)
+    if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
+        return  # gradients, or what waits for the rest of a backward pass, may be kept as well
+    left.give_sizes(in_layers(left.sizes), PARAMETER, _LAYERS, 0.5)
+    known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
+    if len(known):
+        among = (rows.addr > known.min()) & (rows.addr < known.max())
+        left.give_rows(np.flatnonzero(left.chosen & among), PARAMETER, _AMONG, 0.5)
 
 
-def _most_at_once(
-    history: DeviceHistory, chosen: NDArray[np.intp]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sizes of some allocations, ascending, and the most of each live at once."""
+def _match_sets(
+    left: _Left,
+    parameters: Sizes,
+    first: tuple[int, ...],
+    others: tuple[int, str],
+    leaks: dict[int, NDArray[np.int64]],
+) -> None:
+    """Give blocks in the sizes of parameters and states roles.
+
+    Args:
+        left: the blocks.
+        parameters: the sizes of these.
+        first: the roles of the sets that come before the states.
+        others: role and text for sets that are neither.
+        leaks: sizes of which the program keeps more and more.
+    """
+    leaking = np.concatenate([*leaks.values()])
+    states = States(0)
+    if 2 * left.known_states < (parameters.size * parameters.count).sum():
+        states = find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
+    sets = sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
+    text = _STATES if states.times == states.parts else _OTHER_STATES
+    left.give_rows(sets.rows[sets.is_state], STATE, text, 0.7)
+    for k, role in enumerate(first):
+        left.give_rows(sets.rows[sets.turn == k], role, _SETS[role], 0.7)
+    left.give_rows(sets.rows, *others, 0.6)
+
+
+class _Left:
+    """Those of some blocks of which nothing is known yet."""
+
+    def __init__(self, judge: Judge, rows: Allocations, blocks: NDArray[np.bool_]) -> None:
+        self._judge, self.rows, self._blocks = judge, rows, blocks
+
+    @property
+    def known_states(self) -> int:
+        """Bytes of optimizer states from before that a step frees."""
+        start = self.rows.alloc_event == START
+        return int(self.rows.size[start & (self._judge.role == STATE)].sum())
+
+    @property
+    def chosen(self) -> NDArray[np.bool_]:
+        """Which allocations they are; bool, shape (n_allocations,)."""
+        found: NDArray[np.bool_] = self._blocks & (self._judge.role == UNKNOWN)
+        return found
+
+    @property
+    def sizes(self) -> Sizes:
+        """How many there are of each size."""
+        return sizes_of(self.rows, self.chosen)
+
+    def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
+        """Give those in some rows a role."""
+        there = np.zeros(len(self.rows), np.bool_)
+        there[rows] = True
+        self._judge.give(self.chosen & there, role, text, sure)
+
+    def give_sizes(self, size: NDArray[np.int64], role: int, text: str, sure: float) -> None:
+        """Give those of some sizes a role."""
+        self._judge.give(self.chosen & np.isin(self.rows.size, size), role, text, sure)
+
+
+def _kept_by_passes(
+    judge: Judge, history: DeviceHistory, passes: Passes
+) -> dict[int, NDArray[np.int64]]:
+    """Return by role the sizes of what forward passes made and nothing freed."""
+    rows = history.allocations
+    last = passes.of(BACKWARD)[0][-1:].max(initial=START)
+    kept = (rows.alloc_event > START) & (rows.alloc_event < last)
+    kept &= rows.free_requested_event >= history.events
+    roles = (ACTIVATION, FORWARD_TEMPORARY)
+    return {role: np.unique(rows.size[kept & (judge.role == role)]) for role in roles}
+
+
+def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
+    """Return the sizes of some allocations, and the most of each that are live at once."""
     rows = history.allocations
     size = np.concatenate([rows.size[chosen]] * 2)
     event = np.concatenate([rows.alloc_event[chosen], rows.free_requested_event[chosen]])
     change = np.repeat([1, -1], len(chosen))
     order = np.lexsort((change, event, size))
-    sizes, first = np.unique(size[order], return_index=True)
     live = np.cumsum(change[order])  # each size ends at 0
-    return sizes, np.maximum.reduceat(live, first).astype(np.int64)
+    return Sizes.most(size[order], live)
 
 
-def _most_in_a_step(
-    judge: Judge, history: DeviceHistory, passes: Passes
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sizes of an optimizer's temporaries, ascending, and how many each line makes.
+def _most_in_a_step(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
+    """Return the sizes of an optimizer's temporaries, and how many of each a line makes in a step.
 
     One operation of an optimizer makes one temporary for each parameter.
     """
@@ -141,5 +214,4 @@ def _most_in_a_step(
     keys, count = np.unique(
         np.stack([rows.size[made], rows.stack[made], step]), axis=1, return_counts=True
     )
-    sizes, first = np.unique(keys[0], return_index=True)
-    return sizes, np.maximum.reduceat(count, first).astype(np.int64) if len(first) else count
+    return Sizes.most(keys[0], count)

@@ -216,7 +216,8 @@ def _by_lifetime(
     )
     reached = _reached(freeing, freed_backward & forward, born, len(back_start))[following]
     passed = ahead & kept & (following < len(back_start))
-    passed &= (born >= reached) | (following < len(back_start) - 1)
+    over = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
+    passed &= (born >= reached) | (following < max(int(over), len(back_start) - 1))
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
     judge.give(graph, ACTIVATION, "kept with all that its forward pass saved", 0.6)
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
@@ -273,14 +274,20 @@ def _of_many_stacks(
 
 
 def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of some allocations live while their line makes several others."""
+    """Say which of some allocations live while their line makes several others, or most of them.
+
+    The last of a sequence of tokens go with the whole cache, after fewer others than all before.
+    """
     rows = history.allocations
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((rows.alloc_event[at], rows.stack[at]))]
     later = np.minimum(np.arange(len(at)) + _OTHERS, max(len(at) - 1, 0))
-    same = (rows.stack[at[later]] == rows.stack[at]) & (later == np.arange(len(at)) + _OTHERS)
+    line = rows.stack[at] + 1  # -1 is no stack
+    same = (line > 0) & (line[later] == line) & (later == np.arange(len(at)) + _OTHERS)
+    lasts = same & (rows.alloc_event[at[later]] < rows.free_requested_event[at])
+    most = 2 * np.bincount(line, lasts) > np.bincount(line)
     found = np.zeros(len(rows), np.bool_)
-    found[at] = same & (rows.alloc_event[at[later]] < rows.free_requested_event[at])
+    found[at] = lasts | most[line]
     return found
 
 

@@ -1,0 +1,172 @@
+"""Sets of blocks from before the recording in the sizes of parameters: parameters and states.
+
+Each parameter has a gradient of its size, and an optimizer keeps as many states for each. So where
+k gradients of a size are live at once, the blocks of that size from before come in sets of k.
+Models are built before the first step makes the states, so their sets lie first in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from snapreport.model.history import Allocations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
+"""Bytes of a state beside those of its gradient, as a fraction, and how many states a parameter may
+have: in the same precision, as Adam's; in 32 bits for 16, with the parameter itself in 32 bits; in
+16 or 8 bits for 32."""
+_MOST_COPIES = 2
+"""Of the model: averaged weights, or a reference model, or both."""
+_LAYERS, _ALIKE, _IN_EACH = 2, 3, 4
+"""So many layers are a stack, so many sizes that come as often tell of one, and so many tensors of
+one size may be in a layer, as the projections of its attention are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How many tensors of each size there are."""
+
+    size: NDArray[np.int64]
+    """int64, shape (n,), ascending; bytes that were asked for."""
+    count: NDArray[np.int64]
+    """int64, shape (n,)."""
+
+    @classmethod
+    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
+        """Return the highest count of each size.
+
+        Args:
+            size: int64, shape (n,), ascending.
+            count: int64, shape (n,).
+        """
+        sizes, first = np.unique(size, return_index=True)
+        return cls(sizes, np.maximum.reduceat(count, first) if len(first) else count)
+
+    def of(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many there are of some sizes; int64, of the shape of ``size``."""
+        if not len(self.size):
+            return np.zeros(len(size), np.int64)
+        place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
+        return np.where(self.size[place] == size, self.count[place], 0)
+
+    def without(self, size: NDArray[np.int64]) -> Sizes:
+        """Return them without some sizes."""
+        kept = ~np.isin(self.size, size)
+        return Sizes(self.size[kept], self.count[kept])
+
+
+def sizes_of(rows: Allocations, chosen: NDArray[np.bool_]) -> Sizes:
+    """Return how many of some allocations have each size.
+
+    Args:
+        rows: all allocations.
+        chosen: bool, shape (n_allocations,).
+    """
+    return Sizes(*np.unique(rows.size[chosen], return_counts=True))
+
+
+class States(NamedTuple):
+    """How an optimizer keeps its states."""
+
+    each: int
+    """How many a parameter has."""
+    times: int = 1
+    """Bytes of each beside those of the gradient: a fraction; with the next."""
+    parts: int = 1
+
+    def of(self, parameters: Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many states have some sizes; int64, of the shape of ``size``."""
+        gradient = size // self.times * self.parts
+        return np.where(size % self.times == 0, self.each * parameters.of(gradient), 0)
+
+
+def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
+    """Return the states for which the most bytes are in sizes that come exactly as often as told.
+
+    Where no states are told so for most parameters, as where a frozen model shares their sizes,
+    there are as many as there are further sets for most of them, at most Adam's two.
+
+    Args:
+        blocks: from before the recording, that no step frees.
+        parameters: whose gradients are known.
+        first: how many sets of the parameters' sizes there are beside the states, at least.
+    """
+    size, n_blocks = blocks.size, blocks.count
+    n_parameters = parameters.of(size)
+    bytes_ = parameters.size * parameters.count
+    further = blocks.of(parameters.size) // np.maximum(parameters.count, 1) - first
+    usual = np.bincount(np.clip(further, 0, _PRECISIONS[0][2]), weights=bytes_, minlength=1)
+    best, most = States(int(usual.argmax())), 0
+    for times, parts, states in _PRECISIONS:
+        for each in range(states, 0, -1):
+            told = States(each, times, parts)
+            n_states = told.of(parameters, size)
+            for sets in range(first, first + _MOST_COPIES + 1):
+                n = sets * n_parameters + n_states
+                exact = (n_blocks == n) & (n > 0)
+                explained = int((size * n_blocks)[exact].sum())
+                has = np.isin(parameters.size * times // parts, size[exact & (n_states > 0)])
+                has &= np.isin(parameters.size, size[exact])
+                if explained > most and 2 * bytes_[has].sum() > bytes_.sum():
+                    best, most = told, explained
+    return best
+
+
+class Sets(NamedTuple):
+    """Blocks in the sizes of parameters and states, each with the set that it is in."""
+
+    rows: NDArray[np.intp]
+    """The blocks as rows of the allocations; shape (n,), as the others."""
+    turn: NDArray[np.int64]
+    """0 for the first block of each parameter, 1 for the second, and so on."""
+    is_state: NDArray[np.bool_]
+    """Whether it is one of the states, which come last."""
+
+
+def sort_into_sets(
+    rows: Allocations,
+    chosen: NDArray[np.bool_],
+    parameters: Sizes,
+    first: int,
+    states: States,
+    leaks: NDArray[np.int64],
+) -> Sets:
+    """Sort blocks in the sizes of parameters and states into sets; others are left out.
+
+    Args:
+        rows: all allocations.
+        chosen: bool, shape (n_allocations,): the blocks.
+        parameters: the sizes of these.
+        first: how many sets come before the states.
+        states: of each parameter.
+        leaks: int64, shape (n_leaks,): sizes of which the program keeps more and more: these come
+            behind the states.
+    """
+    at = np.flatnonzero(chosen)
+    at = at[np.lexsort((rows.addr[at], rows.size[at]))]
+    size = rows.size[at]
+    begin = np.searchsorted(size, size)
+    every = np.searchsorted(size, size, side="right") - begin
+    before = np.arange(len(size)) - begin
+    count, n_states = parameters.of(size), states.of(parameters, size)
+    every = np.where(np.isin(size, leaks), np.minimum(every, first * count + n_states), every)
+    # Where there are fewer than there should be, parameters come first.
+    is_state = before >= np.maximum(every - n_states, np.minimum(first * count, every))
+    there = (before < every) & ((count > 0) | is_state)
+    turn = before // np.maximum(count, 1)
+    return Sets(at[there], turn[there], is_state[there])
+
+
+def in_layers(there: Sizes) -> NDArray[np.int64]:
+    """Return the sizes that come as often as several others, or a few times as often."""
+    found = np.zeros(len(there.count), np.bool_)
+    for layers in np.unique(there.count[there.count >= _LAYERS]).tolist():
+        fits = np.isin(there.count, layers * np.arange(1, _IN_EACH + 1))
+        found |= fits & (fits.sum() >= _ALIKE)
+    return there.size[found]
