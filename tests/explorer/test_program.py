@@ -152,16 +152,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_of_a_hostile_file_drives_the_terminal_or_is_markup(hostile: Path) -> None:
-    explored = Explored(hostile, size=(300, 120))
+    explored = Explored(hostile, size=(300, 60))
     texts = []
-    for number in range(1, len(explored.panes.desk.screens) + 1):
-        explored.press(str(number))
-        for key in ("", "e", "E", "h", "end", "right", "enter", "down"):
-            lines = explored.press(str(number), key).lines() if key else explored.lines()
+    for screen in explored.panes.desk.screens:
+        for key in ("", "e", "E", "end", "enter"):
+            explored.panes.desk.show(screen.name)
+            lines = explored.press(key).lines() if key else explored.lines()
             for line in lines:
                 strip = strip_of(line, 300, "dark")
-                assert hostile_text.is_calm(strip.text)
-                assert "\n" not in strip.text
+                assert strip.text.isprintable()
                 assert strip.cell_length == 300
             texts.append("\n".join(line.text for line in lines))
     shown = "\n".join(texts)

@@ -67,7 +67,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_a_session_from_opening_to_leaving(terminal: Terminal, samples: Path) -> None:
     file = shlex.quote(str(samples / "training_step.pickle"))
     terminal.start(f"{shlex.join(COMMAND)} explore {file}")
-    terminal.until("1 Overview", "At the peak", "Findings:")
+    terminal.until("1 Peak", "At the peak", "Findings:")
     terminal.keys("2")
     terminal.until("▼", "a column")
     terminal.keys("Home", "p", "Enter")

@@ -80,6 +80,11 @@ class QueryProcess:
         text: str = self._ask("schema", name)
         return text
 
+    def end_statement(self) -> None:
+        """End the statement that another thread waits for, which gets a QueryError."""
+        if self._process is not None:
+            self._process.kill()
+
     def close(self) -> None:
         """End the process, whatever it does."""
         if self._process is None:

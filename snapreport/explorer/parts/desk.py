@@ -8,8 +8,16 @@ from snapreport.explorer.parts.inking import EMPTY, Line, beside, clip, clipped,
 from snapreport.explorer.parts.key_bindings import Key, find_key, key
 from snapreport.explorer.parts.prompt_line import PromptLine
 from snapreport.explorer.parts.viewpoint import COUNTED, Viewpoint
+from snapreport.explorer.screens.allocations_screen import AllocationsScreen
+from snapreport.explorer.screens.allocator_screen import AllocatorScreen
+from snapreport.explorer.screens.change_screen import ChangeScreen
+from snapreport.explorer.screens.events_screen import EventsScreen
+from snapreport.explorer.screens.lines_screen import LinesScreen
 from snapreport.explorer.screens.overview_screen import OverviewScreen
+from snapreport.explorer.screens.query_screen import QueryScreen
+from snapreport.explorer.screens.recording_screen import RecordingScreen
 from snapreport.explorer.screens.screen_base import Screen
+from snapreport.explorer.screens.stages_screen import StagesScreen
 from snapreport.explorer.screens.timeline_screen import TimelineScreen
 from snapreport.explorer.screens.tree_screen import TreeScreen
 
@@ -17,9 +25,19 @@ SCREENS: tuple[type[Screen], ...] = (
     OverviewScreen,
     TimelineScreen,
     TreeScreen,
+    LinesScreen,
+    AllocationsScreen,
+    StagesScreen,
+    AllocatorScreen,
+    EventsScreen,
+    RecordingScreen,
+    QueryScreen,
+    ChangeScreen,
 )
 KEYS = (
     key("1 2 3 4 5 6 7 8 9", "a screen by its number", "show_numbered"),
+    key(":", "SQL over the whole history", "show_query"),
+    key("x", "with two files: their change as one tree", "show_change"),
     key("tab", "the next screen", "next_screen"),
     key("shift+tab", "the screen before", "screen_before"),
     key("v", "count allocated or requested bytes", "turn_curve"),
@@ -60,7 +78,13 @@ class Desk:
             return
         self._open(found)
         if search:
-            found.search(search)
+            found.find(search)
+
+    def zoom_to(self, first: int, end: int) -> None:
+        """Show some events on the timeline."""
+        self.show(TimelineScreen.name)
+        if isinstance(self.shown, TimelineScreen):
+            self.shown.zoom_to(first, end)
 
     def _open(self, screen: Screen) -> None:
         if screen is self.shown:
@@ -144,6 +168,14 @@ class Desk:
         if number <= len(self.screens):
             self._open(self.screens[number - 1])
 
+    def show_query(self) -> None:
+        """Ask in SQL."""
+        self.show(QueryScreen.name)
+
+    def show_change(self) -> None:
+        """Show what the other recording holds more or less of."""
+        self.show(ChangeScreen.name)
+
     def next_screen(self) -> None:
         """Show the next screen."""
         self._turn(1)
@@ -219,16 +251,20 @@ class Desk:
         return beside(left, ink((f" {device} ", "dim")), width)
 
     def _tab_line(self, width: int) -> Line:
-        titles = [f"{k} {each.title}" for k, each in enumerate(self.screens, 1)]
-        if sum(width_of(each) + 2 for each in titles) > width:  # the shown one in full
-            titles = [
-                f"{k} {each.title if each is self.shown else each.title[:5].rstrip()}"
-                for k, each in enumerate(self.screens, 1)
-            ]
+        letters = {QueryScreen.name: ":", ChangeScreen.name: "x"}
+        marks = [letters.get(each.name, str(k)) for k, each in enumerate(self.screens, 1)]
+        for end, names in (
+            (" ", [each.title for each in self.screens]),
+            ("", [each.short for each in self.screens]),
+            ("", [each.short if each is self.shown else "" for each in self.screens]),
+        ):
+            pairs = zip(marks, names, strict=True)
+            titles = [f" {mark} {name}".rstrip() + end for mark, name in pairs]
+            if sum(map(width_of, titles)) <= width:
+                break
         parts, at = [], 0
         self._tabs = []
-        for title, screen in zip(titles, self.screens, strict=True):
-            text = f" {title} "
+        for text, screen in zip(titles, self.screens, strict=True):
             self._tabs.append((at, at + width_of(text), screen))
             at += width_of(text)
             parts.append((text, "tab.on" if screen is self.shown else "tab"))

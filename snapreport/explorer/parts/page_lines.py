@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from snapreport.explorer.parts.inking import Line, ink
-from snapreport.reporters.terminal.text_tables import STYLES, Page
+from snapreport.reporters.terminal.text_tables import NARROWEST, STYLES, Page
 
 _COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
@@ -18,7 +18,7 @@ _ROLES |= {"31": "heat4", "33": "heat3"}
 
 def page_lines(width: int, write: Callable[[Page], None]) -> list[Line]:
     """Return what ``write`` writes on a page of so many columns."""
-    page = Page(width, colour=True)
+    page = Page(max(width, NARROWEST), colour=True)
     write(page)
     return [_line(text) for text in page.render().decode().removesuffix("\n").split("\n")]
 

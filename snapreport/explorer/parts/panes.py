@@ -27,6 +27,9 @@ class Panes:
         self, views: Sequence[Viewpoint], run: Callable[[Work], None], quit_: Callable[[], None]
     ) -> None:
         """``run``: does work beside the screen; ``quit_``: ends the program."""
+        if len(views) > 1:
+            for view in views:
+                view.before, view.after = views[0], views[1]
         self.desks = [Desk(view, run, quit_) for view in views]
         self.active = 0
         self.side_by_side = True

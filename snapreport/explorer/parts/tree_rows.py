@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from snapreport.model.findings import CallTree
 from snapreport.model.stacks import FrameTable
 from snapreport.model.tree_paths import add_up_paths, ancestors, marks_on_path
 
@@ -22,6 +22,42 @@ _LEAST_OPENED = 0.02
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Tree(Protocol):
+    """A tree whose nodes come level by level, siblings side by side."""
+
+    @property
+    def parent(self) -> NDArray[np.int32]:
+        """int32, shape (n,); -1 for the root. Likewise the next."""
+
+    @property
+    def frame(self) -> NDArray[np.int32]:
+        """Frame ids, -1 for a node with a label."""
+
+    @property
+    def label(self) -> dict[int, str]:
+        """Texts of nodes without a frame."""
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        """What siblings are ordered by."""
+
+    def __len__(self) -> int: ...
+
+
+@dataclass
+class Side:
+    """How far one of the trees is open; nodes are named by their keys."""
+
+    opened: set[int] = field(default_factory=set)
+    touched: bool = False
+    """Whether the reader opened or closed something: from then on the moment does not."""
+    top: int | None = None
+    """The node in focus; None for the root."""
+    back: list[int | None] = field(default_factory=list)
+    """What was in focus before."""
+    chosen: int | None = None
+
+
 class TreeRows:
     """Where the nodes of a tree stand when all are open.
 
@@ -29,8 +65,8 @@ class TreeRows:
     moment; two paths of one key would be open together, and that is all.
     """
 
-    def __init__(self, tree: CallTree) -> None:
-        """Lay out a tree whose nodes come level by level, siblings side by side."""
+    def __init__(self, tree: Tree) -> None:
+        """Lay out a tree."""
         self.tree = tree
         n = len(tree)
         parent = tree.parent.astype(np.int64)
@@ -130,22 +166,33 @@ class TreeRows:
         return found
 
     def matching(
-        self, top: int, frames: FrameTable, test: Callable[[str], bool]
+        self,
+        top: int,
+        frames_of: Callable[[int], FrameTable],
+        test: Callable[[str], bool],
     ) -> NDArray[np.int64]:
-        """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order."""
+        """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order.
+
+        Args:
+            top: the node.
+            frames_of: gives the table that a node's frame is of.
+            test: says whether a text matches.
+        """
         nodes = self.below(top)
-        frame = self.tree.frame[nodes]
-        known: dict[int, bool] = {}
-        for each in set(frame[frame >= 0].tolist()):
-            name, line = frames.filenames[each], int(frames.lines[each])
-            known[each] = (
-                test(frames.names[each]) or test(name) or (line > 0 and test(f"{name}:{line}"))
-            )
-        label = self.tree.label
-        hits = [
-            known[each] if each >= 0 else node != ROOT and test(label.get(node, ""))
-            for node, each in zip(nodes.tolist(), frame.tolist(), strict=True)
-        ]
+        known: dict[tuple[int, int], bool] = {}
+        hits = []
+        for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True):
+            if frame < 0:
+                hits.append(node != ROOT and test(self.tree.label.get(node, "")))
+                continue
+            frames = frames_of(node)
+            key = id(frames), frame
+            if key not in known:
+                name, line = frames.filenames[frame], int(frames.lines[frame])
+                known[key] = (
+                    test(frames.names[frame]) or test(name) or (line > 0 and test(f"{name}:{line}"))
+                )
+            hits.append(known[key])
         found = nodes[np.array(hits, np.bool_)]
         ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
         return ordered

@@ -23,6 +23,10 @@ class Viewpoint:
     def __init__(self, opened: OpenedFile, device: str | None = None) -> None:
         """Look at a device as a report opens: at the peak."""
         self.opened = opened
+        self.before: Viewpoint | None = None
+        """The first of two recordings, perhaps this one; None where there is one alone."""
+        self.after: Viewpoint | None = None
+        """The second, likewise."""
         self.curve = COUNTED[0]
         self.look_at(opened.snapshot.device(device))
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 from snapreport.explorer.parts.inking import EMPTY, Line, ink, wrap
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.page_lines import page_lines
+from snapreport.explorer.parts.shares import heat
 from snapreport.explorer.screens.screen_base import Desk, ListScreen
-from snapreport.explorer.screens.tree_screen import heat
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.trust import Trust
@@ -46,6 +46,7 @@ class OverviewScreen(ListScreen):
 
     name = "overview"
     title = "Overview"
+    short = "Peak"
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES,
         key("enter", "to a finding's evidence, or a call site's stacks", "open_row", "evidence"),

@@ -39,6 +39,9 @@ class Desk(Protocol):
     ) -> None:
         """Let the reader type a line at the foot."""
 
+    def zoom_to(self, first: int, end: int) -> None:
+        """Show some events on the timeline."""
+
     def back(self) -> None:
         """Leave the screen for the one before."""
 
@@ -52,6 +55,8 @@ class Screen:
     name: ClassVar[str]
     """The page's name for it, in links."""
     title: ClassVar[str]
+    short: ClassVar[str]
+    """The title where there is little room."""
     KEYS: ClassVar[tuple[Key, ...]] = ()
 
     def __init__(self, desk: Desk) -> None:
@@ -91,7 +96,11 @@ class Screen:
         """Take a turn of the mouse's wheel, in lines."""
 
     def search(self, text: str) -> None:
-        """Look for what was typed, or a link or a finding names."""
+        """Look for what is typed."""
+
+    def find(self, text: str) -> None:
+        """Look for what a finding or a link names; lists that have a filter take it as one."""
+        self.search(text)
 
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return what it shows as a table: headings, and rows of plain values."""

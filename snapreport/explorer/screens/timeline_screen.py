@@ -9,8 +9,9 @@ import numpy as np
 
 from snapreport.explorer.parts.axis_scale import Scale, has_times, scale_of
 from snapreport.explorer.parts.chart_cells import Bars, Cell, chart, grid, in_line, nice_step, ticks
-from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, ink, width_of
+from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, ink
 from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.stage_bands import stage_bands
 from snapreport.explorer.screens.screen_base import Desk, Screen
 from snapreport.figures.range_maxima import Heights
 from snapreport.ground.units import format_bytes, format_count, format_duration
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _LABELS = 9
 """Columns of the labels of the y axis."""
 _JUMP = 15
-_MOST_BANDS = 5
 _LEAST_ROWS = 5
 _LEAST_X = 4.0
 _PAN = 0.12
@@ -34,6 +34,7 @@ class TimelineScreen(Screen):
 
     name = "timeline"
     title = "Timeline"
+    short = "Time"
     KEYS: ClassVar[tuple[Key, ...]] = (
         key("enter", "what is live at this moment, by call stack", "open_tree", "live here"),
         key("left", "a column back", "column_back", "column"),
@@ -131,7 +132,8 @@ class TimelineScreen(Screen):
         """Return the chart with its axes, marks, and stages below."""
         self.width = max(width - _LABELS - 1, 4)
         self.sync()
-        stages = self._bands()
+        bands = stage_bands(self.view.device.stages, self._scale, self.window, self.width)
+        stages = [Line((Run(" " * (_LABELS + 1)), *in_line(row))) for row in bands]
         stages = stages[: max(height - 4 - _LEAST_ROWS, 0)]
         rows = max(height - 5 - len(stages), 1)
         self._show_cursor()
@@ -206,30 +208,6 @@ class TimelineScreen(Screen):
                 label = format_count(x) if self.axis == "events" else format_duration(round(x))
                 found.append((column, label))
         return found
-
-    def _bands(self) -> list[Line]:
-        """Return a line for each depth of stages; deeper ones share the last."""
-        stages = self.view.device.stages
-        depth = min(max((stage.depth for stage in stages), default=-1) + 1, _MOST_BANDS)
-        rows: list[list[Cell]] = [[(" ", "")] * self.width for _ in range(depth)]
-        x0, x1 = self.window
-        for number, stage in sorted(enumerate(stages), key=lambda each: (each[1].depth, each[0])):
-            begin = self._scale.x_of(stage.start_event)
-            end = self._scale.x_of(max(stage.end_event, stage.start_event))
-            left = math.floor((max(begin, x0) - x0) / (x1 - x0) * self.width)
-            right = math.ceil((min(end, x1) - x0) / (x1 - x0) * self.width)
-            right = min(max(right, left + 1), self.width)
-            if end < x0 or begin >= x1 or left >= right:
-                continue
-            role = f"stage{number % 3}"
-            row = rows[min(stage.depth, depth - 1)]
-            text = fit(f"▏{stage.name}", right - left)
-            if width_of(text) == len(text):
-                row[left:right] = [(letter, role) for letter in text]
-            else:  # letters that are two columns wide
-                row[left:right] = [("▏", role), *[(" ", role)] * (right - left - 1)]
-        gap = Run(" " * (_LABELS + 1))
-        return [Line((gap, *in_line(row))) for row in rows]
 
     def _entry(self) -> Line:
         """Return what happened at the cursor's event."""
@@ -367,6 +345,13 @@ class TimelineScreen(Screen):
         """Show everything."""
         self.window = self.whole
         self.low = 0
+
+    def zoom_to(self, first: int, end: int) -> None:
+        """Show some events, and a little around them."""
+        self.sync()
+        x0, x1 = self._scale.x_of(first), self._scale.x_of(end)
+        around = (x1 - x0) * 0.05
+        self._set(x0 - around, x1 + around)
 
     def _pan(self, by: float) -> None:
         x0, x1 = self.window

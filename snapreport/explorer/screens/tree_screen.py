@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, ink
 from snapreport.explorer.parts.key_bindings import Key, key
-from snapreport.explorer.parts.tree_rows import ROOT, TreeRows
+from snapreport.explorer.parts.shares import heat
+from snapreport.explorer.parts.tree_rows import ROOT, Side, TreeRows
 from snapreport.explorer.screens.screen_base import Desk, ListScreen
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import compile_pattern
@@ -18,30 +18,12 @@ from snapreport.model.stacks import short_name
 from snapreport.reporters.words.plain_text import cut, location
 
 if TYPE_CHECKING:
+    from snapreport.model.findings import CallTree
     from snapreport.model.stacks import FrameTable
 
 _FIGURES = 28
-_HEAT = (0.05, 0.2, 0.4, 0.7)
-"""From which shares on a node is warmer."""
 _MOST_OPENED = 500
 """Branches around every match open up to so many, as on the page."""
-
-
-def heat(share: float) -> str:
-    """Return the role of a row that holds this share of all."""
-    return f"heat{sum(share >= least for least in _HEAT)}"
-
-
-@dataclass
-class Side:
-    """How far one of the trees is open."""
-
-    opened: set[int] = field(default_factory=set)
-    touched: bool = False
-    top: int | None = None
-    """The key of the node in focus; None for the root."""
-    back: list[int | None] = field(default_factory=list)
-    chosen: int | None = None
 
 
 class TreeScreen(ListScreen):
@@ -49,6 +31,7 @@ class TreeScreen(ListScreen):
 
     name = "stacks"
     title = "Call stacks"
+    short = "Stacks"
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES[:4],
         key("enter", "open or close the row", "toggle", "open"),
@@ -76,6 +59,7 @@ class TreeScreen(ListScreen):
         self.folded: bool = True
         self.sides: dict[tuple[bool, bool], Side] = {}
         self.rows: TreeRows
+        self.tree: CallTree
         self.shown = np.zeros(0, np.int64)
         self._deepest = 0
         self._matching: set[int] = set()
@@ -86,10 +70,10 @@ class TreeScreen(ListScreen):
         """How the present tree is open."""
         return self.sides.setdefault((self.upward, self.folded), Side())
 
-    @property
-    def frames(self) -> FrameTable:
-        """The file's frames."""
-        return self.view.opened.snapshot.history.stacks.frames
+    def frames_of(self, node: int) -> FrameTable:
+        """Return the table that a node's frame is of."""
+        del node
+        return self.view.device.file.stacks.frames
 
     @property
     def root(self) -> int:
@@ -107,8 +91,11 @@ class TreeScreen(ListScreen):
 
     def gather(self) -> None:
         """Build the tree of the moment; what was open stays so, and the cursor on its row."""
-        moment = self.view.moment
-        self.rows = TreeRows(moment.tree(upward=self.upward, folded=self.folded))
+        self.tree = self.view.moment.tree(upward=self.upward, folded=self.folded)
+        self._take(TreeRows(self.tree))
+
+    def _take(self, rows: TreeRows) -> None:
+        self.rows = rows
         side = self.side
         if not side.touched:
             side.opened = self._opening()
@@ -146,6 +133,12 @@ class TreeScreen(ListScreen):
 
     def head(self, width: int) -> list[Line]:
         """Return the headings, and what is in focus."""
+        headings = f"{'bytes':>10} {'share':>7} {'count':>7}  "
+        room = max(width - _FIGURES, 8)
+        return [ink((headings, "title"), (fit(self._about(), room), "dim"))]
+
+    def _about(self) -> str:
+        """Say which tree it is, what of it is in sight, and what was found."""
         way = "from the allocation outwards" if self.upward else "from the outermost frame"
         folded = "library frames hidden" if self.folded else "all frames"
         about = f"{way}, {folded}"
@@ -153,29 +146,34 @@ class TreeScreen(ListScreen):
             about = f"focus: {self._name(self.root)}, {about}"
         if self.sought:
             about = f"{format_count(len(self._found))} matching {self.sought}, {about}"
-        headings = f"{'bytes':>10} {'share':>7} {'count':>7}  "
-        return [ink((headings, "title"), (fit(about, max(width - _FIGURES, 8)), "dim"))]
+        return about
 
     def row(self, place: int, width: int) -> Line:
         """Return a node: its bytes, share of the moment, count, and frame."""
         node = int(self.shown[place])
-        tree, rows = self.rows.tree, self.rows
-        held, total = int(tree.bytes[node]), int(tree.bytes[ROOT])
-        figures = (
-            f"{format_bytes(held):>10} {format_share(held, total):>7}"
-            f" {format_count(int(tree.count[node])):>7}  "
-        )
-        room = max(width - len(figures), 8)
+        rows = self.rows
+        figures, role = self.figures(node)
+        room = max(width - sum(len(run.text) for run in figures), 8)
         depth = int(rows.depth[node] - rows.depth[self.root])
         each = 2 if self._deepest * 2 <= room // 3 else 1
         indent = " " * min(depth * each, room // 2)
         closed = self.rows.children[node] and not self._is_open(node)
         mark = "▸ " if closed else "▾ " if rows.children[node] else "  "
-        role = heat(held / max(total, 1))
         left = max(room - len(indent) - 2, 8)
-        return Line(
-            (Run(figures, role), Run(indent + mark, "dim"), *self._frame_runs(node, left, role))
-        )
+        return Line((*figures, Run(indent + mark, "dim"), *self._frame_runs(node, left, role)))
+
+    def figures(self, node: int) -> tuple[tuple[Run, ...], str]:
+        """Return a node's bytes, share and count, and the role of its frame."""
+        held, total = int(self.tree.bytes[node]), int(self.tree.bytes[ROOT])
+        role = heat(held / max(total, 1))
+        count = format_count(int(self.tree.count[node]))
+        text = f"{format_bytes(held):>10} {format_share(held, total):>7} {count:>7}  "
+        return (Run(text, role),), role
+
+    def own(self, node: int) -> str:
+        """Say how much of a node's bytes is of no child."""
+        own = int(self.tree.own_bytes[node])
+        return f"{format_bytes(own)} of its own" if own and not self.upward else ""
 
     def _is_open(self, node: int) -> bool:
         return int(self.rows.key[node]) in self.side.opened or node == self.root
@@ -194,15 +192,16 @@ class TreeScreen(ListScreen):
     def _name(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame >= 0:
-            return cut(short_name(self.frames.names[frame]), 300)
+            return cut(short_name(self.frames_of(node).names[frame]), 300)
         return "all that is live" if node == ROOT else f"({self.rows.tree.label[node]})"
 
     def _place(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
             return ""
-        line = int(self.frames.lines[frame])
-        return location(self.frames.filenames[frame], line if line > 0 else None)
+        frames = self.frames_of(node)
+        line = int(frames.lines[frame])
+        return location(frames.filenames[frame], line if line > 0 else None)
 
     def text(self, place: int) -> str:
         """Return a row's frame."""
@@ -218,12 +217,12 @@ class TreeScreen(ListScreen):
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
             return [ink((self._name(node), "dim")), ink()]
-        file, line = self.frames.filenames[frame], int(self.frames.lines[frame])
+        frames = self.frames_of(node)
+        file, line = frames.filenames[frame], int(frames.lines[frame])
         source = self.view.opened.sources.line(file, line)
-        own = int(self.rows.tree.own_bytes[node])
-        held = f"  {format_bytes(own)} of its own" if own and not self.upward else ""
+        own = self.own(node)
         return [
-            ink((self._name(node), "key"), (f"  {self._place(node)}", "dim"), held),
+            ink((self._name(node), "key"), (f"  {self._place(node)}", "dim"), f"  {own}"),
             ink(("  │ ", "dim"), source) if source else ink(),
         ]
 
@@ -376,7 +375,7 @@ class TreeScreen(ListScreen):
         except PatternError as error:
             self.desk.say(str(error))
             return
-        found = self.rows.matching(self.root, self.frames, test)
+        found = self.rows.matching(self.root, self.frames_of, test)
         self._match = test
         self._found = found.tolist()
         self._matching = self.rows.keys_of(found)
@@ -420,7 +419,7 @@ class TreeScreen(ListScreen):
 
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows in sight."""
-        tree = self.rows.tree
+        tree = self.tree
         rows: list[tuple[object, ...]] = [
             (
                 int(self.rows.depth[node] - self.rows.depth[self.root]),

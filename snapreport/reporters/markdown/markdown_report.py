@@ -282,7 +282,8 @@ def _about(findings: Findings) -> Iterator[str]:
         ),
     ]
     lines += [
-        f"- {name}: {code_span(cut(value, _VALUE))}" for name, value in recording_rows(findings)
+        f"- {name}: {code_span(cut(value, _VALUE))}"
+        for name, value in recording_rows(findings.history, findings.devices)
     ]
     reserves = any(device.end.reserved is not None for device in findings.devices)
     config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")

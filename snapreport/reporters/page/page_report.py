@@ -104,7 +104,10 @@ class HtmlReporter:
                 ],
                 notes=_render_notes(findings.notes),
                 lines_note=lines_note(findings.history),
-                settings=[*recording_rows(findings), *_settings(findings)],
+                settings=[
+                    *recording_rows(findings.history, findings.devices),
+                    *_settings(findings),
+                ],
                 csp=_content_security_policy((STARTER, LOADER, built("app.js")), style),
                 about=about_page(
                     {"built/style.css": style},

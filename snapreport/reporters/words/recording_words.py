@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
-from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
 from snapreport.model.recorder_notes import RecorderInfo
 
 _MARKS = 20
 
 
-def recording_rows(findings: Findings) -> list[tuple[str, str]]:
+def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[tuple[str, str]]:
     """Return names and values, none where snapreport did not make the recording itself."""
-    noted = findings.history.recorder
+    noted = history.recorder
     if noted is None:
         return []
     rows = [
@@ -37,7 +39,7 @@ def recording_rows(findings: Findings) -> list[tuple[str, str]]:
     if noted.joined:
         rows.append(("Begins", "inside a recording that was on already"))
     rows.append(("Marks", _marks(noted)))
-    for device in findings.devices:
+    for device in devices:
         about = noted.device(str(device.device))
         if about is not None and (about.name or about.capacity):
             size = "" if about.capacity is None else format_bytes(about.capacity)
@@ -46,7 +48,7 @@ def recording_rows(findings: Findings) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def own_counter_rows(device: DeviceFindings) -> list[tuple[str, str]]:
+def own_counter_rows(device: DeviceFigures) -> list[tuple[str, str]]:
     """Return PyTorch's own peak of a device beside ours, and whose the other memory is."""
     own = device.own_counters
     if own is None:

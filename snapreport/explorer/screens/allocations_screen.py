@@ -1,0 +1,212 @@
+"""Allocations: everything that is live at the moment, one by one or in groups."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from snapreport.explorer.parts.inking import Line, Run, fit, fit_site, ink
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.shares import heat
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.model.answer_tables import Group, LiveRows
+from snapreport.model.roles import ROLES
+from snapreport.model.stacks import short_name
+from snapreport.reporters.words.plain_text import cut, location
+from snapreport.reporters.words.summary_rows import event_name
+
+EACH = "allocation"
+WAYS = (EACH, "stack", "role", "category", "stage", "file", "function", "module", "size", "stream",
+        "pool", "context")  # fmt: skip
+"""What rows stand for: allocations, or what some of them have in common."""
+_WIDE = 90
+"""Columns from which on there is room for a role beside the call site."""
+
+
+class AllocationsScreen(ListScreen):
+    """The allocations, largest first; of the one with the cursor the call stack."""
+
+    name = "live"
+    title = "Allocations"
+    short = "Live"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES,
+        key("enter", "its call stack, or not", "turn_stack", "stack"),
+        key("(", "go to where it is made", "go_to_birth", "made"),
+        key(")", "go to where its free is requested", "go_to_free", "freed"),
+        key("y", "group by the next property", "turn_way", "group"),
+        key("Y", "group by the property before", "turn_way_back"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with single allocations."""
+        super().__init__(desk)
+        self.by = EACH
+        self.in_full = False
+        self.live: LiveRows
+        self.groups: tuple[Group, ...] = ()
+        self._sites: list[str] = []
+
+    def depends_on(self) -> object:
+        """The moment, and what rows stand for."""
+        return self.view.state, self.by
+
+    def gather(self) -> None:
+        """List what is live."""
+        moment = self.view.moment
+        if self.by == EACH:
+            self.live = moment.live()
+            self._sites = self.view.device.site_names(self.live.rows)
+        else:
+            self.groups = moment.by(self.by)
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self.live.rows) if self.by == EACH else len(self.groups)
+
+    def head(self, width: int) -> list[Line]:
+        """Return the headings."""
+        if self.by == EACH:
+            titles = f"{'bytes':>10} {'requested':>10} {'made':>9} {'freed':>9}  "
+            titles += "role and call site" if width > _WIDE else "call site"
+        else:
+            figures = f"{'bytes':>10} {'share':>7} {'count':>8} {'requested':>10}"
+            titles = f"{figures}  by {self.by}"
+        return [ink((titles, "title"))]
+
+    def row(self, place: int, width: int) -> Line:
+        """Return one allocation, or one group."""
+        total = max(self.view.moment.bytes, 1)
+        if self.by != EACH:
+            group = self.groups[place]
+            role = heat(group.bytes / total)
+            share, count = format_share(group.bytes, total), format_count(group.count)
+            figures = f"{format_bytes(group.bytes):>10} {share:>7} {count:>8}"
+            rest = f" {format_bytes(group.requested):>10}  "
+            cut = fit if self.by == "stack" else fit_site
+            name = cut(group.name, max(width - 40, 8))
+            return Line((Run(figures, role), Run(rest), Run(name, role)))
+        rows, i = self.view.device.allocations, int(self.live.rows[place])
+        held = int(self.live.bytes[place])
+        role = heat(held / total)
+        freed = int(rows.free_requested_event[i])
+        ends = "-" if freed >= self.view.device.events else format_count(freed)
+        figures = f"{format_bytes(held):>10} {format_bytes(int(rows.size[i])):>10}"
+        events = f" {event_name(int(rows.alloc_event[i])):>9} {ends:>9}  "
+        what = ROLES[int(self.view.device.roles.role[i])]
+        room = max(width - 44, 8)
+        shown = fit(what, 20) + "  " if width > _WIDE else ""
+        site = fit_site(self._sites[place], max(room - len(shown), 8))
+        return Line((Run(figures, role), Run(events), Run(shown, "dim"), Run(site, role)))
+
+    def text(self, place: int) -> str:
+        """Return a call site and an address, or a group's name."""
+        if self.by != EACH:
+            return self.groups[place].name
+        rows, i = self.view.device.allocations, int(self.live.rows[place])
+        return f"{self._sites[place]} {int(rows.addr[i]):#x} {self.role(i)}"
+
+    @property
+    def chosen(self) -> int | None:
+        """The allocation with the cursor, None among groups."""
+        if self.by != EACH or not self.count():
+            return None
+        return int(self.live.rows[self.cursor])
+
+    def foot(self, width: int) -> list[Line]:
+        """Return where the allocation lies, and its stack where that was asked for."""
+        del width
+        i = self.chosen
+        if i is None:
+            return []
+        device = self.view.device
+        rows = device.allocations
+        address = f"{int(rows.addr[i]):#x}_{int(rows.version[i])}"
+        about = ink(
+            (address, "key"), f"  stream {int(rows.stream[i])}", (f"  {self.role(i)}", "dim")
+        )
+        if not self.in_full:
+            return [about]
+        return [about, *(ink(f"  {each}") for each in self.frames(i))]
+
+    def role(self, allocation: int) -> str:
+        """Say what an allocation is for."""
+        return ROLES[int(self.view.device.roles.role[allocation])]
+
+    def frames(self, allocation: int) -> list[str]:
+        """Return its call stack, innermost first."""
+        stacks = self.view.device.file.stacks
+        frames = stacks.frames
+        told = []
+        for frame in stacks.path(int(self.view.device.allocations.stack[allocation])):
+            line = int(frames.lines[frame])
+            place = location(frames.filenames[frame], line if line > 0 else None)
+            told.append(f"{cut(short_name(frames.names[frame]), 200)}  {place}")
+        return told or self.view.device.site_names(np.array([allocation]))
+
+    def turn_stack(self) -> None:
+        """Show the whole call stack below the list, or not; of a group, its call stacks."""
+        if self.by == EACH:
+            self.in_full = not self.in_full
+        elif self.by in ("file", "function", "module", "stack") and self.groups:
+            name = self.groups[self.cursor].name.split(" < ")[0]
+            self.desk.show("stacks", search=name)
+
+    def go_to_birth(self) -> None:
+        """Go to the event at which it was made."""
+        i = self.chosen
+        if i is not None:
+            self._follow(i, int(self.view.device.allocations.alloc_event[i]))
+
+    def go_to_free(self) -> None:
+        """Go to the last event at which it is live."""
+        i = self.chosen
+        if i is not None:
+            rows = self.view.device.allocations
+            ends = rows.free_requested_event if self.view.curve == "allocated" else rows.free_event
+            self._follow(i, int(ends[i]) - 1)
+
+    def _follow(self, allocation: int, event: int) -> None:
+        self.view.go_to(event)
+        self.sync()
+        found = np.flatnonzero(self.live.rows == allocation)
+        self.cursor = int(found[0]) if len(found) else self.cursor
+
+    def turn_way(self) -> None:
+        """Let rows stand for the next property."""
+        self._turn(1)
+
+    def turn_way_back(self) -> None:
+        """Let rows stand for the property before."""
+        self._turn(-1)
+
+    def _turn(self, by: int) -> None:
+        self.by = WAYS[(WAYS.index(self.by) + by) % len(WAYS)]
+        self.cursor = 0
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every row."""
+        self.sync()
+        if self.by != EACH:
+            titles = ("bytes", "count", "requested", self.by)
+            return titles, [
+                (each.bytes, each.count, each.requested, each.name) for each in self.groups
+            ]
+        rows = self.view.device.allocations
+        return ("bytes", "requested", "address", "made", "freed", "role", "call site"), [
+            (
+                held,
+                int(rows.size[i]),
+                f"{int(rows.addr[i]):#x}_{int(rows.version[i])}",
+                int(rows.alloc_event[i]),
+                int(rows.free_requested_event[i]),
+                self.role(i),
+                site,
+            )
+            for held, i, site in zip(
+                self.live.bytes.tolist(), self.live.rows.tolist(), self._sites, strict=True
+            )
+        ]

@@ -1,0 +1,143 @@
+"""Lines: what is live by source line, as a line-by-line memory tracer tells it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from snapreport.explorer.parts.inking import Line, Run, fit_place, ink
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.shares import heat
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.errors import PatternError
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.answer_tables import LineUse
+
+ORDERS = ("bytes", "median", "count", "total", "location")
+_FIGURES = 56
+
+
+class LinesScreen(ListScreen):
+    """A row for each line that holds something."""
+
+    name = "lines"
+    title = "Lines"
+    short = "Lines"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES,
+        key("enter", "the line in the call stacks", "open_tree", "stacks"),
+        key("i", "count only files: model.py, *.cu, -torch", "ask_files", "files"),
+        key("o", "order by the next column", "turn_order", "order"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with call sites, most bytes first."""
+        super().__init__(desk)
+        self.files = ""
+        self.order = ORDERS[0]
+        self.lines: tuple[LineUse, ...] = ()
+
+    def depends_on(self) -> object:
+        """The moment, the files that count, and the order."""
+        return self.view.state, self.files, self.order
+
+    def gather(self) -> None:
+        """Add up the lines of the moment."""
+        terms = [term.strip() for term in self.files.split(",") if term.strip(" -")]
+        include = [term for term in terms if not term.startswith("-")]
+        exclude = [term[1:].strip() for term in terms if term.startswith("-")]
+        try:
+            found = self.view.moment.lines(include, exclude)
+        except PatternError as error:
+            self.desk.say(f"{error} Nothing is filtered.")
+            found = self.view.moment.lines()
+        if self.order == "location":
+            found = tuple(sorted(found, key=lambda each: (each.filename, each.line or 0)))
+        elif self.order != ORDERS[0]:
+            found = tuple(sorted(found, key=lambda each: -int(getattr(each, self.order))))
+        self.lines = found
+
+    def count(self) -> int:
+        """Return how many lines there are."""
+        return len(self.lines)
+
+    def head(self, width: int) -> list[Line]:
+        """Return the headings; the one of the order is marked."""
+        titles = ("bytes", "cumulative", "median", "count", "allocated", "line")
+        marks = [
+            f"{title}↓" if order == self.order else title
+            for title, order in zip(
+                titles, ("bytes", "", "median", "count", "total", "location"), strict=True
+            )
+        ]
+        figures = " ".join(title.rjust(10) for title in marks[:5])
+        about = f"  files: {self.files}" if self.files else ""
+        del width
+        return [ink((f"{figures}  {marks[5]}", "title"), (about, "key"))]
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a line's figures and where it is."""
+        line = self.lines[place]
+        amounts = (line.bytes, line.cumulative, line.median)
+        figures = [format_bytes(each).rjust(10) for each in amounts]
+        figures += [format_count(line.count).rjust(10), format_bytes(line.total).rjust(10)]
+        role = heat(line.bytes / max(self.view.moment.bytes, 1))
+        room = max(width - _FIGURES, 8)
+        where = fit_place(line.location, min(room, len(line.location)))
+        runs = [Run(f"{figures[0]} ", role), Run(f"{' '.join(figures[1:])}  "), Run(where, role)]
+        if line.function and room > len(where) + 4:
+            runs.append(Run(ink(f"  {line.function}").text, "dim"))
+        return Line(tuple(runs))
+
+    def text(self, place: int) -> str:
+        """Return where a line is, and its function."""
+        line = self.lines[place]
+        return f"{line.location} {line.function}"
+
+    def foot(self, width: int) -> list[Line]:
+        """Return the line of source where its file is here."""
+        del width
+        if not self.lines:
+            return []
+        line = self.lines[self.cursor]
+        source = self.view.opened.sources.line(line.filename, line.line or 0)
+        about = ink((line.function or line.location, "key"), (f"  {line.location}", "dim"))
+        return [about, ink(("  │ ", "dim"), source) if source else ink()]
+
+    def open_tree(self) -> None:
+        """Show the line in the call stacks."""
+        if self.lines:
+            self.desk.show("stacks", search=self.lines[self.cursor].location)
+
+    def ask_files(self) -> None:
+        """Let the reader type which files count."""
+        self.desk.ask("files: ", self.filter, text=self.files)
+
+    def filter(self, text: str) -> None:
+        """Count only some files."""
+        self.files = text.strip()
+        self.cursor = 0
+
+    def find(self, text: str) -> None:
+        """Count the files that a finding or a link names."""
+        self.filter(text)
+
+    def turn_order(self) -> None:
+        """Order by the next column."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every line."""
+        self.sync()
+        return ("bytes", "cumulative", "median", "count", "allocated", "function", "line"), [
+            (
+                each.bytes,
+                each.cumulative,
+                each.median,
+                each.count,
+                each.total,
+                each.function,
+                each.location,
+            )
+            for each in self.lines
+        ]

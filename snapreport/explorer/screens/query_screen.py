@@ -1,0 +1,200 @@
+"""Query: SQL over the whole history, with the schema at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from snapreport.api.loading import open_database
+from snapreport.explorer.parts.inking import Line, columns, ink, width_of
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.safe_text import visible
+from snapreport.ground.units import format_count
+
+if TYPE_CHECKING:
+    from snapreport.api.loading import QueryProcess
+    from snapreport.model.answer_tables import Cell
+
+MOST_ROWS = 10_000
+_SECONDS, _MEMORY = 60.0, 8 * 2**30
+_WIDEST = 60
+
+
+class QueryScreen(ListScreen):
+    """The schema, or what the last statement gave."""
+
+    name = "query"
+    title = "Query"
+    short = "SQL"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES,
+        key("i enter", "type SQL; ↑ and ↓ bring back what was typed before", "ask_sql", "SQL"),
+        key("h", "the schema, or the answer again", "turn_schema", "schema"),
+        key("left", "columns to the left", "go_left", "columns"),
+        key("right", "columns to the right", "go_right", "columns"),
+        key("X", "end a query that takes long", "cancel"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with the schema."""
+        super().__init__(desk)
+        self.schema: list[str] = []
+        self.titles: tuple[str, ...] = ()
+        self.rows: list[tuple[Cell, ...]] = []
+        self.asked = ""
+        self.running = False
+        self.first_column = 0
+        self.in_schema = True
+        self._widths: list[int] = []
+        self._process: QueryProcess | None = None
+
+    def depends_on(self) -> object:
+        """Nothing: questions are of the whole file."""
+        return self.view.opened
+
+    def gather(self) -> None:
+        """Ask for the schema."""
+        self._ask(self._load_schema)
+
+    def _ask(self, question: Callable[[QueryProcess], Callable[[], None]]) -> None:
+        """Put a question to the database beside the screen."""
+        if self.running:
+            self.desk.say("a query is running; X ends it")
+            return
+        self.running = True
+
+        def work() -> Callable[[], None]:
+            try:
+                if self._process is None:
+                    path = self.view.opened.bundle
+                    self._process = open_database(path, seconds=_SECONDS, memory=_MEMORY)
+                answer = question(self._process)
+            except SnapreportError as error:
+                text = str(error)
+
+                def answer() -> None:
+                    self.desk.say(text)
+
+            def done() -> None:
+                self.running = False
+                answer()
+
+            return done
+
+        self.desk.in_background(work)
+
+    def _load_schema(self, database: QueryProcess) -> Callable[[], None]:
+        lines = database.schema().splitlines()
+
+        def done() -> None:
+            self.schema = lines
+
+        return done
+
+    def run(self, sql: str) -> None:
+        """Run a statement, and show what it gives."""
+        if not sql.strip():
+            return
+        self.asked = sql
+
+        def question(database: QueryProcess) -> Callable[[], None]:
+            titles: tuple[str, ...] = ()
+            rows: list[tuple[Cell, ...]] = []
+            for answer in database.run(sql):
+                titles, rows = answer.columns, list(islice(answer.rows, MOST_ROWS + 1))
+            return lambda: self._show(titles, rows)
+
+        self._ask(question)
+
+    def _show(self, titles: tuple[str, ...], rows: list[tuple[Cell, ...]]) -> None:
+        more = len(rows) > MOST_ROWS
+        self.titles, self.rows = titles, rows[:MOST_ROWS]
+        self.cursor = self.first_column = 0
+        self.in_schema = False
+        cells = [[_text(cell) for cell in row] for row in self.rows]
+        self._widths = [
+            min(max([width_of(title), *(width_of(row[k]) for row in cells)]), _WIDEST)
+            for k, title in enumerate(titles)
+        ]
+        count = format_count(len(self.rows))
+        self.desk.say(f"the first {count} rows" if more else f"{count} rows")
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self.schema) if self.in_schema else len(self.rows)
+
+    def head(self, width: int) -> list[Line]:
+        """Return the statement, and the columns' names."""
+        del width
+        state = " …running" if self.running and self.asked else ""
+        asked = ink(("sql> ", "key"), self.asked or "i: type a question", (state, "warning"))
+        if self.in_schema:
+            return [asked, ink(("What there is to ask", "title"))]
+        line = columns(
+            [visible(each) for each in self.titles[self.first_column :]],
+            self._widths[self.first_column :],
+            self._lefts(),
+            "title",
+        )
+        return [asked, line]
+
+    def _lefts(self) -> list[int]:
+        """Return the columns of texts."""
+        row = self.rows[0] if self.rows else ()
+        texts = [k for k, cell in enumerate(row) if isinstance(cell, (str, bytes))]
+        return [k - self.first_column for k in texts]
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a line of the schema, or a row of the answer."""
+        del width
+        if self.in_schema:
+            text = self.schema[place]
+            code, dash, comment = text.partition("--")
+            return ink(code, (dash + comment, "dim"))
+        cells = [_text(cell) for cell in self.rows[place][self.first_column :]]
+        return columns(cells, self._widths[self.first_column :], self._lefts())
+
+    def text(self, place: int) -> str:
+        """Return what a row says."""
+        if self.in_schema:
+            return self.schema[place]
+        return " ".join(_text(cell) for cell in self.rows[place])
+
+    def ask_sql(self) -> None:
+        """Let the reader type a statement."""
+        self.desk.ask("sql> ", self.run, text="")
+
+    def turn_schema(self) -> None:
+        """Show the schema, or the answer again."""
+        if self.titles or not self.in_schema:
+            self.in_schema = not self.in_schema
+            self.cursor = 0
+
+    def go_left(self) -> None:
+        """Show columns further to the left."""
+        self.first_column = max(self.first_column - 1, 0)
+
+    def go_right(self) -> None:
+        """Show columns further to the right."""
+        self.first_column = min(self.first_column + 1, max(len(self.titles) - 1, 0))
+
+    def cancel(self) -> None:
+        """End the query that runs, whatever it does."""
+        if self.running and self._process is not None:
+            self._process.end_statement()
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the answer."""
+        return self.titles, [tuple(row) for row in self.rows]
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, bytes):
+        return f"x'{cell[:32].hex()}'"
+    return visible(str(cell))

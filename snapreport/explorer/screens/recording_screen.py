@@ -1,0 +1,74 @@
+"""The recording: whether it can be trusted, what it is of, and the allocator's settings."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from snapreport.explorer.parts.inking import Line, fit, ink, wrap
+from snapreport.explorer.parts.key_bindings import Key
+from snapreport.explorer.parts.page_lines import page_lines
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.units import format_bytes
+from snapreport.reporters.terminal.trust_text import device_trust
+from snapreport.reporters.words.plain_text import one_line
+from snapreport.reporters.words.recording_words import recording_rows
+
+
+class RecordingScreen(ListScreen):
+    """What the page says of the recording, to be scrolled."""
+
+    name = "recording"
+    title = "Recording"
+    short = "Trust"
+    KEYS: ClassVar[tuple[Key, ...]] = (*ListScreen.MOVES, *ListScreen.SEARCH)
+
+    def __init__(self, desk: Desk) -> None:
+        """Make it; it is laid out for the width that it is drawn in."""
+        super().__init__(desk)
+        self.lines: list[Line] = []
+        self.width = 80
+
+    def depends_on(self) -> object:
+        """The device and the width."""
+        return self.view.device.name, self.width
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the lines, laid out for the width."""
+        self.width = width
+        return super().draw(width, height)
+
+    def gather(self) -> None:
+        """Write it down."""
+        device = self.view.device
+        lines = page_lines(self.width, lambda page: device_trust(page, device.name, device.trust))
+        history = self.view.opened.snapshot.history
+        source = history.source
+        lines += [ink(), ink(("File", "title"))]
+        lines += [ink(text) for text in wrap(str(self.view.opened.path), self.width, "  ")]
+        lines.append(ink(f"  {source.name}, {format_bytes(source.size)}, SHA-256 {source.sha256}"))
+        noted = recording_rows(history, [device.figures])
+        settings = [(name, str(value)) for name, value in history.settings.items()]
+        for title, rows in (("Recording", noted), ("Allocator settings", settings)):
+            lines += [ink(), ink((title, "title"))] if rows else []
+            for name, value in rows:
+                told = wrap(one_line(value), self.width - 30, "") or [""]
+                for k, text in enumerate(told):
+                    label = fit(f"  {one_line(name)}" if k == 0 else "", 29)
+                    lines.append(ink((label, "dim"), f" {text}"))
+        self.lines = lines
+
+    def count(self) -> int:
+        """Return how many lines there are."""
+        return len(self.lines)
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a line."""
+        del width
+        return self.lines[place]
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the checks."""
+        trust = self.view.device.trust
+        return ("check", "result", "text"), [
+            (check.title, check.mark, check.text) for check in trust.checks
+        ]

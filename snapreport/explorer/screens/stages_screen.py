@@ -1,0 +1,134 @@
+"""Stages: the memory of each annotated stage, and the way to its peak."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from snapreport.explorer.parts.inking import Line, fit, ink
+from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.ground.units import format_signed_bytes
+from snapreport.model.findings import StageUse
+from snapreport.reporters.words.summary_rows import amount, event_name, event_range, stage_name
+
+if TYPE_CHECKING:
+    from snapreport.explorer.parts.viewpoint import Viewpoint
+
+
+class StagesScreen(ListScreen):
+    """A row for each stage, those inside it below."""
+
+    name = "stages"
+    title = "Stages"
+    short = "Stages"
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *ListScreen.MOVES,
+        key("enter", "go to the stage's peak", "go_to_peak", "its peak"),
+        key("z", "zoom the timeline to the stage", "zoom", "zoom to it"),
+        key("h", "hide or show the stages inside it", "fold", "fold"),
+        *ListScreen.SEARCH,
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with every stage in sight."""
+        super().__init__(desk)
+        self.folded: frozenset[int] = frozenset()
+        self.shown: list[int] = []
+
+    @classmethod
+    def is_there(cls, view: Viewpoint) -> bool:
+        """Say whether something was annotated."""
+        return len(view.device.stages) > 0
+
+    @property
+    def stages(self) -> tuple[StageUse, ...]:
+        """Every stage, in the order of their starts."""
+        return self.view.device.stages
+
+    def depends_on(self) -> object:
+        """The device, and what is folded."""
+        return self.view.device.name, self.folded
+
+    def gather(self) -> None:
+        """List the stages that are in none that is folded."""
+        hidden: set[int] = set()
+        for number, stage in enumerate(self.stages):
+            if stage.parent is not None and (stage.parent in hidden or stage.parent in self.folded):
+                hidden.add(number)
+        self.shown = [number for number in range(len(self.stages)) if number not in hidden]
+
+    def count(self) -> int:
+        """Return how many stages are in sight."""
+        return len(self.shown)
+
+    def head(self, width: int) -> list[Line]:
+        """Return the headings."""
+        figures = f"{'start':>10} {'peak':>10} {'end':>10} {'change':>11}"
+        events = f"  {'events':<19}" if width >= 100 else ""
+        return [ink((f"{figures}{events}  stage", "title"))]
+
+    def row(self, place: int, width: int) -> Line:
+        """Return a stage; those that are on at the moment are marked."""
+        number = self.shown[place]
+        stage = self.stages[number]
+        change = "-" if stage.change is None else format_signed_bytes(stage.change)
+        amounts = (stage.start_bytes, stage.peak_bytes, stage.end_bytes)
+        figures = " ".join(f"{amount(each):>10}" for each in amounts)
+        events = ""
+        if width >= 100:
+            events = f"  {fit(event_range(stage.start_event, stage.end_event), 19)}"
+        on = stage.start_event <= self.view.event < stage.end_event
+        fold = "▸" if number in self.folded else " "
+        name = f"  {'  ' * min(stage.depth, 8)}{fold}{stage_name(stage)}"
+        role = "more" if (stage.change or 0) > 0 else "less" if (stage.change or 0) < 0 else ""
+        return ink(figures, (f" {change:>11}", role), (events, "dim"), (name, "key" if on else ""))
+
+    def text(self, place: int) -> str:
+        """Return a stage's name."""
+        return self.stages[self.shown[place]].name
+
+    def foot(self, width: int) -> list[Line]:
+        """Return what the stage allocated."""
+        del width
+        if not self.shown:
+            return []
+        stage = self.stages[self.shown[self.cursor]]
+        made = "-" if stage.allocations is None else f"{stage.allocations:,}"
+        peak = "-" if stage.peak_event is None else event_name(stage.peak_event)
+        text = f"  events {event_range(stage.start_event, stage.end_event)}, peak at event {peak}"
+        bytes_ = amount(stage.allocated_bytes)
+        return [ink((stage.name, "key"), (f"{text}, {made} allocations of {bytes_}", "dim"))]
+
+    def go_to_peak(self) -> None:
+        """Go to the peak of the stage."""
+        event = self.stages[self.shown[self.cursor]].peak_event
+        if event is None:
+            self.desk.say("this stage was not recorded")
+        else:
+            self.view.go_to(event)
+
+    def zoom(self) -> None:
+        """Show the stage on the timeline."""
+        stage = self.stages[self.shown[self.cursor]]
+        self.go_to_peak()
+        self.desk.zoom_to(stage.start_event, max(stage.end_event, stage.start_event + 1))
+
+    def fold(self) -> None:
+        """Hide or show what is inside the stage."""
+        self.folded = self.folded ^ {self.shown[self.cursor]}
+
+    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every stage."""
+        return ("stage", "depth", "first event", "end event", "start", "peak", "end", "change"), [
+            (
+                each.name,
+                each.depth,
+                each.start_event,
+                each.end_event,
+                each.start_bytes,
+                each.peak_bytes,
+                each.end_bytes,
+                each.change,
+            )
+            for each in self.stages
+        ]
