@@ -23,6 +23,7 @@ HARNESSES: dict[str, tuple[str, ...]] = {
     "sweeps": (),
     "strips": (),
     "numbering": (),
+    "allocator": (),
 }
 """Each is a file of ``harnesses/``; with sources that it needs besides the one that it includes."""
 

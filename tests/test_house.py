@@ -33,6 +33,7 @@ ROOMS = (
     "names",
     "recorders",
     "figures",
+    "allocator",
     "diagnosis",
     "compare",
     "reporters",

@@ -53,6 +53,10 @@ class CardError(SnapreportError):
     """No card has such a name, and it is no size; the message lists those that are known."""
 
 
+class AllocatorSettingsError(SnapreportError):
+    """Settings of the allocator that PyTorch would refuse or nobody modelled; it says which."""
+
+
 class BudgetError(SnapreportError):
     """A budget to check a snapshot against is not well-formed; the message names it."""
 

@@ -41,6 +41,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
+    "replay": (_INT, _P),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
     "weigh": (_INT, _I64, _I64, _N, _OUT64),
@@ -88,6 +89,22 @@ class Strips(ctypes.Structure):
         *((name, _N) for name in ("events", "end", "first_id")),
         *((name, _SIZE) for name in ("row", "first_sample", "n_points", "total")),
         ("moving", _SIZE),
+    )
+
+
+class Replay(ctypes.Structure):
+    """What is replayed, under which settings, and what came of it: ``replay`` in allocator.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("op", "row", "given", "freeable", "failed_size", "failed_lane")),
+        *((name, _P) for name in ("rounded", "lane", "address", "block", "start_rows")),
+        *((name, _P) for name in ("lane_pool", "segments", "placed", "events")),
+        *((name, _N) for name in ("n_ops", "n_rows", "n_start", "n_lanes", "n_segments")),
+        *((name, _N) for name in ("room_events", "expandable", "max_split", "rounding")),
+        *((name, _N) for name in ("large_segment", "garbage", "capacity", "limit", "room")),
+        *((name, _N) for name in ("policy", "seed", "below", "stop", "n_events", "reserved")),
+        *((name, _N) for name in ("peak", "retries", "driver_calls", "failed_op")),
+        ("most_missing", _N),
     )
 
 
@@ -174,7 +191,7 @@ def address(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def pointer(structure: Events | Strips) -> Any:
+def pointer(structure: Events | Replay | Strips) -> Any:
     """Return what a function takes for a structure."""
     return ctypes.byref(structure)
 

@@ -9,7 +9,14 @@ import pytest
 from fuzz import native
 from fuzz.native import HARNESSES, NoFuzzerError
 
-RUNS = {"pickles": 20_000, "pages": 30_000, "sweeps": 20_000, "strips": 20_000, "numbering": 20_000}
+RUNS = {
+    "pickles": 20_000,
+    "pages": 30_000,
+    "sweeps": 20_000,
+    "strips": 20_000,
+    "numbering": 20_000,
+    "allocator": 20_000,
+}
 """A few seconds of one core each, and always the same ones."""
 
 

@@ -27,7 +27,7 @@ SANITIZED = (
 )
 TESTS = (
     *("tests/property/test_sweeps.py", "tests/property/test_strips_text.py"),
-    "tests/property/test_sorting.py",
+    *("tests/property/test_sorting.py", "tests/property/test_allocator_model.py"),
     *("tests/unit/read/test_parsed.py", "tests/unit/read/test_opcodes.py"),
     *("tests/unit/bundle/test_pages.py", "tests/unit/native/test_scan.py"),
     "tests/unit/native/test_out_of_range.py",

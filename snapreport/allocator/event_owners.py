@@ -1,0 +1,125 @@
+"""Whose doing each segment event was: a request's, or that of a call of ``empty_cache()``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.replay_tape import RETURNED, UNMAPPED
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import NO_STACK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NOTHING, _REQUEST, _FAILED, _RELEASE, _GROW, _LATE, _DONE = range(7)
+
+
+@dataclass
+class Owners:
+    """Which operation caused each event that is not the program's own."""
+
+    owner: NDArray[np.int64]
+    """By row of the other events: the event of the operation; the last event + 1 for none."""
+    after: dict[int, int] = field(default_factory=dict)
+    """Events of frees that a request completed while it waited, and that request's event."""
+    emptied: list[int] = field(default_factory=list)
+    retried: set[int] = field(default_factory=set)
+    undecided: int = 0
+
+
+def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bool) -> Owners:
+    """Give each segment event to the request that follows it, or to a call of ``empty_cache()``.
+
+    What a request gave back carries its stack, and what it lacked lay above all that was ever
+    reserved; what ``empty_cache()`` did has a stack of its own.
+    """
+    rows, other, n = history.allocations, history.other, history.events
+    what = np.zeros(n + 1, np.int8)
+    stack = np.full(n + 1, NO_STACK, np.int64)
+    born = rows.alloc_event >= 0
+    what[rows.alloc_event[born]] = _REQUEST
+    stack[rows.alloc_event[born]] = rows.stack[born]
+    done = rows.free_event < n
+    what[rows.free_event[done]] = _DONE
+    what[rows.free_event[is_late(history) & done]] = _LATE
+    kinds = np.array([_GROW, _RELEASE, _GROW, _RELEASE, _FAILED, _NOTHING], np.int8)
+    what[other.event] = kinds[code]
+    stack[other.event] = other.stack
+    place = np.full(n + 1, NO_ID, np.int64)
+    place[other.event] = np.arange(len(other))
+    found = Owners(np.full(len(other), n, np.int64))
+    after = _reserved_after(history, code)
+    most = int(after.max(initial=0))
+
+    freed_at = np.full(n + 1, NO_ID, np.int64)
+    freed_at[rows.free_event[done]] = rows.addr[done]
+
+    def holds(release: int, free: int) -> bool:
+        start = other.addr[place[release]]
+        return bool(start <= freed_at[free] < start + other.size[place[release]])
+
+    before = np.flatnonzero(np.isin(what[:-1], (_RELEASE, _GROW, _LATE))) + 1
+    requests = np.flatnonzero(what == _FAILED)
+    requests = np.union1d(requests, before[what[before] == _REQUEST])
+    for request in requests.tolist():
+        first = request
+        told = stack[request] != NO_STACK
+        while first > 0 and (kind := what[first - 1]) in (_RELEASE, _GROW, _LATE):
+            if kind == _RELEASE and told and stack[first - 1] != stack[request]:
+                break
+            first -= 1
+        inside = np.arange(first, request)
+        released = inside[what[first:request] == _RELEASE]
+        if len(released):
+            grown = inside[(what[first:request] == _GROW) & (inside > released[-1])]
+            row = place[released[0]]
+            lacked = after[row] + other.size[row] + other.size[place[grown]].sum() > most
+            if not (what[request] == _FAILED or (told and lacked)):
+                found.undecided += not told
+                inside, released = inside[inside > released[-1]], released[:0]
+            else:
+                found.retried.add(request)
+        grew = inside[np.isin(what[inside], (_GROW, _RELEASE))]
+        found.owner[place[grew]] = request
+        if len(released) or what[request] == _FAILED:
+            waited = inside[what[inside] == _LATE].tolist()
+            # A free right before it may have waited, too. If it did not, it was of no use either.
+            # But oversize blocks, where there are any, are given back first.
+            if (
+                first > 0
+                and what[first - 1] == _DONE
+                and not (oversize and len(released) and holds(released[0], first - 1))
+            ):
+                waited.append(first - 1)
+            found.after.update(dict.fromkeys(waited, request))
+    releases = np.flatnonzero(np.isin(code, (RETURNED, UNMAPPED)) & (found.owner == n))
+    run = last = -2
+    for each in releases.tolist():
+        event = int(other.event[each])
+        if last < 0 or not (what[last + 1 : event] == _LATE).all() or event - last > n:
+            run = event
+            found.emptied.append(run)
+        found.owner[each] = run
+        last = event
+    return found
+
+
+def _reserved_after(history: DeviceHistory, code: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bytes reserved after each of the other events; int64, shape (len(other),)."""
+    signs = np.array([1, -1, 1, -1, 0, 0], np.int64)[code]
+    changes = signs * history.other.size
+    end = int(history.segments.size.sum())
+    return end - int(changes.sum()) + np.cumsum(changes)
+
+
+def is_late(history: DeviceHistory) -> NDArray[np.bool_]:
+    """Say of which allocations the free was not completed as soon as it was requested."""
+    rows = history.allocations
+    asked, done = rows.free_requested_event, rows.free_event
+    apart = (asked < history.events) & (asked != done) & (asked != done - 1)
+    late: NDArray[np.bool_] = apart | (asked == START)
+    return late

@@ -1,0 +1,149 @@
+"""A recording replayed under its own settings, beside what the allocator did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import (
+    UNLIMITED,
+    AllocatorSettings,
+    recorded_settings,
+)
+from snapreport.allocator.replay_tape import (
+    ALLOCATE,
+    DEFAULT_POOL,
+    FAIL,
+    MADE,
+    MAPPED,
+    ReplayTape,
+)
+from snapreport.allocator.replaying import AllocatorModel
+from snapreport.allocator.tape_making import make_tape
+from snapreport.model.history import DeviceHistory, History
+from snapreport.model.replay.replays import FactualReplay
+from snapreport.model.snapshot import NO_ID
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEAST_EVENTS = 2
+"""A trace of one event is that of a ring of one entry: no history."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelledDevice:
+    """A device with its model and the settings that it was recorded under."""
+
+    history: DeviceHistory
+    tape: ReplayTape
+    model: AllocatorModel
+    settings: AllocatorSettings
+    factual: FactualReplay
+
+
+def model_device(history: History, device: DeviceHistory) -> ModelledDevice | None:
+    """Model a device and replay its recording; None where there is nothing to replay."""
+    if device.device.kind != "cuda" or device.events < LEAST_EVENTS:
+        return None
+    if history.layout not in ("trace", "torch-2.0") or not len(device.segments):
+        return None
+    settings = recorded_settings(history.settings)
+    try:
+        tape = make_tape(device, history.pools, settings.max_split_size)
+    except ValueError:
+        return None
+    if not (tape.op == ALLOCATE).any():
+        return None
+    model = AllocatorModel(tape)
+    return ModelledDevice(
+        device, tape, model, settings, replay_as_recorded(device, model, settings)
+    )
+
+
+def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:
+    """Return the bytes reserved at the start and after each segment event; shape (n + 1,)."""
+    recorded = tape.recorded
+    grows = (recorded.kind == MADE) | (recorded.kind == MAPPED)
+    changes = np.where(grows, recorded.size, -recorded.size)
+    return tape.reserved + np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+
+
+def replay_as_recorded(
+    device: DeviceHistory, model: AllocatorModel, settings: AllocatorSettings
+) -> FactualReplay:
+    """Replay under the recorded settings, never corrected, and compare."""
+    tape, recorded = model.tape, model.tape.recorded
+    most = int(recorded_reserved(tape).max())
+    failed = (tape.op == FAIL).any()
+    # What was ever reserved fitted; a request that gave segments back would not have, and what it
+    # lacked lay above all that ever was: so this limit decides as the card did.
+    limit = most if failed or len(tape.retried) else UNLIMITED
+    found = model.replay(settings, limit, room=tape.room, most_events=len(recorded) + 1)
+    rows = tape.row[tape.op == ALLOCATE]
+    right = found.placed[rows] == tape.address[rows]
+    wanted = np.stack([recorded.op, recorded.kind, recorded.address, recorded.size], axis=1)
+    count = min(len(wanted), len(found.events))
+    met = (wanted[:count] == found.events[:count]).all(axis=1)
+    same = bool(met.all()) and found.n_events == len(wanted) and bool((recorded.op >= 0).all())
+    divergence = _first_divergence(tape, right, met, found.events, same)
+    return FactualReplay(
+        settings=str(settings),
+        allocations=len(rows),
+        placed=int(right.sum()),
+        segment_events=len(wanted),
+        segment_events_met=int(met.sum()),
+        reserved_equal=same or _same_curve(wanted, found.events, found.n_events),
+        peak_reserved=most,
+        peak_reserved_model=found.peak,
+        capacity=None if limit == UNLIMITED else limit,
+        retries=len(tape.retried),
+        undecided=tape.undecided,
+        divergence=divergence,
+        cause="" if divergence is None else _cause(device, tape, divergence),
+    )
+
+
+def _same_curve(wanted: NDArray[np.int64], found: NDArray[np.int64], n_found: int) -> bool:
+    """Say whether segments of the same sizes come and go at the same operations."""
+    if n_found != len(wanted):
+        return False
+    columns = [0, 1, 3]
+    return bool((wanted[:, columns] == found[:, columns]).all())
+
+
+def _first_divergence(
+    tape: ReplayTape,
+    right: NDArray[np.bool_],
+    met: NDArray[np.bool_],
+    events: NDArray[np.int64],
+    same: bool,
+) -> int | None:
+    """Return the event of the first operation that went another way."""
+    ops = [int(np.flatnonzero(tape.op == ALLOCATE)[each]) for each in np.flatnonzero(~right)[:1]]
+    if not same:
+        recorded = tape.recorded.op
+        at = int(np.flatnonzero(~met)[0]) if not met.all() else len(met)
+        sides = [int(side[at]) for side in (recorded, events[:, 0]) if at < len(side)]
+        ops += [op if op != NO_ID else len(tape) - 1 for op in sides]
+    return int(tape.event[min(ops)]) if ops else None
+
+
+def _cause(device: DeviceHistory, tape: ReplayTape, event: int) -> str:
+    """Name the likely cause of a first divergence: a code of ``CAUSES``."""
+    rows = device.allocations
+    if device.anomalies:
+        return "events-missing"
+    expandable = device.segments.expandable
+    if expandable.any() and not expandable.all():
+        return "settings-changed"
+    if any(pool != DEFAULT_POOL for pool, _ in tape.lanes):
+        return "private-pool"
+    if (rows.block_size < rows.block_size_max).any():
+        return "block-range"
+    at = np.flatnonzero(tape.event == event)
+    if len(at) and (tape.retried <= at[0]).any():
+        return "other-memory"
+    return "unknown"

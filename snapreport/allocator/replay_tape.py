@@ -1,0 +1,97 @@
+"""What a program asked of the allocator, in order, and what the allocator did: columns alone.
+
+Allocations, frees and calls of ``empty_cache()`` are what the program did. Which block serves an
+allocation, and which segments come and go, is the allocator's doing: that is kept beside it, for a
+replay to be compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snapreport.ground.object_display import Shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
+"""Kinds of operations, as in allocator.c. ``AWAIT``: freed, but another stream may still use it;
+``FAIL``: a request that failed when it was recorded."""
+
+MADE, RETURNED, MAPPED, UNMAPPED = range(4)
+"""Kinds of segment events, as in allocator.c."""
+SEGMENT_CODES = {
+    "segment_alloc": MADE,
+    "segment_free": RETURNED,
+    "segment_map": MAPPED,
+    "segment_unmap": UNMAPPED,
+}
+DEFAULT_POOL = (0, 0)
+MOST_POOLS = 62
+"""Private pools at most: a bit of a number stands for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentEvents(Shown):
+    """Segment events in order; int64, shape (n,)."""
+
+    op: NDArray[np.int64]
+    """The operation that caused each; NO_ID where none did, as at the end of a recording."""
+    kind: NDArray[np.int64]
+    address: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayTape(Shown):
+    """The operations of one device, its state before them, and what the allocator did."""
+
+    lanes: list[tuple[tuple[int, int], int]]
+    """Pool and stream of each lane, the default pool first: a block serves its lane alone."""
+
+    op: NDArray[np.int64]
+    """Kind of each operation; int64, shape (n_ops,), likewise all of this group."""
+    row: NDArray[np.int64]
+    """The allocation that it makes or frees, a row of the device's; NO_ID for others."""
+    event: NDArray[np.int64]
+    """The event that it was recorded as; of ``EMPTY_CACHE`` the first."""
+    given: NDArray[np.int64]
+    """Where the first segment lies that it got when it was recorded; 0 for none."""
+    freeable: NDArray[np.int64]
+    """Bit i: the i-th private pool in the order of the lanes may be given back."""
+    failed_size: NDArray[np.int64]
+    """Rounded bytes of a request that failed; 0 for all else."""
+    failed_lane: NDArray[np.int64]
+
+    size: NDArray[np.int64]
+    """Requested bytes of each allocation; int64, shape (n_rows,), likewise all of this group."""
+    lane: NDArray[np.int64]
+    address: NDArray[np.int64]
+    """As recorded."""
+    block: NDArray[np.int64]
+    """Bytes of its block, for those from before the recording; else 0."""
+
+    segments: NDArray[np.int64]
+    """Those at the start, by address: address, size, lane, large, expandable, and where the whole
+    of an expandable one begins; shape (n, 6)."""
+    recorded: SegmentEvents
+    room: int
+    """Addresses that an expandable segment has at most, in bytes: none lies in another's."""
+    undecided: int
+    """Runs of segments given back of which nothing tells whether the program called
+    ``empty_cache()`` or a request needed the room; they are taken for the former."""
+    retried: NDArray[np.int64]
+    """Operations that gave segments back before they were served, or failed."""
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes in segments at the start."""
+        return int(self.segments[:, 1].sum())

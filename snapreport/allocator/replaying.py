@@ -1,0 +1,125 @@
+"""A tape through the model of the allocator: under some settings, on a card of some size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
+from snapreport.allocator.replay_tape import ALLOCATE, ReplayTape
+from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TOP = 1 << 60
+"""Above all addresses that were recorded: as in allocator.c."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the driver puts new segments, which nobody knows beforehand."""
+
+    policy: int = AS_RECORDED
+    seed: int = 0
+
+
+class AllocatorModel:
+    """The model of the allocator, ready to replay one tape under any settings."""
+
+    def __init__(self, tape: ReplayTape) -> None:
+        self.tape = tape
+        self._rounded: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        self._columns: dict[tuple[int, ...], ReplayColumns] = {}
+
+    def rounded(self, settings: AllocatorSettings) -> NDArray[np.int64]:
+        """Return the bytes that each allocation asks of the pools; int64, shape (n_rows,)."""
+        divisions = settings.roundup_power2_divisions
+        if divisions not in self._rounded:
+            self._rounded[divisions] = round_sizes(self.tape.size, SplitRules(divisions))
+        return self._rounded[divisions]
+
+    def replay(
+        self,
+        settings: AllocatorSettings,
+        capacity: int = UNLIMITED,
+        addresses: Addresses = Addresses(),
+        *,
+        room: int | None = None,
+        stop: bool = False,
+        most_events: int = 0,
+    ) -> Replayed:
+        """Replay the program's requests.
+
+        Args:
+            settings: the allocator's.
+            capacity: bytes that all segments may have together.
+            addresses: where new segments lie.
+            room: addresses of an expandable segment; 9/8 of the capacity if not told.
+            stop: whether the first request that cannot be served ends it.
+            most_events: segment events to keep.
+        """
+        tape = self.tape
+        if room is None:
+            room = tape.room if capacity >= UNLIMITED else capacity * 9 // 8
+        limit = UNLIMITED
+        if settings.memory_fraction and capacity < UNLIMITED:
+            limit = int(settings.memory_fraction * capacity)
+        garbage = settings.garbage_collection_threshold
+        return self._asked(settings).replay(
+            {
+                "expandable": int(settings.expandable_segments),
+                "max_split": settings.max_split_size,
+                "rounding": settings.rounding,
+                "large_segment": settings.large_segment_size,
+                "garbage": int(garbage * limit) if limit < UNLIMITED else 0,
+                "capacity": min(capacity, UNLIMITED),
+                "limit": limit,
+                "room": min(room, 1 << 48),
+                "policy": addresses.policy,
+                "seed": addresses.seed,
+                "below": int(tape.segments[0, 0]) if len(tape.segments) else TOP,
+                "stop": int(stop),
+            },
+            most_events,
+        )
+
+    def _asked(self, settings: AllocatorSettings) -> ReplayColumns:
+        divisions = settings.roundup_power2_divisions
+        if divisions not in self._columns:
+            tape = self.tape
+            pools = [pool for pool, _ in tape.lanes]
+            numbers = {pool: i for i, pool in enumerate(dict.fromkeys([(0, 0), *pools]))}
+            failed = tape.failed_size
+            if divisions:
+                failed = np.where(
+                    failed > 0, round_sizes(np.maximum(failed, 1), SplitRules(divisions)), 0
+                )
+            self._columns[divisions] = ReplayColumns.of(
+                {
+                    "op": tape.op,
+                    "row": tape.row,
+                    "given": tape.given,
+                    "freeable": tape.freeable,
+                    "failed_size": failed,
+                    "failed_lane": tape.failed_lane,
+                },
+                {
+                    "rounded": self.rounded(settings),
+                    "lane": tape.lane,
+                    "address": tape.address,
+                    "block": tape.block,
+                },
+                np.array([numbers[pool] for pool in pools], np.int64),
+                tape.segments,
+            )
+        return self._columns[divisions]
+
+
+def made_rows(tape: ReplayTape) -> NDArray[np.int64]:
+    """Return the allocations that the program made while it was recorded."""
+    rows: NDArray[np.int64] = tape.row[tape.op == ALLOCATE]
+    return rows

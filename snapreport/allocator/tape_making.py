@@ -1,0 +1,321 @@
+"""A device's history as a tape: the program's operations told from the allocator's doings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import UNLIMITED
+from snapreport.allocator.event_owners import Owners, find_owners, is_late
+from snapreport.allocator.replay_tape import (
+    ALLOCATE,
+    AWAIT,
+    DEFAULT_POOL,
+    EMPTY_CACHE,
+    FAIL,
+    FREE,
+    MADE,
+    MAPPED,
+    MOST_POOLS,
+    RETURNED,
+    SEGMENT_CODES,
+    UNMAPPED,
+    ReplayTape,
+    SegmentEvents,
+)
+from snapreport.history.action_codes import code_actions
+from snapreport.history.segment_replay import lives_of
+from snapreport.model.history import START, DeviceHistory
+from snapreport.model.segment_lives import LARGE, SegmentLives
+from snapreport.model.snapshot import NO_ID
+from snapreport.native.sorting import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_OOM, _ELSE = 4, 5
+_SMALL_SIZE, _SMALL_SEGMENT = 1 << 20, 2 << 20
+MOST_ROOM = 1 << 42
+"""Addresses of an expandable segment where nothing tells: more than any card has memory."""
+
+
+def make_tape(
+    history: DeviceHistory, pools: list[tuple[int, int]], max_split_size: int = UNLIMITED
+) -> ReplayTape:
+    """Tell what the program asked from what the allocator did.
+
+    Args:
+        history: of one device.
+        pools: the file's, which ids of pools point into.
+        max_split_size: the setting, in bytes: what is not below it has a segment to itself.
+
+    Raises:
+        ValueError: there are more private pools than can be told apart.
+    """
+    rows, other, lives = history.allocations, history.other, lives_of(history)
+    code = code_actions(other, {**SEGMENT_CODES, "oom": _OOM}, _ELSE)
+    life_pool = _life_pools(history, lives, pools)
+    lanes = _Lanes([*pools, DEFAULT_POOL])
+    ooms = np.flatnonzero(code == _OOM)
+    lane = lanes.of(rows.pool, rows.stream)
+    life_lane = lanes.of(life_pool, lives.stream)
+    oom_lane = lanes.of(_pools_before(history, other.event[ooms]), other.stream[ooms])
+    lane, life_lane, oom_lane = lanes.in_order(rows.pool, lane, life_lane, oom_lane)
+
+    owners = find_owners(history, code, oversize=max_split_size < UNLIMITED)
+    op, row, event = _operations(history, owners, other.event[ooms], ooms)
+    place = np.full(history.events + 1, NO_ID, np.int64)
+    place[event[op != AWAIT]] = np.flatnonzero(op != AWAIT)
+    moves = np.flatnonzero(code < _OOM)
+    recorded = SegmentEvents(
+        op=place[owners.owner[moves]],
+        kind=code[moves],
+        address=other.addr[moves],
+        size=other.size[moves],
+    )
+    given = np.zeros(len(op) + 1, np.int64)
+    new = np.flatnonzero((recorded.kind == MADE) | (recorded.kind == MAPPED))[::-1]
+    given[recorded.op[new]] = recorded.address[new]  # of several the first one remains
+    failed = np.flatnonzero(op == FAIL)
+    failed_size, failed_lane = np.zeros((2, len(op)), np.int64)
+    failed_size[failed] = other.size[row[failed]]
+    failed_lane[failed] = oom_lane[np.searchsorted(ooms, row[failed])]
+    row[failed] = NO_ID
+    retried = np.array(sorted(owners.retried), np.int64)
+    tape = ReplayTape(
+        lanes=lanes.pairs,
+        op=op,
+        row=row,
+        event=event,
+        given=given[:-1],
+        freeable=np.zeros(len(op), np.int64),
+        failed_size=failed_size,
+        failed_lane=failed_lane,
+        size=rows.size,
+        lane=lane,
+        address=rows.addr,
+        block=np.where(
+            rows.alloc_event == START,
+            np.where(rows.size >= max_split_size, rows.block_size_max, rows.block_size),
+            0,
+        ),
+        segments=_segments(history, lives, life_lane),
+        recorded=recorded,
+        room=MOST_ROOM,
+        undecided=owners.undecided,
+        retried=place[retried],
+    )
+    _mark_freeable(tape, lives, life_lane, other.event[moves])
+    return _with_ranges(tape, lives, other.event[moves])
+
+
+class _Lanes:
+    """Pairs of pool and stream, numbered as they are met."""
+
+    def __init__(self, pools: list[tuple[int, int]]) -> None:
+        self._pools = pools
+        self._numbers: dict[tuple[tuple[int, int], int], int] = {}
+        self.pairs: list[tuple[tuple[int, int], int]] = []
+
+    def of(self, pool: NDArray[np.integer], stream: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number the pairs of some rows; NO_ID, the last pool, is the default one."""
+        both = np.stack([pool.astype(np.int64), stream], axis=1)
+        distinct, place = np.unique(both, axis=0, return_inverse=True)
+        numbers = [
+            self._numbers.setdefault((self._pools[pool], stream), len(self._numbers))
+            for pool, stream in distinct.tolist()
+        ]
+        return np.array(numbers, np.int64)[place.reshape(-1)]
+
+    def in_order(
+        self, used: NDArray[np.int32], *columns: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Number them anew: the default pool first, then as used, each with its streams."""
+        pools, first = np.unique(used, return_index=True)
+        use = {self._pools[pool]: at for pool, at in zip(pools.tolist(), first, strict=True)}
+        use[DEFAULT_POOL] = -1
+        late = len(used)
+        order = sorted(self._numbers, key=lambda pair: (use.get(pair[0], late), *pair))
+        if len({pool for pool, _ in order}) > MOST_POOLS:
+            raise ValueError(f"more than {MOST_POOLS} private pools")
+        self.pairs = order
+        new = np.zeros(len(order) + 1, np.int64)
+        for number, pair in enumerate(order):
+            new[self._numbers[pair]] = number
+        return [new[column] for column in columns]
+
+
+def _operations(
+    history: DeviceHistory, owners: Owners, oom_event: NDArray[np.int64], ooms: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return kind, row and event of all operations in their order."""
+    rows, n = history.allocations, history.events
+    made = np.flatnonzero(rows.alloc_event >= 0)
+    freed = np.flatnonzero(rows.free_event < n)
+    moved_free = np.isin(rows.free_event, list(owners.after))
+    waiting = np.flatnonzero(is_late(history) | (moved_free & (rows.free_event < n)))
+    emptied = np.array(owners.emptied, np.int64)
+    free_event = rows.free_event[freed]
+    free_key = 2 * free_event
+    if owners.after:
+        moved = np.flatnonzero(np.isin(free_event, list(owners.after)))
+        free_key[moved] = [2 * owners.after[event] + 1 for event in free_event[moved].tolist()]
+    parts = (
+        (ALLOCATE, made, rows.alloc_event[made], 2 * rows.alloc_event[made]),
+        (FREE, freed, free_event, free_key),
+        (
+            *(AWAIT, waiting, rows.free_requested_event[waiting]),
+            2 * rows.free_requested_event[waiting],
+        ),
+        (EMPTY_CACHE, np.full(len(emptied), NO_ID), emptied, 2 * emptied),
+        (FAIL, ooms, oom_event, 2 * oom_event),
+    )
+    key = np.concatenate([part[3] for part in parts])
+    order = stable_order(key)
+    op = np.concatenate([np.full(len(part[1]), part[0]) for part in parts])
+    row = np.concatenate([part[1] for part in parts])
+    event = np.concatenate([part[2] for part in parts])
+    return (
+        op[order].astype(np.int64),
+        row[order].astype(np.int64),
+        event[order].astype(np.int64),
+    )
+
+
+def _segments(
+    history: DeviceHistory, lives: SegmentLives, life_lane: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the segments before the first event, in the columns of ``ReplayTape.segments``."""
+    there = np.flatnonzero(lives.start_event == START)
+    there = there[np.argsort(lives.address[there], kind="stable")]
+    size = lives.size[there]
+    # A plain segment of 2 MiB is the small pool's, any other the large one's.
+    large = np.where(lives.kind[there] == NO_ID, size != _SMALL_SEGMENT, lives.kind[there] == LARGE)
+    rows = history.allocations
+    for each in np.flatnonzero(lives.expandable[there] & (lives.kind[there] == NO_ID)).tolist():
+        low = lives.address[there[each]]
+        inside = (rows.addr >= low) & (rows.addr < low + size[each])
+        large[each] = bool((rows.size[inside] > _SMALL_SIZE).any()) or not inside.any()
+    address, expandable = lives.address[there], lives.expandable[there]
+    return np.stack([address, size, life_lane[there], large, expandable, address], axis=1).astype(
+        np.int64
+    )
+
+
+def _life_pools(
+    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]]
+) -> NDArray[np.int64]:
+    """Return the pool of each segment: its own, or that of an allocation in it, or NO_ID.
+
+    Where neither tells it is the default pool: private pools keep their segments until their last
+    user is gone, and the final segments name them.
+    """
+    known = lives.pool.astype(np.int64)
+    unknown = np.flatnonzero(known == NO_ID)
+    rows = history.allocations
+    if any(pool != DEFAULT_POOL for pool in pools) and len(unknown):
+        order = np.argsort(rows.addr, kind="stable")
+        ordered = rows.addr[order]
+        for each in unknown.tolist():
+            low = lives.address[each]
+            first, last = np.searchsorted(ordered, [low, low + lives.size[each]])
+            inside = order[first:last]
+            born = rows.alloc_event[inside]
+            live = (born < lives.end_event[each]) & (born >= lives.start_event[each])
+            inside = inside[live & (rows.pool[inside] != NO_ID)]
+            if len(inside):
+                known[each] = rows.pool[inside[0]]
+    return known
+
+
+def _pools_before(history: DeviceHistory, event: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the pool that served the allocation before each event: that of a failed request."""
+    rows = history.allocations
+    before = np.searchsorted(rows.alloc_event, event) - 1
+    if not len(rows):
+        return np.full(len(event), NO_ID, np.int32)
+    return np.where((before >= 0) & (rows.alloc_event[before] >= 0), rows.pool[before], NO_ID)
+
+
+def _mark_freeable(
+    tape: ReplayTape,
+    lives: SegmentLives,
+    life_lane: NDArray[np.int64],
+    move_event: NDArray[np.int64],
+) -> None:
+    """Note from when on the segments of each private pool may be given back.
+
+    From the first event that gives one back, until the pool serves a request again.
+    """
+    pools = list(dict.fromkeys(pool for pool, _ in tape.lanes if pool != DEFAULT_POOL))
+    if not pools:
+        return
+    bit = [1 << pools.index(pool) if pool != DEFAULT_POOL else 0 for pool, _ in tape.lanes]
+    ended: dict[int, list[int]] = {}
+    for each, event in enumerate(lives.end_event.tolist()):
+        ended.setdefault(event, []).append(each)
+    given_back: dict[int, int] = {}
+    recorded = tape.recorded
+    for each in np.flatnonzero(np.isin(recorded.kind, (RETURNED, UNMAPPED))).tolist():
+        address, op = recorded.address[each], int(recorded.op[each])
+        for life in ended.get(int(move_event[each]), ()):
+            if lives.address[life] <= address < lives.address[life] + lives.size[life]:
+                given_back[op] = given_back.get(op, 0) | bit[life_lane[life]]
+    now = 0
+    for each, (op, row) in enumerate(zip(tape.op.tolist(), tape.row.tolist(), strict=True)):
+        if op == ALLOCATE:
+            now &= ~bit[tape.lane[row]]
+        now |= given_back.get(each, 0)
+        tape.freeable[each] = now
+
+
+def _with_ranges(tape: ReplayTape, lives: SegmentLives, moved: NDArray[np.int64]) -> ReplayTape:
+    """Note where expandable segments begin, and how far it is at least to what lies above one.
+
+    Their length is 9/8 of the card's memory, which no file tells. One is there from the first of
+    its memory on that is mapped until the last of it is unmapped.
+    """
+    ranges: list[list[int]] = []  # start, first event, last event, bytes mapped
+    of_group: dict[tuple[int, int], list[int]] = {}
+    last = int(lives.end_event.max(initial=0))
+
+    def grow(group: tuple[int, int], address: int, size: int, event: int) -> None:
+        if group not in of_group:
+            of_group[group] = [address, event, last, 0]
+            ranges.append(of_group[group])
+        of_group[group][0] = min(of_group[group][0], address)
+        of_group[group][3] += size
+
+    for address, size, lane, large, expandable, _ in tape.segments.tolist():
+        if expandable:
+            grow((lane, large), address, size, START)
+    at_start = dict(of_group)
+    recorded = tape.recorded
+    columns = (recorded.op, recorded.kind, recorded.address, recorded.size, moved)
+    for op, kind, address, size, event in zip(*(each.tolist() for each in columns), strict=True):
+        if kind == MAPPED and op != NO_ID:
+            row = tape.row[op]
+            lane = tape.failed_lane[op] if row == NO_ID else tape.lane[row]
+            bytes_ = tape.failed_size[op] if row == NO_ID else tape.size[row]
+            grow((int(lane), int(bytes_ > _SMALL_SIZE)), address, size, event)
+        elif kind == UNMAPPED:
+            below = [group for group, each in of_group.items() if each[0] <= address]
+            if below:
+                group = max(below, key=lambda each: of_group[each][0])
+                of_group[group][3] -= size
+                if of_group[group][3] <= 0:
+                    of_group.pop(group)[2] = event
+    plain = lives.where(~lives.expandable)
+    room = MOST_ROOM
+    for base, first, end, _ in ranges:
+        there = (plain.start_event < end) & (plain.end_event > first) & (plain.address > base)
+        room = min(room, int((plain.address[there] - base).min(initial=room)))
+        for other, start, stop, _ in ranges:
+            if other > base and start < end and stop > first:
+                room = min(room, other - base)
+    for segment in tape.segments:
+        if segment[4]:
+            segment[5] = at_start[int(segment[2]), int(segment[3])][0]
+    return replace(tape, room=room)

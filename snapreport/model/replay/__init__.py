@@ -1,0 +1,1 @@
+"""What replays through the model of the allocator came to."""

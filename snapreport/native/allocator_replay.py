@@ -1,0 +1,123 @@
+"""Replay a program's requests through the model of the caching allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.native.library import Replay, address, checked, library, pointer, taken
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE = range(5)
+"""Where new segments lie: as in allocator.c."""
+_SEGMENT_COLUMNS, EVENT_COLUMNS = 6, 4
+_OF_OPS = ("op", "row", "given", "freeable", "failed_size", "failed_lane")
+_OF_ROWS = ("rounded", "lane", "address", "block")
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """What came of a replay; sizes in bytes."""
+
+    placed: NDArray[np.int64]
+    """Where each allocation lies, 0 for nowhere; int64, shape (n_rows,)."""
+    events: NDArray[np.int64]
+    """Segment events, shape (n, 4): operation, kind, address, size; no more than asked for."""
+    n_events: int
+    reserved: int
+    """At the end."""
+    peak: int
+    """Most bytes reserved."""
+    retries: int
+    """How often all that was cached was given back to serve a request."""
+    driver_calls: int
+    """Segments got or given back; of expandable ones each granule counts."""
+    failed_op: int
+    """The first operation whose request could not be served; -1 for none."""
+    most_missing: int
+    """Bytes that the first attempts were short of the capacity at most; 0 if none failed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayColumns:
+    """What is asked, in the columns that allocator.c takes, checked once for many replays."""
+
+    columns: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls,
+        operations: Mapping[str, NDArray[np.int64]],
+        rows: Mapping[str, NDArray[np.int64]],
+        lane_pool: NDArray[np.int64],
+        segments: NDArray[np.int64],
+    ) -> ReplayColumns:
+        """Take columns.
+
+        Args:
+            operations: int64, shape (n_ops,): op, row, given, freeable, failed_size, failed_lane.
+            rows: int64, shape (n_rows,): rounded, lane, address, block.
+            lane_pool: int64, shape (n_lanes,), ascending; 0 is the default pool.
+            segments: int64, shape (n, 6), by address: address, size, lane, large, expandable, and
+                where the whole of an expandable one begins.
+
+        Raises:
+            ValueError: a column has another shape.
+        """
+        n_ops, n_rows = len(operations["op"]), len(rows["block"])
+        kept = dict(
+            zip(_OF_OPS, taken(np.int64, n_ops, *(operations[k] for k in _OF_OPS)), strict=True)
+        )
+        kept |= zip(_OF_ROWS, taken(np.int64, n_rows, *(rows[k] for k in _OF_ROWS)), strict=True)
+        there = np.flatnonzero(kept["block"])
+        kept["start_rows"] = there[np.argsort(kept["address"][there], kind="stable")]
+        kept["lane_pool"] = taken(np.int64, len(lane_pool), lane_pool)[0]
+        if segments.ndim != 2 or segments.shape[1] != _SEGMENT_COLUMNS:
+            raise ValueError(f"segments have the shape {segments.shape}")
+        kept["segments"] = taken(np.int64, segments.size, segments.reshape(-1))[0]
+        return cls(kept)
+
+    def replay(self, settings: Mapping[str, int], most_events: int = 0) -> Replayed:
+        """Replay all operations, or up to the first request that fails.
+
+        Args:
+            settings: expandable, max_split, rounding, large_segment, garbage, capacity, limit,
+                room, policy, seed, below and stop, as in allocator.c.
+            most_events: segment events to keep.
+
+        Raises:
+            ValueError: a column or a setting is out of range.
+            MemoryError: there is no room for the model.
+        """
+        columns = self.columns
+        placed = np.zeros(len(columns["block"]), np.int64)
+        events = np.zeros((most_events, EVENT_COLUMNS), np.int64)
+        given = Replay(
+            **{name: address(column) for name, column in columns.items()},
+            placed=address(placed),
+            events=address(events),
+            n_ops=len(columns["op"]),
+            n_rows=len(placed),
+            n_start=len(columns["start_rows"]),
+            n_lanes=len(columns["lane_pool"]),
+            n_segments=len(columns["segments"]) // _SEGMENT_COLUMNS,
+            room_events=most_events,
+            **settings,
+        )
+        checked(library().replay(pointer(given)))
+        return Replayed(
+            placed=placed,
+            events=events[: given.n_events],
+            n_events=given.n_events,
+            reserved=given.reserved,
+            peak=given.peak,
+            retries=given.retries,
+            driver_calls=given.driver_calls,
+            failed_op=given.failed_op,
+            most_missing=given.most_missing,
+        )

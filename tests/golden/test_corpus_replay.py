@@ -1,0 +1,115 @@
+"""Real traces through the model of the allocator: every allocation on its recorded address."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from snapreport import read
+from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.replay_tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
+from snapreport.history.build import build_history
+from tests.corpus import corpus_files, every_corpus_file
+from tests.reference.allocator_parts import Rules
+from tests.reference.replays import (
+    conf_of,
+    is_exact,
+    modelled_devices,
+    recorded_capacity,
+    replay,
+    same_outcome,
+    without_first,
+)
+
+MIB = 1 << 20
+TRACES = 12
+"""Device traces of more than one event in the files of the format notes."""
+
+
+@cache
+def devices(path: Path) -> list[ModelledDevice]:
+    return modelled_devices(build_history(read.read_bytes(path.read_bytes(), path.name)))
+
+
+@every_corpus_file
+def test_every_allocation_is_on_its_recorded_address(path: Path) -> None:
+    for each in devices(path):
+        found = each.factual
+        assert found.exact, found
+        assert (found.placed, found.segment_events_met) == (
+            found.allocations,
+            found.segment_events,
+        )
+        assert found.reserved_equal
+        assert found.peak_reserved == found.peak_reserved_model
+
+
+@every_corpus_file
+def test_the_model_and_the_reference_do_the_same(path: Path) -> None:
+    for each in devices(path):
+        found = replay(each)
+        assert is_exact(each, found)
+        conf = conf_of(each.settings, capacity=recorded_capacity(each), room=each.tape.room)
+        same_outcome(each, conf, found)
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5, 0.75])
+@every_corpus_file
+def test_a_ring_that_lost_its_first_events_is_as_exact(path: Path, part: float) -> None:
+    if path.suffix != ".pickle":
+        pytest.skip("a list of segments has no trace")
+    for each in modelled_devices(without_first(path, part)):
+        assert each.factual.exact, each.factual
+        assert is_exact(each, replay(each))
+
+
+@pytest.mark.parametrize(
+    ("rules", "exact", "peaks"),
+    [
+        (Rules(), 12, 12),
+        (Rules(lowest_address_wins=False), 0, 12),
+        (Rules(best_fit=False), 0, 6),
+        (Rules(medium_segments=False), 6, 7),
+        (Rules(large_remainder=512), 7, 12),
+        (Rules(small_up_to=MIB - 1), 10, 11),
+    ],
+    ids=[
+        *("as it is", "highest address of equal ones", "lowest address"),
+        *("no segments of 20 MiB", "large blocks split from 512 bytes on", "small below 1 MiB"),
+    ],
+)
+def test_each_rule_that_is_broken_loses_traces(
+    corpus: Path, rules: Rules, exact: int, peaks: int
+) -> None:
+    """Addresses are the test, and peaks are not: those stay right under most broken rules."""
+    names = [path for path in corpus_files() if path.parent == corpus and devices(path)]
+    found = [(each, replay(each, rules)) for path in names for each in devices(path)]
+    if len(found) != TRACES:
+        pytest.skip("other files than those of the format notes")
+    assert sum(is_exact(*pair) for pair in found) == exact
+    assert sum(each.peak == it.factual.peak_reserved for it, each in found) == peaks
+
+
+def test_the_request_that_failed_does_so_as_it_was_recorded(corpus: Path) -> None:
+    """Six unmaps and a map before another request, then the failure: see the format notes."""
+    path = corpus / "three_gpus_expandable_oom.pickle"
+    each = devices(path)[1]
+    found = replay(each)
+    kinds = [kind for op, kind, _, _ in found.events if op in each.tape.retried]
+    assert kinds == [UNMAPPED] * 6 + [MAPPED]
+    assert list(each.tape.op).count(FAIL) == 1
+    assert int(each.tape.failed_size.max()) == 5_308_694_528
+    assert each.tape.op[found.failed_op] == FAIL
+    assert each.factual.capacity == 84_202_749_952
+
+
+def test_private_pools_keep_their_segments_and_serve_nobody_else(corpus: Path) -> None:
+    (each,) = devices(corpus / "private_pools_eight_devices.pickle")
+    assert [pool for pool, _ in each.tape.lanes] == [(0, 0), (0, 1)]
+    found = replay(each)
+    made = [size for _, kind, _, size in found.events if kind == MADE]
+    back = [size for _, kind, _, size in found.events if kind == RETURNED]
+    assert (len(made), len(back)) == (422, 181)
+    assert each.factual.peak_reserved == 28_768_731_136

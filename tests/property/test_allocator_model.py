@@ -1,0 +1,158 @@
+"""The model of the allocator: the same in C and in Python, and exact on what is simulated."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator import Config, simulate
+from simulator.allocator import DeviceAllocator
+from simulator.settings import AllocatorSettings
+from snapreport import read
+from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.replaying import TOP
+from snapreport.history.build import build_history
+from snapreport.native.allocator_replay import AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT
+from tests.property.simulated import Simulated, for_simulations, simulations
+from tests.reference.allocator import Replay
+from tests.reference.allocator_parts import NEVER, Conf
+from tests.reference.replays import (
+    conf_of,
+    is_exact,
+    modelled_devices,
+    recorded_capacity,
+    replay,
+    same_outcome,
+)
+from tests.thorough import some, tried
+
+MIB = 1 << 20
+_OVER = AllocatorSettings(max_split_size=20 * MIB)
+_EXPANDABLE = AllocatorSettings(expandable_segments=True)
+_BOTH = AllocatorSettings(expandable_segments=True, max_split_size=20 * MIB)
+_CLASSES: dict[str, tuple[dict[str, Any], int]] = {
+    "plain": ({}, 20),
+    "streams": ({"streams": 3}, 20),
+    "max_split": ({"settings": _OVER, "largest": 200 * MIB}, 20),
+    "roundup": ({"settings": AllocatorSettings(roundup_power2_divisions=(4,) * 16)}, 20),
+    "expandable": ({"settings": _EXPANDABLE, "streams": 3}, 20),
+    "expandable and max_split": ({"settings": _BOTH, "streams": 2, "largest": 200 * MIB}, 20),
+    "private pools": ({"private_pools": True}, 20),
+    "expandable private pools": ({"private_pools": True, "settings": _EXPANDABLE}, 20),
+    "retries": ({"capacity": 256 * MIB, "streams": 3}, 20),
+    "retries with max_split": (
+        {"capacity": 512 * MIB, "streams": 2, "settings": _OVER, "largest": 200 * MIB},
+        20,
+    ),
+    "retries, expandable": ({"capacity": 256 * MIB, "settings": _EXPANDABLE, "streams": 2}, 20),
+    "cut": ({"max_entries": 200, "streams": 3}, 20),
+    "cut, expandable": ({"max_entries": 200, "settings": _EXPANDABLE}, 20),
+    "cut, max_split": (
+        {"max_entries": 200, "streams": 2, "settings": _OVER, "largest": 200 * MIB},
+        20,
+    ),
+    "cut, retries": ({"max_entries": 200, "capacity": 256 * MIB}, 20),
+    "late": ({"record_from": 150}, 20),
+}
+"""What is simulated, and of how many of 20 simulations everything has to be exact."""
+
+
+def modelled(simulation: Simulated) -> Iterator[ModelledDevice]:
+    yield from modelled_devices(simulation.history)
+
+
+@contextmanager
+def own_stack_of_empty_cache(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let ``empty_cache()`` be called from a place of its own, as in every program."""
+    plain = DeviceAllocator.empty_cache
+
+    def from_its_place(allocator: DeviceAllocator) -> None:
+        frames = allocator.recorder.frames
+        here = {"name": "emptyCache", "filename": "CUDACachingAllocator.cpp", "line": 1}
+        allocator.recorder.frames = [here, *frames]
+        plain(allocator)
+        allocator.recorder.frames = frames
+
+    with patch.context() as patched:
+        patched.setattr(DeviceAllocator, "empty_cache", from_its_place)
+        yield
+
+
+@pytest.mark.parametrize("name", _CLASSES)
+def test_what_is_simulated_is_replayed_exactly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, least = _CLASSES[name]
+    exact = tests = 0
+    with own_stack_of_empty_cache(monkeypatch):
+        for seed in some(range(20), 8):
+            simulator = simulate(Config(seed=seed, operations=400, **options))
+            file = pickle.dumps(simulator.snapshot(), 4)
+            for each in modelled_devices(build_history(read.read_bytes(file, "snap.pickle"))):
+                tests += 1
+                exact += each.factual.exact
+                assert each.factual.exact == is_exact(each, replay(each))
+    assert tests
+    assert exact * 20 >= tests * least
+
+
+@for_simulations(150)
+def test_the_model_and_the_reference_do_the_same(simulation: Simulated) -> None:
+    for each in modelled(simulation):
+        conf = conf_of(each.settings, capacity=recorded_capacity(each), room=each.tape.room)
+        same_outcome(each, conf, Replay(each.tape, conf).run())
+
+
+_OTHER = st.builds(
+    Conf,
+    expandable=st.booleans(),
+    max_split=st.sampled_from([NEVER, NEVER, 20 * MIB, 64 * MIB]),
+    divisions=st.sampled_from([(), (2,) * 16, (8,) * 16]),
+    large_segment=st.sampled_from([20 * MIB, 12 * MIB, 40 * MIB]),
+    max_rounding=st.sampled_from([20 * MIB, 64 * MIB]),
+    capacity=st.sampled_from([NEVER, 100 * MIB, 300 * MIB, 1000 * MIB]),
+    room=st.sampled_from([1 << 40, 200 * MIB, 1]),
+    policy=st.sampled_from([AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT]),
+    stop=st.booleans(),
+)
+
+
+@tried(150)
+@given(simulation=simulations(), conf=_OTHER)
+def test_the_model_and_the_reference_do_the_same_under_other_settings(
+    simulation: Simulated, conf: Conf
+) -> None:
+    for each in modelled(simulation):
+        segments = each.tape.segments
+        below = int(segments[0, 0]) if len(segments) else TOP
+        same = Conf(**{**vars(conf), "below": below})
+        same_outcome(each, same, Replay(each.tape, same).run())
+
+
+@tried(60)
+@given(simulation=simulations(), threshold=st.sampled_from([0.25, 0.5, 0.8]))
+def test_the_model_and_the_reference_collect_the_same_garbage(
+    simulation: Simulated, threshold: float
+) -> None:
+    for each in modelled(simulation):
+        capacity = 512 * MIB
+        conf = conf_of(each.settings, capacity=capacity, limit=capacity // 2, room=1 << 40)
+        same = Conf(**{**vars(conf), "gc_threshold": threshold})
+        same_outcome(each, same, Replay(each.tape, same).run())
+
+
+@for_simulations(60)
+def test_no_two_blocks_lie_over_one_another(simulation: Simulated) -> None:
+    """Nor outside of a segment: whatever the settings are."""
+    for each in modelled(simulation):
+        found = Replay(each.tape, Conf(capacity=300 * MIB, policy=ASCENDING, room=1 << 40)).run()
+        blocks = sorted((b.address, b.size) for b in found.blocks_in_use())
+        for (start, size), (following, _) in pairwise(blocks):
+            assert start + size <= following
+        assert found.peak >= np.max([size for _, size in blocks], initial=0)
