@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from snapreport.api.several_sizes import growth_of
+from snapreport.diagnosis.advice.alike_layers import find_layers
+from snapreport.diagnosis.advice.situation import look_at
+from snapreport.figures.curves import live_at
 from snapreport.model.roles import ROLES
 from tests.laboratory.advice import Pair, Predicted, pairs_of, summary
 from tests.laboratory.programs import all_programs
@@ -136,6 +139,22 @@ def test_the_peak_at_a_batch_that_was_not_recorded_is_what_was_told() -> None:
     # In the optimizer's step nothing grows; at 16 the peak is in the backward pass.
     assert measured > devices[4].peak.allocated == devices[2].peak.allocated
     assert told.phase == "backward"
+
+
+def test_a_layer_holds_what_a_model_with_one_more_keeps_more() -> None:
+    kept = {}
+    for layers in (3, 4):
+        made = run("sized-layers", f"size:{layers}", STEPS)
+        curve = made.device.curve("allocated")
+        live = live_at(made.device.history, int(curve.argmax()) - 1, "allocated")
+        saved = live & (made.truth.roles == ROLES.index("activation"))
+        kept[layers] = int(made.device.allocations.block_size[saved].sum())
+    situation = look_at(made.device.file, made.device.history, np.asarray(curve))
+    found = find_layers(situation, situation.event)
+    assert found is not None
+    assert (found.count, found.caller) == (4, "hidden (language.py:105)")
+    assert found.least == found.most == kept[4] - kept[3]
+    assert found.bytes == 4 * found.most
 
 
 def test_several_changes_go_together() -> None:

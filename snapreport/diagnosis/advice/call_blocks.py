@@ -123,6 +123,26 @@ def find_blocks(
     return found
 
 
+def in_module(stacks: StackTable, stack: int, caller: int) -> bool:
+    """Say whether a frame of a stack is of a module's ``forward``, or of what that calls."""
+    names, files = stacks.frames.names, stacks.frames.filenames
+    if names[caller] == "forward":
+        return True  # with C++ frames between Python's, a module's call may be in none of them
+    node = int(stacks.stack_node[stack])
+    found = False
+    while node >= 0:
+        frame = int(stacks.node_frame[node])
+        if found and _calls_a_module(names[frame], files[frame]):
+            return True
+        found |= frame == caller
+        node = int(stacks.node_parent[node])
+    return False
+
+
+def _calls_a_module(name: str, file: str) -> bool:
+    return name in _CALLS and file.replace("\\", "/").endswith(_MODULE)
+
+
 def _calls_of(
     stacks: StackTable, stack: int, paths: dict[tuple[int, str, str], int]
 ) -> tuple[list[tuple[int, int, int]], int]:
@@ -144,7 +164,7 @@ def _calls_of(
     for node in reversed(nodes):
         frame = int(stacks.node_frame[node])
         name, file = names[frame], files[frame]
-        if name in _CALLS and file.replace("\\", "/").endswith(_MODULE):
+        if _calls_a_module(name, file):
             if caller >= 0:
                 found.append((path, line, caller))
             caller = -1

@@ -26,19 +26,16 @@ _MUCH = 0.25
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
 
-def advise_on_program(tables: History, device: DeviceFigures) -> tuple[Suggestion, ...]:
-    """Return changes to the program that lower the allocated peak, the most first.
-
-    Each is tried on the recording: what it takes away is taken from the history, and the peak over
-    all time added up again.
+def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
+    """Return what advice on the program is drawn from, None where nothing was recorded.
 
     Args:
         tables: the file.
         device: the device's figures.
     """
     if not device.recorded or not len(device.history.allocations):
-        return ()
-    return suggest(look_at(tables, device.history, device.curves["allocated"]))
+        return None
+    return look_at(tables, device.history, device.curves["allocated"])
 
 
 def suggest(
@@ -47,7 +44,10 @@ def suggest(
     chunks: Sequence[int] = (8,),
     to_host: bool | None = None,
 ) -> tuple[Suggestion, ...]:
-    """Return the changes that are worth it, those which free the most first.
+    """Return changes to the program that are worth it, those which free the most first.
+
+    Each is tried on the recording: what it takes away is taken from the history, and the peak over
+    all time added up again.
 
     Args:
         situation: of the device.

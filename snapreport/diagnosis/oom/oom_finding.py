@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from snapreport.diagnosis.advice.program_advice import advise_on_program
+from snapreport.diagnosis.advice.alike_layers import layers_sentence
+from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
@@ -88,11 +89,13 @@ def _finding(
         )
     if verdict.recovered:
         asked += " The program went on: it allocated at least as much again afterwards."
+    situation = situation_of(tables, device) if verdict.missing > 0 else None
+    layers = layers_sentence(situation, oom.event) if situation is not None else ""
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
         oom_title(verdict),
-        f"{why(verdict)}{asked} {outside(verdict)}",
+        f"{why(verdict)}{asked} {layers}{outside(verdict)}",
         subject=subject,
         evidence=tuple(_figures(verdict, _capacity(tables, device))),
         tables=(*_removals(verdict), *held, _pools(verdict)),
@@ -100,7 +103,7 @@ def _finding(
             *remedies(verdict),
             *make_room(verdict),
             *advise_on_settings(tables, device, verdict),
-            *(advise_on_program(tables, device) if verdict.missing > 0 else ()),
+            *(suggest(situation) if situation is not None else ()),
             *enough_changes(tables, device, verdict),
         ),
         view=view,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapreport.diagnosis.advice.program_advice import advise_on_program
+from snapreport.diagnosis.advice.alike_layers import layers_sentence
+from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.largest_site import begin_with
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
@@ -49,21 +50,23 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
         )
     curve = device.curves["allocated"]
     by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
+    situation = situation_of(tables, device)
+    layers = layers_sentence(situation, peak.event) if situation is not None else ""
     where = "at the start" if peak.event < 0 else f"at event {format_count(peak.event)}"
     return Finding(
         "peak",
         "note",
         f"{size} allocated at the peak, {where}",
-        f"{live} live then. {_no_failure(tables, device)}The tables show how far the peak would"
-        " fall without each part. That is less than the part held where another moment would then"
-        " be the peak.",
+        f"{live} live then. {layers}{_no_failure(tables, device)}The tables show how far the peak"
+        " would fall without each part. That is less than the part held where another moment would"
+        " then be the peak.",
         evidence=_figures(peak, device.peaks["allocated"].width),
         tables=(
             _what_if(by_site, "call site"),
             _what_if(find_what_if(device.history, _categories(device), curve), "category"),
         ),
         suggestions=(
-            *advise_on_program(tables, device),
+            *(suggest(situation) if situation is not None else ()),
             *begin_with(tables, device, by_site),
         ),
         view=view,

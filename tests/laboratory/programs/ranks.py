@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import distributed
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.laboratory.programs.language import LanguageTraining
@@ -50,6 +49,8 @@ class OnTwoRanks(LanguageTraining):
 
     def make_optimizer(self, parameters: Iterable[Any]) -> Any:
         if self.on("shard-state"):
+            from torch.distributed.optim import ZeroRedundancyOptimizer  # it warns of itself
+
             return ZeroRedundancyOptimizer(
                 parameters, optimizer_class=torch.optim.AdamW, lr=self.rate, foreach=True
             )

@@ -75,4 +75,15 @@ class Routed(OfAnySize, MixtureOfExperts):
     name = "sized-experts"
 
 
-PROGRAMS: tuple[Any, ...] = (Transformer, Vocabulary, Images, Wide, Pairs, Length, Routed)
+class Layers(OfAnySize, TransformerTraining):
+    """Another number of layers."""
+
+    name = "sized-layers"
+
+    def __init__(self, variant: str = "size:1", watch: Watch | None = None) -> None:
+        super().__init__(variant, watch)
+        self.shape = {"layers": self.batch}
+        self.batch = TransformerTraining.batch
+
+
+PROGRAMS: tuple[Any, ...] = (Transformer, Vocabulary, Images, Wide, Pairs, Length, Routed, Layers)

@@ -1,0 +1,97 @@
+"""The layers that a model calls one after the other, and what each of them holds at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.diagnosis.advice.call_blocks import in_module
+from snapreport.diagnosis.advice.situation import Situation
+from snapreport.figures.callsites import short_site, site_text
+from snapreport.ground.units import format_bytes, format_count, share_in_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ALIKE = 1.15
+"""Layers are alike if none holds more than this times what another holds."""
+_FEWEST = 3
+_PART = 0.1
+"""Less of what is live is not worth a sentence."""
+
+
+@dataclass(frozen=True)
+class AlikeLayers:
+    """Calls of modules from one function in one forward pass that hold about the same."""
+
+    caller: str
+    """The line that calls them: ``forward (model.py:253)``."""
+    count: int
+    bytes: int
+    """Of all of them together."""
+    least: int
+    """Of the one with the least; in bytes."""
+    most: int
+
+
+def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
+    """Return the layers that hold the most after an event together, if that is much.
+
+    Args:
+        situation: of the device.
+        event: -1 for the start.
+    """
+    rows = situation.history.allocations
+    live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
+    held = np.where(live, rows.block_size, 0)
+    found = max(_candidates(situation, held), key=lambda each: each.bytes, default=None)
+    if found is None or found.bytes < _PART * int(held.sum()):
+        return None
+    return found
+
+
+def layers_sentence(situation: Situation, event: int) -> str:
+    """Say what one layer and all of them hold after an event, ``""`` where none are found."""
+    found = find_layers(situation, event)
+    if found is None:
+        return ""
+    live = situation.history.allocations
+    now = (live.alloc_event <= event) & (event < live.free_requested_event)
+    whole = int(live.block_size[now].sum())
+    least, most = format_bytes(found.least), format_bytes(found.most)
+    each = least if least == most else f"{least} to {most}"
+    share = share_in_words(found.bytes, whole)
+    return (
+        f"The {format_count(found.count)} layers that {found.caller} calls held"
+        f" {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each. "
+    )
+
+
+def _candidates(situation: Situation, held: NDArray[np.int64]) -> Iterator[AlikeLayers]:
+    stack = situation.history.allocations.stack
+    for blocks in situation.blocks:
+        one = blocks.rows[blocks.meant[blocks.instance].argmax()]  # made from the caller's line
+        if not in_module(situation.tables.stacks, int(stack[one]), blocks.caller):
+            continue
+        kept = np.bincount(blocks.instance, weights=held[blocks.rows], minlength=len(blocks))
+        of_turn = np.bincount(blocks.turn, weights=kept)
+        here = (blocks.turn == of_turn.argmax()) & blocks.meant
+        sizes = np.sort(kept[here]).astype(np.int64)
+        sizes = sizes[sizes > 0]
+        if len(sizes) < _FEWEST:
+            continue
+        # Of each size with those that are a little larger, the sizes that are most together.
+        ends = np.searchsorted(sizes, sizes * _ALIKE, side="right")
+        sums = np.append(0, np.cumsum(sizes))
+        together = sums[ends] - sums[:-1]
+        together[ends - np.arange(len(sizes)) < _FEWEST] = 0
+        first = int(together.argmax())
+        if together[first]:
+            caller = short_site(site_text(situation.tables.stacks, blocks.caller))
+            alike = sizes[first : ends[first]]
+            yield AlikeLayers(
+                caller, len(alike), int(together[first]), int(alike[0]), int(alike[-1])
+            )
