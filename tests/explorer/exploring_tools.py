@@ -24,7 +24,9 @@ class Explored:
         self.size = size
         self.left = False
         opened = [open_here(each) for each in recordings]
-        self.panes = Panes([Viewpoint(each) for each in opened], self._run, self._leave)
+        self.copied: list[str] = []
+        views = [Viewpoint(each) for each in opened]
+        self.panes = Panes(views, self._run, self._leave, self.copied.append)
 
     def _run(self, work: Callable[[], Callable[[], None]]) -> None:
         work()()

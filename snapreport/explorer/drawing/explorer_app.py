@@ -63,6 +63,8 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
         try:
             files = self._open(progress, self._cancelled)
+            self.opening.picture(files[0].snapshot.history)
+            self._later(self._changed)
             views = [Viewpoint(each, self._device) for each in files]
         except Cancelled:
             self._later(self.exit)
@@ -73,7 +75,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
             self._later(lambda: self._show(views))
 
     def _show(self, views: Sequence[Viewpoint]) -> None:
-        self.panes = Panes(views, self._run, self.exit)
+        self.panes = Panes(views, self._run, self.exit, self.copy_to_clipboard)
         self._changed()
 
     def _run(self, work: Work) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.explorer.parts.inking import Line, Run
-from snapreport.ground.units import format_bytes
+from snapreport.ground.units import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,14 +44,13 @@ def levels(values: NDArray[np.int64], low: int, high: int, steps: int) -> NDArra
     return np.where(values >= high, steps, np.minimum(rounded, steps - 1))
 
 
-def chart(bars: Bars, rows: int, low: int, high: int, cursor: int) -> list[list[Cell]]:
+def chart(bars: Bars, rows: int, low: int, high: int) -> list[list[Cell]]:
     """Draw columns as cells, the top row first.
 
     Args:
         bars: the columns.
         rows: how high the chart is.
         low, high: bytes at its foot and its top.
-        cursor: the column with the cursor, -1 for none.
     """
     count = len(bars.allocated)
     held = levels(bars.allocated, low, high, rows * 8).tolist()
@@ -65,26 +65,37 @@ def chart(bars: Bars, rows: int, low: int, high: int, cursor: int) -> list[list[
         for column in range(count):
             dot = dots[column]
             mark = DOTS[dot % 4] if dot >= 0 and dot // 4 == row else ""
-            filled = min(max(held[column] - 8 * row, 0), 8)
-            wanted = min(max(asked[column] - 8 * row, 0), 8)
-            line_cells.append(_cell(filled, wanted, mark, column == cursor))
+            line_cells.append(_cell(held[column] - 8 * row, asked[column] - 8 * row, mark))
         cells.append(line_cells)
     return cells
 
 
-def _cell(filled: int, wanted: int, dots: str, cursor: bool) -> Cell:
+def _cell(filled: int, wanted: int, dots: str) -> Cell:
     """Return one cell: eighths that are allocated and requested, and the dots of reserved."""
-    if cursor:
-        return (BLOCKS[filled], "bar.cursor") if filled else ("│", "bar.cursor")
-    if filled == 8:
+    if filled >= 8:
         if 0 < wanted < 8:
             return BLOCKS[wanted], "bar.both"
-        return ("█", "bar") if wanted else ("▒", "slack")
-    if filled:
+        return ("█", "bar") if wanted > 0 else ("▒", "slack")
+    if filled > 0:
         return BLOCKS[filled], "bar" if wanted * 2 >= filled else "slack"
-    if wanted:  # freed, but another stream may still use it
-        return ("░" if wanted == 8 else BLOCKS[wanted]), "pending"
+    if wanted > 0:  # freed, but another stream may still use it
+        return ("░" if wanted >= 8 else BLOCKS[wanted]), "pending"
     return (dots, "reserved") if dots else (" ", "")
+
+
+def with_cursor(runs: tuple[Run, ...], column: int) -> tuple[Run, ...]:
+    """Return a row of cells with the cursor in one of its columns."""
+    done, at = [], 0
+    for text, role in runs:
+        place = column - at
+        at += len(text)
+        if not 0 <= place < len(text):
+            done.append(Run(text, role))
+            continue
+        letter = text[place] if text[place] in BLOCKS[1:] and role != "pending" else "│"
+        parts = (text[:place], role), (letter, "bar.cursor"), (text[place + 1 :], role)
+        done += [Run(*part) for part in parts if part[0]]
+    return tuple(done)
 
 
 def in_line(cells: list[Cell]) -> tuple[Run, ...]:
@@ -123,6 +134,26 @@ def ticks(labels: list[tuple[int, str]], width: int) -> tuple[Line, Line]:
         text[begin : begin + len(label)] = label
         free = begin + len(label) + 2
     return Line((Run("".join(line), "axis"),)), Line((Run("".join(text), "dim"),))
+
+
+def tick_labels(axis: str, window: tuple[float, float], width: int) -> list[tuple[int, str]]:
+    """Return round numbers of events or times in a window, each with its column.
+
+    Args:
+        axis: ``events`` or ``time``.
+        window: where it begins and ends.
+        width: columns of the chart.
+    """
+    x0, x1 = window
+    step = nice_step(x1 - x0, max(width // 14, 1))
+    found = []
+    for k in range(math.ceil(max(x0, 0) / step), math.floor(x1 / step) + 1):
+        column = math.floor((k * step - x0) / (x1 - x0) * width)
+        if 0 <= column < width:
+            x = k * step
+            label = format_count(x) if axis == "events" else format_duration(round(x))
+            found.append((column, label))
+    return found
 
 
 def nice_step(span: float, most: int) -> float:

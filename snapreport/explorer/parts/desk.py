@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from snapreport.explorer.parts.inking import EMPTY, Line, beside, clip, clipped, ink, width_of
 from snapreport.explorer.parts.key_bindings import Key, find_key, key
 from snapreport.explorer.parts.prompt_line import PromptLine
+from snapreport.explorer.parts.sending import (
+    MOST_LETTERS,
+    as_json,
+    as_markdown,
+    link_of,
+    write_text,
+)
 from snapreport.explorer.parts.viewpoint import COUNTED, Viewpoint
 from snapreport.explorer.screens.allocations_screen import AllocationsScreen
 from snapreport.explorer.screens.allocator_screen import AllocatorScreen
@@ -20,6 +28,7 @@ from snapreport.explorer.screens.screen_base import Screen
 from snapreport.explorer.screens.stages_screen import StagesScreen
 from snapreport.explorer.screens.timeline_screen import TimelineScreen
 from snapreport.explorer.screens.tree_screen import TreeScreen
+from snapreport.ground.errors import SnapreportError
 
 SCREENS: tuple[type[Screen], ...] = (
     OverviewScreen,
@@ -43,6 +52,10 @@ KEYS = (
     key("v", "count allocated or requested bytes", "turn_curve"),
     key("D", "the next device", "next_device"),
     key("@", "go to an event by its number", "ask_event"),
+    key("m", "copy what is shown as Markdown", "copy_markdown"),
+    key("J", "copy it as JSON", "copy_json"),
+    key("W", "write it to a file: view.md or view.json", "ask_file"),
+    key("L", "copy the link that shows this moment on the page", "copy_link"),
     key("q", "back; from the first screen: quit", "back"),
 )
 """What keys do on every screen."""
@@ -54,11 +67,15 @@ class Desk:
     """The screens of one recording, one of them in sight."""
 
     def __init__(
-        self, view: Viewpoint, run: Callable[[Work], None], quit_: Callable[[], None]
+        self,
+        view: Viewpoint,
+        run: Callable[[Work], None],
+        quit_: Callable[[], None],
+        copy: Callable[[str], None],
     ) -> None:
-        """``run``: does work beside the screen; ``quit_``: ends the program."""
+        """``run``: does work beside the screen; ``copy``: puts text on the clipboard."""
         self.view = view
-        self._run, self._quit = run, quit_
+        self._run, self._quit, self._copy = run, quit_, copy
         self.screens = [kind(self) for kind in SCREENS if kind.is_there(view)]
         self.shown: Screen = self.screens[0]
         self.before: list[Screen] = []
@@ -219,6 +236,56 @@ class Desk:
             self.view.go_to(int(text))
         elif text:
             self.say(f"{text} is no event; type a number")
+
+    # Sending what is shown.
+
+    @property
+    def link(self) -> str:
+        """The fragment of the page's address that shows this."""
+        return link_of(self.view, self.shown.in_link())
+
+    def _markdown(self) -> str:
+        return as_markdown(self.view, self.shown.title, self.shown.as_table(), self.link)
+
+    def _json(self) -> str:
+        return as_json(self.view, self.shown.title, self.shown.as_table(), self.link)
+
+    def _send(self, text: str, what: str) -> None:
+        if len(text) > MOST_LETTERS:
+            self.say("that is too long for a clipboard; W writes it to a file")
+            return
+        self._copy(text)
+        self.say(f"{what} is on the clipboard, if your terminal lets programs write to it")
+
+    def copy_markdown(self) -> None:
+        """Copy what is shown as Markdown."""
+        self._send(self._markdown(), "Markdown")
+
+    def copy_json(self) -> None:
+        """Copy what is shown as JSON."""
+        self._send(self._json(), "JSON")
+
+    def copy_link(self) -> None:
+        """Copy the link that shows the same on the page."""
+        link = f"#{self.link}"
+        self._copy(link)
+        self.say(f"{link} (append it to the page's address)")
+
+    def ask_file(self) -> None:
+        """Let the reader type a file's name."""
+        self.ask("write to: ", self._write)
+
+    def _write(self, typed: str) -> None:
+        if not typed.strip():
+            return
+        path = Path(typed.strip()).expanduser()
+        text = self._json() if path.suffix == ".json" else self._markdown()
+        try:
+            write_text(path, text)
+        except SnapreportError as error:
+            self.say(str(error))
+        else:
+            self.say(f"wrote {path}")
 
     def click(self, column: int, row: int, *, twice: bool) -> None:
         """Take a click: on a tab, or in the screen."""

@@ -24,13 +24,17 @@ class Panes:
     """One desk or two; keys go to the one in front."""
 
     def __init__(
-        self, views: Sequence[Viewpoint], run: Callable[[Work], None], quit_: Callable[[], None]
+        self,
+        views: Sequence[Viewpoint],
+        run: Callable[[Work], None],
+        quit_: Callable[[], None],
+        copy: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``run``: does work beside the screen; ``quit_``: ends the program."""
+        """``run``: does work beside the screen; ``copy``: puts text on the clipboard."""
         if len(views) > 1:
             for view in views:
                 view.before, view.after = views[0], views[1]
-        self.desks = [Desk(view, run, quit_) for view in views]
+        self.desks = [Desk(view, run, quit_, copy) for view in views]
         self.active = 0
         self.side_by_side = True
         self.help: KeyHelp | None = None

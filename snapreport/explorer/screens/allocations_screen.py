@@ -187,6 +187,10 @@ class AllocationsScreen(ListScreen):
         self.by = WAYS[(WAYS.index(self.by) + by) % len(WAYS)]
         self.cursor = 0
 
+    def in_link(self) -> dict[str, object]:
+        """Name what is looked for."""
+        return {"tab": self.name, "search": self.sought}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every row."""
         self.sync()

@@ -86,8 +86,13 @@ class ChangeScreen(TreeScreen):
             return "only after"
         return "" if tree.new_count[node] else "only before"
 
+    def in_link(self) -> dict[str, object]:
+        """A page is of one recording."""
+        return {}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows in sight."""
+        self.sync()
         tree = self.change
         depth = self.rows.depth - self.rows.depth[self.root]
         rows: list[tuple[object, ...]] = [

@@ -154,6 +154,10 @@ class EventsScreen(ListScreen):
         """List the events that a finding or a link names."""
         self.filter(text)
 
+    def in_link(self) -> dict[str, object]:
+        """Name the filter."""
+        return {"tab": self.name, "search": self.filtered}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the events in sight."""
         self.sync()

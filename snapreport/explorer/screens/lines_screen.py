@@ -126,6 +126,10 @@ class LinesScreen(ListScreen):
         """Order by the next column."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
 
+    def in_link(self) -> dict[str, object]:
+        """Name the files that count."""
+        return {"tab": self.name, "search": self.files}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every line."""
         self.sync()

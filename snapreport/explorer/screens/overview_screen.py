@@ -237,6 +237,10 @@ class OverviewScreen(ListScreen):
         """Show the peak."""
         self.view.go_to(self.view.opening)
 
+    def in_link(self) -> dict[str, object]:
+        """The page opens with what this says."""
+        return {}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the call sites at the peak."""
         sites = self.view.device.figures.sites

@@ -187,6 +187,10 @@ class QueryScreen(ListScreen):
         if self.running and self._process is not None:
             self._process.end_statement()
 
+    def in_link(self) -> dict[str, object]:
+        """The page has no SQL."""
+        return {}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the answer."""
         return self.titles, [tuple(row) for row in self.rows]

@@ -106,6 +106,10 @@ class Screen:
         """Return what it shows as a table: headings, and rows of plain values."""
         return (), []
 
+    def in_link(self) -> dict[str, object]:
+        """Return what a link for the page says of the screen, besides the moment."""
+        return {"tab": self.name}
+
 
 class ListScreen(Screen):
     """A screen of rows, one of them with the cursor; a search goes from match to match."""

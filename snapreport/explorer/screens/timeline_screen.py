@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from snapreport.explorer.parts.axis_scale import Scale, has_times, scale_of
-from snapreport.explorer.parts.chart_cells import Bars, Cell, chart, grid, in_line, nice_step, ticks
+from snapreport.explorer.parts.chart_cells import (
+    Bars,
+    Cell,
+    chart,
+    grid,
+    in_line,
+    tick_labels,
+    ticks,
+    with_cursor,
+)
 from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.stage_bands import stage_bands
@@ -70,6 +78,7 @@ class TimelineScreen(Screen):
         self._scale: Scale
         self._heights: dict[str, Heights]
         self.window = (0.0, 1.0)
+        self._drawn: tuple[object, list[tuple[Run, ...]]] = (None, [])
 
     @property
     def whole(self) -> tuple[float, float]:
@@ -138,22 +147,28 @@ class TimelineScreen(Screen):
         rows = max(height - 5 - len(stages), 1)
         self._show_cursor()
         cursor = self.column_of(self.view.event)
-        cells = chart(self.bars(), rows, self.low, self.high, cursor)
         labels = grid(rows, self.low, self.high)
         lines = [beside(self._about(), self._legend(), width), self._marks()]
-        for row, line in enumerate(cells):
+        for row, runs in enumerate(self._chart(rows, labels)):
             label = labels.get(row, "")
-            if label:
-                line = [cell if cell[0] != " " else ("·", "axis") for cell in line]
-            edge = "┤" if label else "│"
-            runs = (Run(fit(label, _LABELS, right=True), "dim"), Run(edge, "axis"))
-            lines.append(Line(runs + in_line(line)))
-        axis, below = ticks(self._tick_labels(), self.width)
+            edge = Run(fit(label, _LABELS, right=True), "dim"), Run("┤" if label else "│", "axis")
+            lines.append(Line(edge + with_cursor(runs, cursor)))
+        axis, below = ticks(tick_labels(self.axis, self.window, self.width), self.width)
         lines.append(Line((Run(" " * _LABELS + "└", "axis"), *axis.runs)))
         lines.append(Line((Run(" " * (_LABELS + 1)), *below.runs)))
         lines += stages
         lines.append(self._entry())
         return [clipped(line, width) for line in lines[:height]]
+
+    def _chart(self, rows: int, labels: dict[int, str]) -> list[tuple[Run, ...]]:
+        """Return the rows of bars, which a moving cursor leaves as they are."""
+        wanted = self._device, self.axis, self.window, self.width, rows, self.low
+        if self._drawn[0] != wanted:
+            cells = chart(self.bars(), rows, self.low, self.high)
+            for row in labels:
+                cells[row] = [cell if cell[0] != " " else ("·", "axis") for cell in cells[row]]
+            self._drawn = wanted, [in_line(line) for line in cells]
+        return self._drawn[1]
 
     def _about(self) -> Line:
         first, end = self.spans()
@@ -196,18 +211,6 @@ class TimelineScreen(Screen):
             if begin >= 0 and all(cell[0] == " " for cell in cells[begin : begin + len(text)]):
                 cells[begin : begin + len(text)] = [(letter, "peak") for letter in text]
         return Line((Run(" " * (_LABELS + 1)), *in_line(cells)))
-
-    def _tick_labels(self) -> list[tuple[int, str]]:
-        x0, x1 = self.window
-        step = nice_step(x1 - x0, max(self.width // 14, 1))
-        found = []
-        for k in range(math.ceil(x0 / step), math.floor(x1 / step) + 1):
-            x = k * step
-            column = math.floor((x - x0) / (x1 - x0) * self.width)
-            if 0 <= column < self.width and x >= 0:
-                label = format_count(x) if self.axis == "events" else format_duration(round(x))
-                found.append((column, label))
-        return found
 
     def _entry(self) -> Line:
         """Return what happened at the cursor's event."""
@@ -415,6 +418,13 @@ class TimelineScreen(Screen):
     def scroll(self, by: int) -> None:
         """Zoom in or out."""
         self._zoom(0.8 if by < 0 else 1.25)
+
+    def in_link(self) -> dict[str, object]:
+        """Name the part of the timeline that is in sight."""
+        window: tuple[float, ...] | None = None
+        if self.window != self.whole or self.low:
+            window = (*self.window, float(self.low), float(self.high))
+        return {"axis": "time" if self.axis == "time" else None, "view": window}
 
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the columns in sight: their events, and the most of each curve."""

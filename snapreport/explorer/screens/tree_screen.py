@@ -417,8 +417,14 @@ class TreeScreen(ListScreen):
         self.sought = ""
         self._search_again()
 
+    def in_link(self) -> dict[str, object]:
+        """Name the tree, and what is looked for."""
+        stacks = "up" if self.upward else None
+        return {"search": self.sought, "stacks": stacks, "frames": None if self.folded else "all"}
+
     def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows in sight."""
+        self.sync()
         tree = self.tree
         rows: list[tuple[object, ...]] = [
             (

@@ -1,0 +1,119 @@
+"""What a reader sees, to be sent: as Markdown, as JSON, and as a link for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from snapreport.explorer.parts.page_link import encode_link
+from snapreport.ground.errors import OutputError
+from snapreport.ground.files import write_atomically
+from snapreport.ground.safe_text import plain_json
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.reporters.markdown.markdown_parts import table
+from snapreport.reporters.words.plain_text import code_span, escaped
+
+if TYPE_CHECKING:
+    from snapreport.explorer.parts.viewpoint import Viewpoint
+
+MOST_ROWS = 40
+"""Rows of a table in Markdown: an issue comment ends."""
+MOST_LETTERS = 70_000
+"""Of what goes to the clipboard: terminals take no more of it."""
+_BYTES = frozenset(
+    {"bytes", "requested", "cumulative", "median", "allocated", "reserved", "size", "in use",
+     "start", "peak", "end", "change", "before", "after"}
+)  # fmt: skip
+"""Columns whose numbers are bytes."""
+
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+
+
+def link_of(view: Viewpoint, screen: Mapping[str, object]) -> str:
+    """Return the fragment of the page's address for a moment; ``screen``: what its screen adds."""
+    snapshot = view.opened.snapshot
+    places = [str(device.device) for device in snapshot.devices]
+    device = places.index(view.device.name)
+    return encode_link(
+        {
+            "device": None if device == snapshot.history.default_device else device,
+            "curve": None if view.curve == "allocated" else view.curve,
+            "event": None if view.event == view.opening else view.event,
+            **screen,
+        }
+    )
+
+
+def as_markdown(view: Viewpoint, title: str, shown: Table, link: str) -> str:
+    """Return a screen as Markdown; no name in it is markup, a mention or a link."""
+    titles, rows = shown
+    amounts = view.moment.amounts
+    figures = [("allocated", amounts.allocated), ("requested", amounts.requested)]
+    figures += [] if amounts.reserved is None else [("reserved", amounts.reserved)]
+    held = f"{format_bytes(view.moment.bytes)} {view.curve} {view.name}"
+    lines = [
+        f"**{escaped(view.opened.snapshot.history.title)}**, {escaped(view.device.name)}: {held}",
+        "",
+        " · ".join(f"{name} {format_bytes(size)}" for name, size in figures),
+        "",
+        f"{title}:",
+        "",
+    ]
+    if rows:
+        left = [k for k, cell in enumerate(rows[0]) if isinstance(cell, str)]
+        cells = [
+            [_cell(name, cell) for name, cell in zip(titles, row, strict=True)]
+            for row in rows[:MOST_ROWS]
+        ]
+        lines += table([escaped(each) for each in titles], cells, left)
+    if len(rows) > MOST_ROWS:
+        lines += [f"and {format_count(len(rows) - MOST_ROWS)} more", ""]
+    if link:
+        lines.append(f"In the report: {code_span(f'#{link}')}")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _cell(name: str, cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return format_bytes(cell) if name in _BYTES else format_count(cell)
+    return code_span(str(cell)) if str(cell) else ""
+
+
+def as_json(view: Viewpoint, title: str, shown: Table, link: str) -> str:
+    """Return a screen as JSON, sizes in bytes."""
+    titles, rows = shown
+    whole: dict[str, Any] = {
+        "file": view.opened.snapshot.history.source.name,
+        "device": view.device.name,
+        "event": view.event,
+        "time_us": view.moment.time_us,
+        "curve": view.curve,
+        "bytes": view.moment.bytes,
+        "amounts": asdict(view.moment.amounts),
+        "screen": title,
+        "link": link,
+        "rows": [dict(zip(titles, map(_plain, row), strict=True)) for row in rows],
+    }
+    return plain_json(orjson.dumps(whole, option=orjson.OPT_INDENT_2)).decode() + "\n"
+
+
+def _plain(cell: object) -> object:
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write what is sent into a new file.
+
+    Raises:
+        OutputError: there is one already, or it cannot be written.
+    """
+    if not path.name:
+        raise OutputError("name a file, such as view.md or view.json.")
+    with write_atomically(path, force=False) as out:
+        out.write(text.encode())
