@@ -40,6 +40,38 @@ static written write_all(strips s, uint64_t most_points, uint64_t step, int fill
     return all;
 }
 
+/* What is in order is refused with room for one number less, and without its last sample. */
+static void check_bounds(strips s)
+{
+    const uint64_t wide = POINT_TEXT + ROW_TEXT / LEAST_POINTS;
+    s.most_points = 1;
+    s.room_points = LEAST_POINTS + 2 * s.n_samples;
+    s.room_text = s.room_points * wide;
+    if (!snapreport_strips_begin(&s))
+        return;
+    strips less = s;
+    less.room_points--;
+    HOLDS(!snapreport_strips_begin(&less));
+    less = s;
+    less.room_text--;
+    HOLDS(!snapreport_strips_begin(&less));
+    less = s;
+    less.most_points = s.room_points + 1;
+    HOLDS(!snapreport_strips_begin(&less));
+    less = s;
+    less.n_samples--;
+    HOLDS(!snapreport_strips_begin(&less));
+    int64_t *samples = room(s.n_samples, sizeof *samples, 0);
+    memcpy(samples, s.samples, s.n_samples * sizeof *samples);
+    less = s;
+    less.samples = samples;
+    for (int by = -1; by <= 1; by += 2) {
+        samples[s.n_samples - 1] = s.end - 1 + by;
+        HOLDS(!snapreport_strips_begin(&less));
+    }
+    free(samples);
+}
+
 /* Put rows and samples in order, as the caller does; one number stands for a birth too early. */
 static void put_in_order(strips *s, int64_t *alloc_event, int64_t *free_event, int64_t *samples,
                          unsigned without_last)
@@ -89,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     s.size = sizes;
     s.samples = samples;
     s.drawn = n <= (int64_t)in.left ? drawn : NULL;
+    check_bounds(s);
     written one = write_all(s, most_points, step, 0);
     written other = write_all(s, s.room_points, s.n_rows + 1, 0xFF);
     HOLDS(one.length == other.length && one.hash == other.hash);

@@ -129,16 +129,42 @@ static int64_t fragmentation(sweep *s)
     for (int64_t i = 1; s->in_order && i < n; i++)
         if (alloc_event[i] < alloc_event[i - 1])
             alloc_event[i] = alloc_event[i - 1];
-    const int64_t *free_event = next_within(s, n, START, events + 1);
+    int64_t *free_event = next_within(s, n, START, events + 1);
     const int64_t *block_size = next_numbers(s, n);
-    const int32_t *born = next_narrow(s, n, NO_ID, m), *freed = next_narrow(s, n, NO_ID, m);
-    const int64_t *start = next_within(s, m, START, events + 1);
-    const int64_t *end = next_within(s, m, START, events + 1);
+    int32_t *born = next_narrow(s, n, NO_ID, m), *freed = next_narrow(s, n, NO_ID, m);
+    int64_t *start = next_within(s, m, START, events + 1);
+    int64_t *end = next_within(s, m, START, events + 1);
     const int64_t *size = next_numbers(s, m), *before = next_numbers(s, m);
-    return snapreport_fragmentation(
-        alloc_event, free_event, block_size, born, freed, n, events, start, end, size, before, m,
-        next_table(s, m, 8, s->fill), next_table(s, events, 4, s->fill),
-        next_table(s, n, 4, s->fill), next_result(s, 0, events + 2, 8, 0));
+    int64_t *used = next_table(s, m, 8, s->fill), *sums = next_result(s, 0, events + 2, 8, 0);
+    int32_t *head = next_table(s, events, 4, s->fill), *next = next_table(s, n, 4, s->fill);
+#define ASK() snapreport_fragmentation(alloc_event, free_event, block_size, born, freed, n, events, \
+                                       start, end, size, before, m, used, head, next, sums)
+    const int64_t done = ASK();
+    if (done == 1) { /* what is in order is out of range with one number just beyond a bound */
+        int64_t *const wide[] = {alloc_event, free_event, start, end};
+        int32_t *const narrow[] = {born, freed};
+        int64_t *kept = (int64_t *)copy_of((const uint8_t *)sums, (size_t)(events + 2) * 8);
+        for (int column = 0; column < 8; column++) {
+            int64_t *one = wide[column / 2];
+            if (!(column < 4 ? n : m))
+                continue;
+            const int64_t last = (column < 4 ? n : m) - 1, at = column % 2 ? last : 0, was = one[at];
+            one[at] = column % 2 ? events + 1 : START - 1;
+            HOLDS(ASK() == OUT_OF_RANGE);
+            one[at] = was;
+        }
+        for (int column = 0; n && column < 4; column++) {
+            const int64_t row = column % 2 ? n - 1 : 0;
+            int32_t *one = narrow[column / 2] + row, was = *one;
+            *one = column % 2 ? (int32_t)m : NO_ID - 1;
+            HOLDS(ASK() == OUT_OF_RANGE);
+            *one = was;
+        }
+        memcpy(sums, kept, (size_t)(events + 2) * 8);
+        free(kept);
+    }
+#undef ASK
+    return done;
 }
 
 static int64_t segments(sweep *s)
