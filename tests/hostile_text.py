@@ -133,7 +133,7 @@ def is_calm(text: str) -> bool:
     """Say whether text has no character that drives a terminal or turns the reading order."""
     return not [
         char
-        for char in text
+        for char in set(text)
         if not char.isprintable()
         and char not in "\n\t"
         and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")

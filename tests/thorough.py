@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 
 _Case = TypeVar("_Case")
 
-_TIMES = float(os.environ.get("SNAPREPORT_EXAMPLES", "0.25"))
+_USUAL = 0.25
+_TIMES = float(os.environ.get("SNAPREPORT_EXAMPLES", _USUAL))
 
 IN_FULL = _TIMES >= 1
 """Whether every case is tried."""
@@ -42,7 +43,8 @@ def tried(examples: int) -> settings:
 
 
 def some(cases: Sequence[_Case], count: int) -> Sequence[_Case]:
-    """Return so many of the cases, the first among them, or every one."""
+    """Return so many of the cases, the first among them, or every one; fewer of fewer examples."""
+    count = max(round(count * min(_TIMES / _USUAL, 1)), 1)
     if IN_FULL or len(cases) <= count:
         return cases
     return [cases[i * len(cases) // count] for i in range(count)]

@@ -19,6 +19,7 @@ from snapreport.reporters.page.page_report import HtmlReporter
 from tests.browser.timeline_tools import NO_WEBGL
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files
+from tests.thorough import IN_FULL, small
 
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)
@@ -164,6 +165,18 @@ def snapshots() -> list[Path]:
     return sorted([*(path for kind in kinds for path in samples.glob(kind)), *corpus_files()])
 
 
+_LARGE = "three_gpus_expandable_oom.pickle"
+
+
+def shown_files() -> list[Path]:
+    """All small files, and of the large ones one, which has the most of what a page can show.
+
+    It has three devices, segments that expand and a failed request; ``make thorough`` takes all.
+    """
+    found = snapshots()
+    return found if IN_FULL else [*small(found), *(p for p in found if p.name == _LARGE)]
+
+
 @dataclass
 class FilePage:
     """The page of a file, for several tests one after the other, in any order.
@@ -214,7 +227,7 @@ def sites(part: Locator, device: DeviceFindings) -> Any:
     return part.evaluate(_SITES)
 
 
-@pytest.fixture(scope="session", params=snapshots(), ids=lambda path: path.name)
+@pytest.fixture(scope="session", params=shown_files(), ids=lambda path: path.name)
 def _file_page(
     request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilePage]:

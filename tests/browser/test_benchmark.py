@@ -104,7 +104,7 @@ def test_a_page_without_a_picture_spoils_nothing_else(
 def test_both_pages_are_measured_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "MOVES", 20)
+    monkeypatch.setattr(page, "MOVES", 4)
     ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
     theirs = tmp_path / "theirs.html"
     theirs.write_text(PAGE)

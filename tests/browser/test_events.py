@@ -20,6 +20,7 @@ from tests.browser.listing import address
 from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen, violations
 from tests.builders import BASE, trace
+from tests.thorough import IN_FULL
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -173,8 +174,8 @@ def test_a_search_is_in_the_link(open_page: Opener) -> None:
     expect(again.locator(".events-list")).to_have_attribute("aria-rowcount", "2")
 
 
-def test_a_million_events_are_found_at_once(open_page: Opener) -> None:
-    n = 400_000
+def test_many_events_are_found_at_once(open_page: Opener) -> None:
+    n = 400_000 if IN_FULL else 100_000
     rows = [Row(512 * (1 + k % 4000), 3 * k, 3 * k + 1) for k in range(200)]
     found = findings(DeviceSpec(rows, events=3 * n))
     page = open_panel(open_page, found)
@@ -192,7 +193,7 @@ def test_a_million_events_are_found_at_once(open_page: Opener) -> None:
           return performance.now() - start
         }"""
     )
-    assert took < 500
+    assert took < (500 if IN_FULL else 250)  # of a million, and of 300,000
     expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "200")
 
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.conftest import FilePage
-from tests.corpus import corpus_files
+from tests.corpus import NO_CORPUS, corpus_files
 
 pytestmark = pytest.mark.browser
 
@@ -43,6 +43,7 @@ def sweep(page: Page, device: int) -> None:
             page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * 0.6)
 
 
+@pytest.mark.skipif(not corpus_files(), reason=NO_CORPUS)
 def test_nothing_fails_while_the_cursor_moves_with_every_panel_open(file_page: FilePage) -> None:
     found, page = file_page.found, file_page.page
     if file_page.file not in corpus_files():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from snapreport.commands import cli
+from tests.commands.terminals import on_terminal
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -24,40 +25,17 @@ _COMMANDS = (
 
 def on_a_terminal(*arguments: str, **variables: str) -> str:
     """Run ``snapreport`` on a terminal of its own; return what it shows, stderr included."""
-    ours, theirs = pty.openpty()
     kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snapreport", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=kept | {"TERM": "xterm", "COLUMNS": "100", **variables},
-    )
-    os.close(theirs)
-    parts = []
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # Linux says so where it ends
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(ours)
-    process.wait()
-    return b"".join(parts).decode().replace("\r\n", "\n")
+    environment = kept | {"TERM": "xterm", "COLUMNS": "100", **variables}
+    ((_, shown),) = on_terminal([arguments], SAMPLES, environment)
+    return shown
 
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
 def test_a_terminal_gets_the_text_of_a_pipe_in_colour(command: tuple[str, ...]) -> None:
     given = (*command, str(SAMPLES / "out_of_memory.pickle.gz"), "--quiet")
-    piped = subprocess.run(
-        [sys.executable, "-m", "snapreport", *given],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"COLUMNS": "100", "TERM": "xterm"},
-    ).stdout
+    environment = {"COLUMNS": "100", "TERM": "xterm"}
+    piped = CliRunner(env=environment).invoke(cli, given, catch_exceptions=False).stdout
     shown = on_a_terminal(*given)
     assert "\x1b" not in piped
     assert _COLOUR.search(shown)

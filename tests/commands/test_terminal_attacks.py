@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -19,24 +18,10 @@ import pytest
 
 import snapreport
 from snapreport.commands import cli
+from tests.commands.terminals import on_terminal
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
 SNAPREPORT = [sys.executable, "-m", "snapreport"]
-
-# A run after another in one Python: to start one for each takes longer than most runs.
-_EACH = """
-import json, sys
-from snapreport.__main__ import main
-for arguments in json.loads(sys.argv[1]):
-    sys.argv[1:] = arguments
-    try:
-        main()
-        status = None
-    except SystemExit as end:
-        status = end.code or 0
-    print("===", status, flush=True)
-"""
-_ENDED = re.compile(r"=== (\w+)\n")
 
 # What rich writes to draw a bar and remove it again, and readline around its prompt.
 _OURS = re.compile(
@@ -159,20 +144,21 @@ def _other_schema(bundle: Path) -> Path:
     return target
 
 
-def on_terminal(command: list[str], folder: Path, typed: str = "") -> tuple[int, str]:
-    """Run a command on a pseudo-terminal; return its exit status and all that it wrote there."""
+def environment(folder: Path) -> dict[str, str]:
+    more = {"TERM": "xterm-256color", "COLUMNS": "100", "XDG_STATE_HOME": str(folder / "state")}
+    return {**os.environ, **more, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def in_a_shell(command: list[str], folder: Path, typed: str) -> tuple[int, str]:
+    """Type lines into a command on a terminal; return its exit status and all that it wrote."""
     primary, secondary = pty.openpty()
-    environment = os.environ | {
-        "TERM": "xterm-256color", "COLUMNS": "100", "XDG_STATE_HOME": str(folder / "state"),
-        "OPENBLAS_NUM_THREADS": "1",
-    }  # fmt: skip
     with subprocess.Popen(
         command,
         stdin=secondary,
         stdout=secondary,
         stderr=secondary,
         cwd=folder,
-        env=environment,
+        env=environment(folder),
         start_new_session=True,
     ) as process:
         os.close(secondary)
@@ -199,7 +185,8 @@ def on_terminal(command: list[str], folder: Path, typed: str = "") -> tuple[int,
 def check_terminal(text: str) -> None:
     """Fail if anything but rich's own bars and readline's own prompt drives the terminal."""
     text = _OURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    odd = next((k for k in range(len(text)) if not is_calm(text[k])), None)
+    wrong = {character for character in set(text) if not is_calm(character)}
+    odd = next((k for k, character in enumerate(text) if character in wrong), None)
     assert odd is None, repr(text[max(odd - 60, 0) : odd + 60])
 
 
@@ -213,12 +200,9 @@ def test_a_command_writes_nothing_that_drives_the_terminal(files: Files, command
         [command, *(files.fill(word, number) for word in words)]
         for number, words in enumerate(COMMANDS[command])
     ]
-    _, text = on_terminal([sys.executable, "-c", _EACH, json.dumps(runs)], files.folder)
-    assert "Traceback" not in text
-    parts = _ENDED.split(text.replace("\r\n", "\n"))
-    assert len(parts) == 2 * len(runs) + 1
-    for written, status in zip(parts[::2], parts[1::2], strict=False):
-        assert status in ("0", "1", "2", "3")
+    for status, written in on_terminal(runs, files.folder, environment(files.folder)):
+        assert "Traceback" not in written
+        assert status in (0, 1, 2, 3)
         assert written.strip()
         check_terminal(written)
 
@@ -227,7 +211,7 @@ def test_the_shell_writes_nothing_that_drives_the_terminal(files: Files) -> None
     typed = (
         '.tables\n.schema\n.schema no\nSELECT name FROM frames;\nSELECT "x";\nSELECT 1\n;\n.quit\n'
     )
-    status, text = on_terminal([*SNAPREPORT, "query", str(files.evil), "-q"], files.folder, typed)
+    status, text = in_a_shell([*SNAPREPORT, "query", str(files.evil), "-q"], files.folder, typed)
     assert status == 0
     assert "\\x1b[2J" in text
     assert "annotations" in text

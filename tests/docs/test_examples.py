@@ -23,6 +23,7 @@ from tests.docs.examples import (
     lay_out,
     records,
     run_command,
+    run_example,
     run_python,
 )
 
@@ -47,7 +48,7 @@ def test_every_command_of_the_documents_prints_what_they_show(folder: Path) -> N
         for example in find_commands(document.read_text(encoding="utf-8")):
             if records(example) and not TORCH:
                 continue
-            printed = run_command(example.code, folder)
+            printed = run_example(example, folder)
             assert is_like(printed, example.output or ""), (
                 f"{document.name}:{example.line}: {example.code}\n{printed}"
             )

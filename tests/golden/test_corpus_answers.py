@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-import snapreport
 from snapreport.model.answer_tables import GROUPINGS
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, loaded
 
 
 @every_corpus_file
 def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
-    snapshot = snapreport.load(path)
+    snapshot = loaded(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
         chance = random.Random(path.name).sample(range(device.events), min(2, device.events))

@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
-import snapreport
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
 from snapreport.diagnosis.oom.who_held import find_memory
 from snapreport.model.diagnoses import Finding, Frees
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, loaded
 
 _MODELS = "train/models.py"
 
 
 def findings(path: Path, device: int) -> list[Finding]:
-    found = snapreport.load(path).device(device)
+    found = loaded(path).device(device)
     return list(find_memory(found.file, found.figures))
 
 
 @pytest.fixture(scope="module")
 def oom(corpus: Path) -> OomVerdict:
-    found = snapreport.load(corpus / "three_gpus_expandable_oom.pickle").device(1)
+    found = loaded(corpus / "three_gpus_expandable_oom.pickle").device(1)
     verdict = judge(found.file, found.figures, found.figures.ooms[0])
     assert verdict is not None
     return verdict
@@ -87,7 +86,7 @@ def test_where_the_memory_of_a_training_step_went(corpus: Path) -> None:
 
 @every_corpus_file
 def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
-    snapshot = snapreport.load(path)
+    snapshot = loaded(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
         found = list(find_memory(device.file, device.figures))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import snapreport
 from snapreport.model.findings import DeviceFindings
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, findings_of
 
 # One set of codes for each device, in the order of the file; a failed request is not in here.
 # Each follows from the numbers of events, baseline blocks and stacks in the file.
@@ -69,7 +68,7 @@ WARNINGS = {
 
 
 def devices_of(corpus: Path, name: str) -> tuple[DeviceFindings, ...]:
-    return snapreport.load(corpus / name).findings().devices
+    return findings_of(corpus / name).devices
 
 
 @pytest.mark.parametrize("name", CODES)
@@ -93,7 +92,7 @@ def test_a_recording_is_judged_by_what_it_holds(corpus: Path, name: str) -> None
 
 @every_corpus_file
 def test_reserved_memory_is_accounted_for_to_the_byte(path: Path) -> None:
-    for device in snapreport.load(path).findings().devices:
+    for device in findings_of(path).devices:
         facts = device.trust.facts
         assert facts.at_end is not None
         assert facts.at_end.difference == 0

@@ -12,14 +12,14 @@ import snapreport
 from snapreport.exporters import collapsed, perfetto, pprof, speedscope
 from snapreport.exporters.rebuilt_snapshot import rebuild
 from tests.builders import history_of
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, loaded
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
 from tests.property.test_exports import collapsed_total, facts
 
 
 @every_corpus_file
 def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
-    history = snapreport.load(path).history
+    history = loaded(path).history
     for curve in CURVES:
         export = export_of(history, curve)
         for place, device in enumerate(export.devices):
@@ -35,7 +35,7 @@ def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
 
 @every_corpus_file
 def test_perfetto_has_every_curve_s_peak(path: Path) -> None:
-    export = export_of(snapreport.load(path).history)
+    export = export_of(loaded(path).history)
     timelines = read_perfetto(written(perfetto.write, export))
     assert len(timelines) == len(export.devices)
     for device, timeline in zip(export.devices, timelines.values(), strict=True):
@@ -48,7 +48,7 @@ def test_sql_and_parquet_count_every_byte(path: Path, tmp_path: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    snapshot = snapreport.load(path)
+    snapshot = loaded(path)
     table = pq.read_table(snapreport.export(path, "parquet", tmp_path / "out.parquet"))
     everyone = [device.allocations for device in snapshot.devices]
     requested = sum(int(rows.size.sum()) for rows in everyone)
@@ -60,7 +60,7 @@ def test_sql_and_parquet_count_every_byte(path: Path, tmp_path: Path) -> None:
 
 @every_corpus_file
 def test_a_bundle_is_rebuilt_to_the_same_history(path: Path) -> None:
-    history = snapreport.load(path).history
+    history = loaded(path).history
     again = history_of(rebuild(history))
     if history.layout in ("torch-2.0", "segments"):  # written as PyTorch does today
         again = replace(again, layout=history.layout)

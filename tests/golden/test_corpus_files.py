@@ -13,7 +13,7 @@ from snapreport.figures.amounts import find_fragmentation
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, findings_of, loaded
 
 SOUND = [
     "bare_segments_list.pkl",
@@ -40,8 +40,7 @@ COMMENT_LIMIT = 65_536
 
 @every_corpus_file
 def test_the_closing_law_holds_or_its_breach_is_said(path: Path) -> None:
-    snapshot = snapreport.load(path)
-    for device in snapshot.findings().devices:
+    for device in findings_of(path).devices:
         if len(device.history.segments):
             assert device.closing is not None
             assert device.closing.closes == ("does-not-close" not in codes_of(device))
@@ -52,8 +51,7 @@ def test_the_closing_law_holds_or_its_breach_is_said(path: Path) -> None:
 
 @every_corpus_file
 def test_what_is_odd_in_a_recording_is_said(path: Path) -> None:
-    snapshot = snapreport.load(path)
-    for device in snapshot.findings().devices:
+    for device in findings_of(path).devices:
         odd = bool(device.history.anomalies)
         assert odd == ("odd-events" in codes_of(device))
         if not odd:
@@ -62,7 +60,7 @@ def test_what_is_odd_in_a_recording_is_said(path: Path) -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_nothing_is_odd_in_these_files(corpus: Path, name: str) -> None:
-    snapshot = snapreport.load(corpus / name)
+    snapshot = loaded(corpus / name)
     assert snapshot.history.oddities.keys() <= {"annotation that cannot be placed"}
     for device in snapshot.findings().devices:
         assert device.history.anomalies == {}
@@ -89,7 +87,7 @@ def assert_final_blocks_have_allocations(device: DeviceHistory) -> None:
 
 @every_corpus_file
 def test_fragmentation_over_time_is_that_of_single_events(path: Path) -> None:
-    for device in snapreport.load(path).findings().devices:
+    for device in findings_of(path).devices:
         history, fragmentation = device.history, device.allocator.fragmentation
         events = np.unique(np.linspace(-1, history.events - 1, 60).astype(int))
         expected = [find_fragmentation(history, int(event)) for event in events]
@@ -103,7 +101,7 @@ def test_a_bundle_gives_back_the_history_and_the_same_reports(path: Path, tmp_pa
     bundle = snapreport.convert(path, tmp_path / "first.zip")
     again = snapreport.convert(path, tmp_path / "second.zip")
     assert bundle.read_bytes() == again.read_bytes()
-    assert_same_history(snapreport.load(bundle).history, snapreport.load(path).history)
+    assert_same_history(snapreport.load(bundle).history, loaded(path).history)
     for ending in ("html", "md"):
         direct = snapreport.render(path, tmp_path / f"direct.{ending}")
         shared = snapreport.render(bundle, tmp_path / f"shared.{ending}")
@@ -122,7 +120,7 @@ def test_a_report_says_how_to_record_where_history_is_missing_and_only_there(
     path: Path, tmp_path: Path
 ) -> None:
     missing = False
-    for device in snapreport.load(path).findings().devices:
+    for device in findings_of(path).devices:
         said = [warning for warning in device.warnings if warning.code == "no-history"]
         assert bool(said) == bool(len(device.history.allocations) and not device.recorded)
         missing |= any(warning.severity == "warning" for warning in said)

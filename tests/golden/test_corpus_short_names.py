@@ -15,7 +15,7 @@ from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.page_report import HtmlReporter
-from tests.corpus import NO_CORPUS, corpus_files
+from tests.corpus import NO_CORPUS, corpus_files, loaded
 
 FILES = corpus_files()
 pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
 def both(request: pytest.FixtureRequest) -> tuple[snapreport.Snapshot, snapreport.Snapshot]:
     """A snapshot with its paths as recorded, and with short ones."""
-    return snapreport.load(request.param, keep_paths=True), snapreport.load(request.param)
+    return loaded(request.param, keep_paths=True), loaded(request.param)
 
 
 Both = tuple[snapreport.Snapshot, snapreport.Snapshot]
@@ -124,7 +124,7 @@ PAIRS = [
 def test_a_diff_matches_sites_as_before(base: str, new: str, corpus: Path) -> None:
     kept, short = (
         snapreport.diff(
-            *(snapreport.load(corpus / f"{name}.pickle", keep_paths=keep) for name in (base, new))
+            *(loaded(corpus / f"{name}.pickle", keep_paths=keep) for name in (base, new))
         )
         for keep in (True, False)
     )

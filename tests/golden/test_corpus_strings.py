@@ -11,7 +11,7 @@ from snapreport.names.file_strings import list_strings
 from snapreport.names.homes import find_users
 from snapreport.names.leaks import find_leaks
 from snapreport.names.personal_data import Known
-from tests.corpus import NO_CORPUS, corpus_files
+from tests.corpus import NO_CORPUS, corpus_files, loaded
 
 FILES = corpus_files()
 pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
@@ -30,7 +30,7 @@ def test_a_default_report_is_clean(path: Path, ending: str, tmp_path: Path) -> N
     else:
         snapreport.render(path, target)
     # Whoever is in the snapshot itself must not be found by name either.
-    raw = snapreport.load(path, keep_paths=True).history.stacks.frames.filenames
+    raw = loaded(path, keep_paths=True).history.stacks.frames.filenames
     users = find_users(raw)
     leaks = find_leaks(list_strings(target), Known(frozenset(users), frozenset()))
     assert {leak.found for leak in leaks} == EXCEPTIONS.get(path.name, set())

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import snapreport
 from snapreport.figures.what_if_peaks import find_members
 from snapreport.native.sweeps import sum_live
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, loaded
 
 
 @pytest.mark.parametrize("by", ["site", "category", "stage"])
 @every_corpus_file
 def test_what_if_peaks_are_those_of_a_curve_made_anew(path: Path, by: str) -> None:
-    snapshot = snapreport.load(path)
+    snapshot = loaded(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
         rows, curve = device.allocations, device.curve("allocated")
@@ -38,7 +37,7 @@ def test_what_if_peaks_are_those_of_a_curve_made_anew(path: Path, by: str) -> No
 
 
 def test_the_second_highest_peak_of_a_training_step_is_elsewhere(corpus: Path) -> None:
-    device = snapreport.load(corpus / "medium_512_training.pickle").device(0)
+    device = loaded(corpus / "medium_512_training.pickle").device(0)
     found = {each.name: each for each in device.what_if("category")}["activation"]
     assert (device.peak.allocated, device.peak.event) == (12434494464, 3485)
     assert (found.peak_bytes, found.peak_event) == (12434494464 - 5346697216, 12869)

@@ -25,7 +25,7 @@ from snapreport.reporters.page.diff_page import DiffHtmlReporter
 from snapreport.reporters.terminal.diff_text import write_diff
 from snapreport.reporters.terminal.text_tables import Page
 from tests.builders import history_of
-from tests.corpus import NO_CORPUS, corpus_files
+from tests.corpus import NO_CORPUS, corpus_files, loaded
 from tests.edits import Frame, edited, installed_in
 from tests.property.test_diff import assert_sums, turned
 
@@ -92,7 +92,7 @@ def test_the_edit_is_seen_through(found: Diff) -> None:
 @pytest.mark.skipif(not PAIRS, reason=NO_CORPUS)
 @pytest.mark.parametrize(("base", "new"), PAIRS, ids=lambda path: path.name)
 def test_real_files_compare_to_the_byte_both_ways(base: Path, new: Path) -> None:
-    one, other = snapreport.load(base), snapreport.load(new)
+    one, other = loaded(base), loaded(new)
     for curve in ("allocated", "reserved"):
         there = snapreport.diff(one, other, curve=curve)
         back = snapreport.diff(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -47,6 +48,20 @@ def compiled(folder: Path, options: Sequence[str]) -> str:
         check=False,
     )
     return done.stderr or ("" if done.returncode == 0 else "failed")
+
+
+def sanitize(native: Path) -> None:
+    """Give a folder of sources its sanitized library: one is kept of sources that do not change."""
+    digest = hashlib.sha256(f"{SANITIZED}{sources_hash(native)}".encode()).hexdigest()
+    kept = REPOSITORY / "out" / "sanitized" / digest[:16] / NAME
+    if not kept.exists():
+        assert compiled(native, SANITIZED) == ""
+        for old in kept.parents[1].glob("*"):
+            shutil.rmtree(old, ignore_errors=True)
+        kept.parent.mkdir(parents=True)
+        shutil.copy(native / NAME, kept.with_suffix(".part"))
+        kept.with_suffix(".part").replace(kept)
+    shutil.copy(kept, native / NAME)
 
 
 def runtime(name: str) -> str:
@@ -95,7 +110,7 @@ def test_the_sources_compile_without_a_warning() -> None:
 
 def test_what_tests_do_with_the_library_is_all_defined(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout")
-    assert compiled(folder / "snapreport" / "native", SANITIZED) == ""
+    sanitize(folder / "snapreport" / "native")
     done = run(folder, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *TESTS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     assert " passed" in done.stdout
