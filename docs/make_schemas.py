@@ -99,7 +99,8 @@ def record(kind: Any, *left_out: str, **more: Schema) -> Schema:
 NUMBER, MAYBE_NUMBER, TEXT = of(int), of(int | None), of(str)
 LINE = {"type": ["integer", "null"]}
 _PLACE = {"name": TEXT, "file": TEXT, "line": LINE}
-FRAME = thing(**_PLACE)
+_CODE = {**_PLACE, "source": TEXT}
+FRAME = thing(**_CODE)
 FRAMES = many(FRAME)
 GROUP = record(answer_tables.Group, "stack")
 STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
@@ -122,7 +123,7 @@ FINDING = thing(
 )
 DIAGNOSIS = thing(findings=many(FINDING), silenced=many(TEXT))
 WARNINGS = many(thing(code=TEXT, text=TEXT))
-SITE = thing(**_PLACE, **numbers("bytes", "requested", "count"))
+SITE = thing(**_CODE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
 STEPS = maybe(record(iterations.Steps, steps=many(record(iterations.StepUse, change=NUMBER))))
 CUT = thing(
@@ -249,7 +250,7 @@ ALLOCATION = thing(
     call_site=TEXT,
     stack=MAYBE_NUMBER,
 )  # fmt: skip
-NODE = thing(**_PLACE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
+NODE = thing(**_CODE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
 
 _FILE = {"file": TEXT}
 _ONE = {**_FILE, "device": TEXT}

@@ -17,7 +17,7 @@ CREATE TABLE frames (
     name TEXT NOT NULL,
     filename TEXT NOT NULL,
     line INTEGER,
-    extra TEXT                       -- FX fields, as JSON
+    extra TEXT                       -- FX fields, the line's text (source), as JSON
 );
 CREATE TABLE call_nodes (            -- the prefix tree of all stacks, outermost frame first
     id INTEGER PRIMARY KEY,

@@ -104,6 +104,7 @@ def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count:
         bytes=block_bytes,
         requested=requested,
         count=count,
+        source=frames.code(key),
     )
 
 

@@ -156,4 +156,5 @@ def _line(
     known = int(frames.lines[key]) not in (UNKNOWN_LINE, 0)
     line = int(frames.lines[key]) if known else None
     name, location = short_name(frames.names[key]), _location(frames, key)
-    return LineUse(location, name, frames.filenames[key], line, held, running, middle, count, total)
+    place, source = (location, name, frames.filenames[key], line), frames.code(key)
+    return LineUse(*place, held, running, middle, count, total, source)

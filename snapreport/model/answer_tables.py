@@ -68,6 +68,8 @@ class LineUse(Shown):
     """Live allocations."""
     total: int
     """All bytes that the line allocated in the recording, freed ones and the baseline included."""
+    source: str = ""
+    """The line's text, where the recorder noted it."""
 
 
 @dataclass(frozen=True, eq=False)

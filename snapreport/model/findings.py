@@ -105,6 +105,8 @@ class CallSite(Shown):
     """Block bytes, as in the allocated curve."""
     requested: int
     count: int
+    source: str = ""
+    """The line's text, where the recorder noted it."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.ground.object_display import Shown
+from snapreport.ground.safe_text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,11 @@ UNKNOWN_LINE = -1
 
 NO_STACK = -1
 """The event or block has no stack at all; an empty stack is a stack of its own, of depth 0."""
+
+SOURCE = "source"
+"""The field of a frame that has the text of its line of code, where the recorder noted it."""
+LONGEST_CODE = 160
+"""Letters of a line of code that are kept and shown: a file may be a stranger's."""
 
 _LEAST_OF_LINE = 3
 """Characters of a frame in a stack's text besides its file and name: two colons and a number."""
@@ -43,10 +49,22 @@ class FrameTable(Shown):
     lines: NDArray[np.int64]
     """int64, shape (n_frames,); UNKNOWN_LINE where the file has none."""
     extra: dict[int, dict[str, str]] = field(default_factory=dict)
-    """FX fields (``fx_node_op`` and so on) of the few frames that have them, by frame id."""
+    """Other fields of the frames that have them, by frame id: of FX (``fx_node_op`` and so on), and
+    what our recorder adds (``line_is``, SOURCE)."""
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def code(self, frame: int) -> str:
+        """Return the text of a frame's line, on one line and of an end; ``""`` where unknown."""
+        text = self.extra.get(frame, {}).get(SOURCE, "")
+        return short_line(text) if text else ""
+
+
+def short_line(text: str) -> str:
+    """Return a line of code without the space around it, cut where it is long."""
+    text = visible(text[: 4 * LONGEST_CODE].strip())
+    return text if len(text) <= LONGEST_CODE else f"{text[: LONGEST_CODE - 1]}…"
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ def cut_own_frames(snapshot: dict[str, Any]) -> None:
         return
     # Stacks of one thread begin with the very same dicts: how many, and the innermost one's id.
     known: set[tuple[int, int]] = set()
-    for frames in _stacks(snapshot):
+    for frames in stacks_of(snapshot):
         count = next(
             (n for n, frame in known if len(frames) >= n and id(frames[-n]) == frame), None
         )
@@ -52,7 +52,8 @@ def _runs_others(frame: dict[str, Any]) -> bool:
     return filename in _RUNNERS or not (filename.endswith(".py") or filename.startswith("<"))
 
 
-def _stacks(snapshot: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+def stacks_of(snapshot: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Yield every call stack of a snapshot, a list of frames that is not empty."""
     holders = [event for trace in snapshot.get("device_traces", ()) for event in trace]
     for segment in snapshot.get("segments", ()):
         holders += [segment, *segment.get("blocks", ())]

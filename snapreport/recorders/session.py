@@ -22,6 +22,7 @@ from snapreport.names.personal_data import known_here
 from snapreport.names.public_notes import hide_in_recording, hide_in_stages
 from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
+from snapreport.recorders.line_texts import note_line_texts
 from snapreport.recorders.own_frames import cut_own_frames
 from snapreport.recorders.recorder import Options, Recorder
 from snapreport.recorders.recording_folders import Place, claim
@@ -227,6 +228,8 @@ class Session:
             if self._joined:
                 cut_before(snapshot, self._started_us)
             cut_own_frames(snapshot)
+            with _logged("The program's lines could not be noted"):
+                note_line_texts(snapshot, known_here(), self._started_us / 1e6)
             hide_in_stages(snapshot, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)

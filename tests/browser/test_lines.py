@@ -143,3 +143,18 @@ def test_the_line_of_the_pinned_allocation_is_marked(open_page: Opener) -> None:
     lines = table(page)
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
     expect(lines.locator(".view .now")).to_contain_text("model.py:13")
+
+
+def test_the_text_of_a_line_is_shown_as_it_is_wherever_the_line_is(open_page: Opener) -> None:
+    hostile = "x = '</script><img src=x onerror=alert(1)>'"
+    stack = [
+        frame("forward", "model.py", 12) | {"source": hostile},
+        frame("main", "train.py", 7) | {"source": "loss = model(batch)"},
+    ]
+    file = trace().alloc("b", 512).alloc("a", MIB, frames=stack).file()
+    page = open_page(snapreport.Snapshot(file).findings(), "#allocation=1").page
+    expect(page.locator(".details .frames .code")).to_have_text([hostile, "loss = model(batch)"])
+    expect(page.locator(".tree-list .code").first).to_have_text(" loss = model(batch)")
+    table(page)
+    expect(page.locator(".lines-list .view .code")).to_have_text(f" {hostile}")
+    assert page.locator("img[src=x]").count() == 0

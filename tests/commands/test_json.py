@@ -157,4 +157,4 @@ def test_json_holds_every_row_and_stacks_as_frames(run: Run, samples: Path) -> N
     assert framed
     for stack in framed:
         assert stack["frames"] == frames[stack["stack"]]
-        assert set(stack["frames"][0]) == {"name", "file", "line"}
+        assert set(stack["frames"][0]) == {"name", "file", "line", "source"}

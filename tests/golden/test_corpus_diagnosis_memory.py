@@ -107,3 +107,13 @@ def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
             elif re.match("Who held it|Held by", table.title) and not table.left_out:
                 at = device.at(finding.view.event if finding.view else None)
                 assert sum(int(row[0] or 0) for row in table.rows) == at.bytes
+
+
+def test_a_backward_node_is_named_with_its_lines_of_the_forward_pass(corpus: Path) -> None:
+    # softmax divides by the sum at line 9, and attention by the root of the width at line 13.
+    (finding,) = findings(corpus / "mem_snapshot.pickle", 0)
+    (text,) = (each.text for each in finding.suggestions if each.code == "largest-site")
+    assert (
+        "begin with DivBackward0::apply, whose forward is at custom_scaled_dot_product_attention"
+        " (trace_peak_memory.py:13) or custom_softmax (trace_peak_memory.py:9): without"
+    ) in text

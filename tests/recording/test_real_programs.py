@@ -285,3 +285,35 @@ with snapreport.record("out", formats=["zip"], modules=model, optimizers=optimiz
     found = sorted(names[n].name for n in number[kept])
     assert found.count("optimizer state") == 2
     assert "gradient" in found
+
+
+def test_lines_of_the_program_are_kept_with_their_text_until_redacted(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import torch
+import snapreport
+
+with snapreport.record("out", formats=["pickle"]):
+    layer = torch.nn.Linear(512, 512)  # the layer
+    kept = layer(torch.ones(64, 512)).relu()
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    path = tmp_path / "out" / "latest" / "snapshot.pickle"
+    device = snapreport.load(path).device("cpu")
+    texts = {line.source for line in device.at().lines()}
+    assert "layer = torch.nn.Linear(512, 512)  # the layer" in texts
+    for functions in (False, True):
+        redacted = snapreport.convert(
+            path, tmp_path / "redacted.zip", redact=True, redact_functions=functions, force=True
+        )
+        found = snapreport.load(redacted).device("cpu")
+        assert {line.source for line in found.at().lines()} == {""}
+        assert not any("source" in each for each in found.file.stacks.frames.extra.values())
+    bundle = snapreport.convert(path, tmp_path / "snap.zip")
+    path.unlink()
+    (tmp_path / "program.py").unlink()  # a report is made of the bundle alone
+    assert {line.source for line in snapreport.load(bundle).device("cpu").at().lines()} == texts
+    markdown = snapreport.render(bundle, tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "`layer = torch.nn.Linear(512, 512)  # the layer`" in markdown

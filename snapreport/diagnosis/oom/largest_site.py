@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.figures.curves import live_at
-from snapreport.frames.frame_kinds import is_own_file
+from snapreport.frames.frame_kinds import classify_frames, is_own_file
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Frees, Suggestion
-from snapreport.model.findings import MISSING_REASONS, DeviceFigures
+from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.stacks import StackTable
 from snapreport.model.what_if import WhatIf
 from snapreport.native.sorting import is_among
 
+_FEW = 2
+"""Lines of the forward pass that are worth naming."""
 _WORTH = 0.05
 """Below this part of the peak it is not worth a look."""
 
@@ -33,27 +37,45 @@ def begin_with(
     best = next((each for each in by_site if each.name not in MISSING_REASONS), None)
     if best is None or best.falls < max(_WORTH * device.peak.allocated, 1):
         return
-    caller = _own_caller(tables, device, best.name)
-    called = f", called from {short_site(caller)}" if caller else ""
+    stacks, path = tables.stacks, _path(tables, device, best.name)
+    own = next((each for each in path if is_own_file(stacks.frames.filenames[each])), None)
+    caller = "" if own is None else site_text(stacks, own)
+    called = f", called from {short_site(caller)}" if caller not in ("", best.name) else ""
+    if own is None:
+        undone = _undone(stacks, path)
+        called = f", whose forward is at {_joined(stacks, undone)}" if undone else ""
+        own = undone[0] if len(undone) == 1 else None
+    code = "" if own is None else stacks.frames.code(own)
     yield Suggestion(
         "largest-site",
         f"Of all call sites, begin with {short_site(best.name)}{called}: without all that is made"
-        f" there the peak would be {format_bytes(best.falls)} lower, more than without any other.",
+        f" there the peak would be {format_bytes(best.falls)} lower, more than without any other."
+        + (f" The line reads “{code}”." if code else ""),
         frees=Frees.exactly(best.falls),
         sites=(best.name,),
     )
 
 
-def _own_caller(tables: History, device: DeviceFigures, site: str) -> str:
-    """Name the nearest line of the user's own project above a call site, ``""`` if it is one."""
+def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:
+    """Return the frames of the stack that holds the most of a call site at the peak."""
     stacks, rows = tables.stacks, device.history.allocations
     number, names = label_sites(device.history, stacks)
     mine = np.flatnonzero(live_at(device.history, device.peak.event, "allocated"))
     mine = mine[is_among(number[mine], [i for i, name in enumerate(names) if name == site])]
+    mine = mine[rows.stack[mine] >= 0]
     if not len(mine):
-        return ""
+        return []
     held = np.bincount(rows.stack[mine], weights=rows.block_size[mine])
-    path = stacks.path(int(held.argmax()))
-    own = next((each for each in path if is_own_file(stacks.frames.filenames[each])), None)
-    caller = "" if own is None else site_text(stacks, own)
-    return "" if caller == site else caller
+    return list(stacks.path(int(held.argmax())))
+
+
+def _undone(stacks: StackTable, path: list[int]) -> list[int]:
+    """Return the call sites of the forward pass that an autograd node belongs to, if few."""
+    kinds = classify_frames(stacks.frames)
+    node = next((frame for frame in path if kinds[frame] == NODE), None)
+    found = [] if node is None else forward_sites(stacks, stacks.frames.names[node])
+    return found if len(found) <= _FEW else []
+
+
+def _joined(stacks: StackTable, sites: list[int]) -> str:
+    return " or ".join(short_site(site_text(stacks, site)) for site in sites)

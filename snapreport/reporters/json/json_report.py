@@ -109,6 +109,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
                 "bytes": site.bytes,
                 "requested": site.requested,
                 "count": site.count,
+                "source": site.source,
             }
             for site in device.sites
         ],

@@ -208,6 +208,7 @@ def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
                 format_count(site.count),
                 name,
                 code_span(place) if place else "",
+                code_span(site.source, _NAME) if site.source else "",
             )
         )
     rest = device.sites[most:]
@@ -216,8 +217,10 @@ def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
         share = format_share(size, total)
         count = sum(site.count for site in rest)
         more = f"{format_count(len(rest))} more call sites"
-        rows.append((format_bytes(size), share, format_count(count), more, ""))
-    yield from table(("bytes", "share", "count", "function", "location"), rows, left=(3, 4))
+        rows.append((format_bytes(size), share, format_count(count), more, "", ""))
+    headings = ("bytes", "share", "count", "function", "location", "code")
+    used = len(headings) if any(row[-1] for row in rows) else -1  # or there is no such column
+    yield from table(headings[:used], [row[:used] for row in rows], left=(3, 4, 5))
     if note:
         yield note
         yield ""

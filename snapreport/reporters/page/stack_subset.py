@@ -63,7 +63,10 @@ class StackSubset:
         stacks, frames = self._stacks, self._stacks.frames
         names = [strings.id(frames.names[f]) for f in self.frames]
         files = [strings.id(frames.filenames[f]) for f in self.frames]
+        code = [frames.code(int(f)) for f in self.frames]
+        codes = np.array([strings.id(text) if text else -1 for text in code], np.int64)
         return {
+            **({"frame_code": codes} if any(code) else {}),
             "frame_name": np.array(names, dtype=np.int64),
             "frame_file": np.array(files, dtype=np.int64),
             "frame_line": frames.lines[self.frames],

@@ -85,20 +85,26 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
 def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
     """Write the line tracer's table."""
     shown = found if most is None else found[:most]
+    code = {line.source for line in shown if line.source}
+    headings = ("bytes", "cumulative", "median", "count", "allocated", "line", "code")
+    rows = [
+        (
+            format_bytes(line.bytes),
+            format_bytes(line.cumulative),
+            format_bytes(line.median),
+            format_count(line.count),
+            format_bytes(line.total),
+            line.location,
+            line.source,
+        )
+        for line in shown
+    ]
+    used = len(headings) if code else -1  # without any there is no such column
     page.table(
-        ("bytes", "cumulative", "median", "count", "allocated", "line"),
-        [
-            (
-                format_bytes(line.bytes),
-                format_bytes(line.cumulative),
-                format_bytes(line.median),
-                format_count(line.count),
-                format_bytes(line.total),
-                line.location,
-            )
-            for line in shown
-        ],
-        cut=cut_place,
+        headings[:used],
+        [row[:used] for row in rows],
+        [False] * 5 + [True] * (2 if code else 1),
+        cut=lambda text, wide: (cut if text in code else cut_place)(text, wide),
     )
     _say_rest(page, len(found) - len(shown), sum(line.bytes for line in found[len(shown) :]))
 

@@ -90,6 +90,7 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
     frameName: ints(frameName),
     frameFile: ints(frameFile),
     frameLine: new Int32Array(frameName.length).fill(7),
+    frameCode: null,
     nodeParent: ints(nodeParent),
     nodeFrame: ints(nodeFrame),
     stackNode: ints(stackNode),

@@ -18,6 +18,8 @@ export interface Stacks {
   frameFile: Int32Array
   /** -1 where unknown. */
   frameLine: Int32Array
+  /** The text of each frame's line: a row of the strings, or -1; null where the file has none. */
+  frameCode: Ints | null
   /** How little a frame tells: a kind of `model/findings.py`. */
   frameKind: Int32Array
   /** A node's parent has a smaller id; -1 for an outermost frame. */
@@ -124,6 +126,7 @@ export function readStacks(payload: Payload): Stacks {
     frameName: payload.ints(columns.frame_name),
     frameFile: payload.ints(columns.frame_file),
     frameLine: payload.ints(columns.frame_line),
+    frameCode: columns.frame_code ? payload.ints(columns.frame_code) : null,
     frameKind: payload.ints(columns.frame_kind),
     nodeParent: payload.ints(columns.node_parent),
     nodeFrame: payload.ints(columns.node_frame),

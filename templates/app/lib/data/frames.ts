@@ -34,6 +34,8 @@ export interface FrameText {
   place: string
   /** Null where unknown. */
   line: number | null
+  /** The line's text; empty where it was not noted. */
+  code: string
 }
 
 /** The words of a frame. C++ frames often know no file (`??`) and no line (0). */
@@ -42,7 +44,9 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   const file = stacks.strings[stacks.frameFile[frame]]
   const knownFile = !NO_FILE.test(file)
   const line = stacks.frameLine[frame] > 0 ? stacks.frameLine[frame] : null
-  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place: knownFile ? placeOf(file, line) : "", line }
+  const place = knownFile ? placeOf(file, line) : ""
+  const code = stacks.strings[stacks.frameCode?.[frame] ?? -1] ?? ""
+  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, code }
 }
 
 /** The words of a frame that is a call site: compiled code is called after where it comes from. */

@@ -174,7 +174,7 @@ export class LinesPanel implements Panel {
   /** `model.py:10 layer`; frames without a file have their name alone, reasons their words. */
   private location(line: number): HTMLElement {
     const { history } = this.store
-    const { frame, name, place } = this.map.lines[line]
+    const { frame, name, place, code } = this.map.lines[line]
     if (frame < 0) return h("span", { class: "muted" }, name)
     return h(
       "span",
@@ -182,6 +182,7 @@ export class LinesPanel implements Panel {
       place && h("b", {}, place),
       place && " ",
       h("code", { class: place ? "muted" : frameKind(history.stacks, frame) }, name),
+      code && h("span", { class: "code" }, ` ${code}`),
     )
   }
 

@@ -142,5 +142,6 @@ function frameItem(history: History, frame: number): HTMLElement {
     { class: frameKind(history.stacks, frame) },
     h("code", { title: text.fullName }, nameText(text.name)),
     text.file && h("span", {}, pathText(text.line === null ? text.file : `${text.file}:${text.line}`)),
+    text.code && h("span", { class: "code" }, text.code),
   )
 }

@@ -8,19 +8,20 @@ import { h } from "./dom"
 /** `layer model.py:10`, with the whole name and path on hover; `label` for what has no frame. */
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
   if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
-  const { name, place } = frameText(history.stacks, frame)
+  const { name, place, code } = frameText(history.stacks, frame)
   return h(
     "span",
     { class: "frame", title: frameTitle(history, frame) },
     h("code", { class: frameKind(history.stacks, frame) }, name),
     place && h("span", { class: "place" }, ` ${place}`),
+    code && h("span", { class: "code" }, ` ${code}`),
   )
 }
 
-/** The whole name, and the whole path below it. */
+/** The whole name, and below it the whole path and the text of the line. */
 export function frameTitle(history: History, frame: number): string {
-  const { fullName, file, line } = frameText(history.stacks, frame)
-  return file ? `${fullName}\n${line === null ? file : `${file}:${line}`}` : fullName
+  const { fullName, file, line, code } = frameText(history.stacks, frame)
+  return [fullName, file && line !== null ? `${file}:${line}` : file, code].filter(Boolean).join("\n")
 }
 
 /** What a selection of a frame is called. */

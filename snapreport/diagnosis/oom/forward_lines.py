@@ -1,0 +1,64 @@
+"""The lines of the forward pass that an autograd node belongs to, told by the operator's name.
+
+The engine runs backward in a thread without Python: nothing in its stacks says which line of the
+program is being undone. But ``DivBackward0`` undoes ``div``, and the stacks of the forward pass say
+which lines call that.
+
+Source: PyTorch, tools/autograd/derivatives.yaml, whose nodes are named after their operators.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from snapreport.figures.callsites import find_site_frames
+from snapreport.ground.safe_text import matched
+from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import marks_on_path
+from snapreport.native.sorting import unique
+from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, NO_GRAD, PYTHON, stack_marks
+
+_NODE = re.compile(r"(?:^|::)(\w{1,80}?)Backward\d*(?:::|$)")
+_OPERATOR = re.compile(r"(?:at::_ops::|VariableType::\(anonymous namespace\)::|^aten::)(\w{1,120})")
+_OVERLOAD = re.compile(
+    r"_(?:[A-Z]\w*|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
+)
+
+
+def forward_sites(stacks: StackTable, node: str) -> list[int]:
+    """Return the call sites that call the operator of an autograd node in the forward pass.
+
+    Only what made memory is seen: an operator that works in place, or makes a view, is not.
+
+    Args:
+        stacks: of the file.
+        node: such as ``torch::autograd::generated::DivBackward0::apply``.
+
+    Returns:
+        Frame ids, ascending.
+    """
+    wanted = _NODE.search(matched(node).partition("(")[0])
+    if wanted is None:
+        return []
+    operator = _plain(wanted[1])
+    calls = np.array(
+        [
+            any(_plain(_OVERLOAD.sub("", found)) == operator for found in _OPERATOR.findall(name))
+            for name in map(matched, stacks.frames.names)
+        ],
+        np.int32,
+    )
+    if not calls.any():
+        return []
+    called = marks_on_path(stacks.node_parent, calls[stacks.node_frame])
+    marks = stack_marks(stacks)[:-1]
+    framed = (stacks.stack_node >= 0) & (marks & PYTHON != 0)
+    framed &= marks & (IN_BACKWARD | IN_OPTIMIZER | NO_GRAD) == 0
+    framed[framed] = called[stacks.stack_node[framed]] != 0
+    return [int(each) for each in unique(find_site_frames(stacks)[framed].astype(np.int64))]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,104 @@
+"""The text of the program's own lines that a recording is about, read while they are at hand.
+
+Months later, on another machine, nobody has the files as they were. Lines of libraries are left
+out: whoever wants one can look it up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from snapreport.frames.frame_kinds import is_own_file
+from snapreport.model.stacks import SOURCE, short_line
+from snapreport.names.personal_data import Known, hide_private
+from snapreport.recorders.own_frames import stacks_of
+
+MOST_LINES = 2000
+MOST_LETTERS = 1 << 18
+"""Of all lines together."""
+_LARGEST_FILE = 1 << 22
+_PYC_HEADER = struct.Struct("<4s3I")
+"""Magic number, flags, and of the source its time of change and its size: Python, PEP 552."""
+
+
+def note_line_texts(snapshot: dict[str, Any], known: Known, began: float) -> None:
+    """Give frames of the program's own files the text of their line, in place.
+
+    Where a frame's line is not the one at work, or the file may be another by now, there is none.
+
+    Args:
+        snapshot: in PyTorch's shape.
+        known: whose names are private.
+        began: when the recording did, in seconds since 1970.
+    """
+    texts: dict[tuple[str, int], str] = {}
+    files: dict[str, bool] = {}
+    letters = 0
+    for frame in _frames(snapshot):
+        filename, line = frame.get("filename"), frame.get("line")
+        if not isinstance(filename, str) or type(line) is not int or line <= 0:
+            continue
+        if filename not in files:
+            files[filename] = _is_readable(filename, began)
+        if "line_is" in frame or not files[filename]:
+            continue
+        place = (filename, line)
+        if place not in texts:
+            if len(texts) >= MOST_LINES or letters >= MOST_LETTERS:
+                continue
+            text = short_line(hide_private(linecache.getline(filename, line), known))
+            texts[place] = text
+            letters += len(text)
+        if texts[place]:
+            frame[SOURCE] = texts[place]
+
+
+def _is_readable(filename: str, began: float) -> bool:
+    """Say whether a file is the user's own, and as it was when it was loaded."""
+    if not is_own_file(filename):
+        return False
+    try:
+        linecache.checkcache(filename)
+        if filename in linecache.cache and not Path(filename).exists():
+            return True  # a cell of a notebook, say, which is nowhere else
+        about = Path(filename).stat()
+        as_it_was = about.st_mtime <= began and _is_compiled_from(filename, about)
+        return stat.S_ISREG(about.st_mode) and about.st_size <= _LARGEST_FILE and as_it_was
+    except (OSError, ValueError):
+        return False
+
+
+def _is_compiled_from(filename: str, about: os.stat_result) -> bool:
+    """Say whether what Python compiled of a file, if it kept that, is of its present text."""
+    try:
+        compiled = Path(importlib.util.cache_from_source(filename)).read_bytes()[: _PYC_HEADER.size]
+        _, flags, changed, size = _PYC_HEADER.unpack(compiled)
+    except (NotImplementedError, OSError, ValueError, struct.error):
+        return True
+    return bool(flags) or (changed, size) == (
+        int(about.st_mtime) & 0xFFFFFFFF,
+        about.st_size & 0xFFFFFFFF,
+    )
+
+
+def _frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every frame, once or more often; lists that begin, go on and end alike are one."""
+    lists: set[tuple[int, ...]] = set()
+    frames: set[int] = set()
+    for stack in stacks_of(snapshot):
+        n = len(stack)
+        ends = (n, *(id(stack[place]) for place in (0, n // 4, n // 2, 3 * n // 4, n - 1)))
+        if ends in lists:
+            continue
+        lists.add(ends)
+        for frame in stack:
+            if id(frame) not in frames and isinstance(frame, dict):
+                frames.add(id(frame))
+                yield frame

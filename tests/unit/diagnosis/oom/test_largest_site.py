@@ -1,0 +1,107 @@
+"""The call site to begin with: what calls it, what it undoes, and how its line reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.oom.forward_lines import forward_sites
+from snapreport.model.stacks import SOURCE
+from tests.builders import MIB, TraceBuilder, frame, trace
+
+ENGINE = [frame("torch::autograd::Engine::thread_main(std::shared_ptr<G> const&)", "??", 0)]
+
+
+def node(name: str) -> list[dict[str, Any]]:
+    return [frame(f"torch::autograd::generated::{name}::apply(std::vector<T>&&)", "??", 0), *ENGINE]
+
+
+def forward(operator: str, function: str, line: int, **more: str) -> list[dict[str, Any]]:
+    return [
+        frame(f"at::_ops::{operator}::call(at::Tensor const&)", "??", 0),
+        frame(function, "model.py", line) | more,
+        frame("main", "train.py", 1),
+    ]
+
+
+def said(made: TraceBuilder) -> str:
+    (device,) = find(made.file()).devices
+    (text,) = (
+        each.text
+        for finding in device.diagnosis.findings
+        for each in finding.suggestions
+        if each.code == "largest-site"
+    )
+    return text
+
+
+def test_the_line_reads_as_the_recorder_noted_it() -> None:
+    stack = [frame("forward", "model.py", 4) | {SOURCE: "x = self.up(x)"}]
+    assert said(trace().alloc("x", 512).alloc("a", MIB, frames=stack)).endswith(
+        "The line reads “x = self.up(x)”."
+    )
+    assert "line reads" not in said(
+        trace().alloc("x", 512).alloc("a", MIB, frames=[frame("f", "model.py", 4)])
+    )
+
+
+def test_a_line_of_a_library_is_named_with_that_of_the_program_that_called_it() -> None:
+    library = frame("to", "/x/site-packages/transformers/modeling_utils.py", 9)
+    stack = [library, frame("main", "train.py", 7) | {SOURCE: "model.to(device)"}]
+    text = said(trace().alloc("x", 512).alloc("a", MIB, frames=stack))
+    assert "begin with to (modeling_utils.py:9), called from main (train.py:7): without" in text
+    assert text.endswith("The line reads “model.to(device)”.")
+
+
+def test_a_backward_node_is_named_with_the_line_of_the_forward_pass() -> None:
+    made = trace().alloc("x", 512, frames=forward("div_Tensor", "softmax", 9, source="a / b"))
+    made.alloc("gradient", MIB, frames=node("DivBackward0"))
+    text = said(made)
+    assert "begin with DivBackward0::apply, whose forward is at softmax (model.py:9): " in text
+    assert text.endswith("The line reads “a / b”.")
+
+
+def test_two_lines_are_both_named_and_of_more_none() -> None:
+    made = trace()
+    for line in (9, 13):
+        made.alloc(f"x{line}", 512, frames=forward("div_Tensor", "softmax", line))
+    two = said(made.alloc("gradient", MIB, frames=node("DivBackward0")))
+    assert "whose forward is at softmax (model.py:9) or softmax (model.py:13): " in two
+    made = trace()
+    for line in (9, 13, 21):
+        made.alloc(f"x{line}", 512, frames=forward("div_Tensor", "softmax", line))
+    assert "whose forward" not in said(made.alloc("gradient", MIB, frames=node("DivBackward0")))
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "fits"),
+    [
+        ("DivBackward0", "div_Tensor", True),
+        ("DivBackward0", "divide_Tensor", False),
+        ("MaxBackward0", "max_dim", True),
+        ("MaxBackward0", "max_pool2d", False),
+        ("ToCopyBackward0", "_to_copy", True),
+        ("PowBackward0", "pow_Tensor_Scalar", True),
+        ("NllLossBackward0", "nll_loss_forward", True),
+        ("LogSoftmaxBackward0", "_log_softmax", True),
+        ("LogSoftmaxBackward0", "log_softmax_int", True),
+        ("NativeLayerNormBackward0", "native_layer_norm", True),
+        ("AddmmBackward0", "mm", False),
+        ("AccumulateGrad", "add_Tensor", False),
+    ],
+)
+def test_a_node_is_told_by_its_operator(name: str, operator: str, fits: bool) -> None:
+    file = trace().alloc("x", 512, frames=forward(operator, "f", 3)).file()
+    node_name = f"torch::autograd::generated::{name}::apply(std::vector<T>&&)"
+    assert len(forward_sites(file.stacks, node_name)) == fits
+
+
+def test_what_backward_and_the_optimizer_call_is_no_forward_pass() -> None:
+    optimizer = frame("step", "/x/site-packages/torch/optim/adam.py", 9)
+    made = trace()
+    made.alloc("a", 512, frames=[frame("at::_ops::div_Tensor::call", "??", 0), optimizer])
+    made.alloc("b", 512, frames=[frame("at::_ops::div_Tensor::call", "??", 0), *node("XBackward0")])
+    made.alloc("c", 512, frames=[frame("at::_ops::div_Tensor::call", "??", 0)])  # no Python
+    assert forward_sites(made.file().stacks, "DivBackward0") == []
