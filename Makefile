@@ -104,8 +104,9 @@ EXAMPLES ?= 10
 thorough: $(VENV)/.dev browser ## every seed and every real file, and ten times as many examples, others each time: make thorough EXAMPLES=50
 	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
-screenshots: $(VENV)/.dev browser ## take the README's picture again
+screenshots: $(VENV)/.dev browser ## take the README's pictures again
 	$(BIN)/python -m docs.make_screenshots
+	$(BIN)/python -m docs.make_explorer_picture
 
 # For every Python that we support. PyTorch is chosen by TORCH, and brings the libraries of CUDA.
 NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-, \

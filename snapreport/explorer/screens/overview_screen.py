@@ -92,7 +92,15 @@ class OverviewScreen(ListScreen):
 
         def work() -> Callable[[], None]:
             judged = device.diagnosis, device.trust
-            return lambda: self._judged.update({device.name: judged})
+
+            def done() -> None:
+                self._judged[device.name] = judged
+                if self.cursor == 0 and self.view.device is device:
+                    self.sync()  # the reader's first question, one Enter away
+                    found = (k for k, row in enumerate(self.rows) if row.finding is not None)
+                    self.cursor = next(found, 0)
+
+            return done
 
         self.desk.in_background(work)
 
