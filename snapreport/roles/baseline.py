@@ -25,7 +25,7 @@ from snapreport.roles.parameter_sets import (
     sort_into_sets,
 )
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
-from snapreport.roles.stack_phases import BUILDS, CLEARS, IN_BACKWARD, IN_OPTIMIZER
+from snapreport.roles.stack_phases import CLEARS, IN_BACKWARD, IN_OPTIMIZER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,8 +67,6 @@ def match_baseline(
         start & (marks & IN_OPTIMIZER != 0), STATE, _BEFORE + "made in an optimizer step", 0.9
     )
     judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, _BEFORE + "made in backward", 0.8)
-    built = _BEFORE + "made while the model was built"
-    judge.give(start & (marks & BUILDS != 0), PARAMETER, built, 0.9)
     gone = rows.free_requested_event
     cleared = start & (free_marks & CLEARS != 0)
     judge.give(cleared, GRADIENT, _BEFORE + "freed by zero_grad", 0.9)

@@ -159,7 +159,10 @@ def _by_lifetime(
 
     back = alive & (made == BACKWARD)
     again = back & (marks & stack_phases.RECOMPUTES != 0) & ~kept
-    judge.give(again, ACTIVATION, "computed again for backward by checkpointing", 0.8)
+    nodes = np.append(np.sort(born[back & ~again]), none)  # what the backward pass itself makes
+    used = gone > nodes[np.searchsorted(nodes, born)]
+    judge.give(again & used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
+    judge.give(again, BACKWARD_TEMPORARY, "freed while activations were computed again", 0.8)
     judge.give(
         back & ((gone > own_end) | kept), GRADIENT, "made in backward and kept beyond it", 0.9
     )
@@ -178,7 +181,17 @@ def _by_lifetime(
     )  # fmt: skip
     first = passes.start[passes.phase != BUILD][:1]
     lasts = kept | (gone >= (first[0] if len(first) else none))
-    judge.give(build & lasts, PARAMETER, "made while the model was built, and kept", 0.9)
+    built = (made == BUILD) & lasts
+    judge.give(
+        built & (marks & stack_phases.CACHES != 0), CACHE, "made by a cache, by its name", 0.8
+    )
+    text = "made while the model was built, and kept"
+    judge.give(
+        built & np.isin(rows.size, sizes), PARAMETER, text + "; a gradient has its size", 0.95
+    )
+    of_modules = built & (marks & stack_phases.OF_MODULES != 0)
+    judge.give(of_modules, PARAMETER, text, 0.7 if len(sizes) else 0.9)
+    judge.give(built, PARAMETER, "made by a class as it was built, and kept", 0.5)
 
     ahead = alive & ((made == FORWARD) | (made == LOAD) | (made == USER))
     judge.give(ahead & freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)

@@ -37,14 +37,17 @@ if TYPE_CHECKING:
     ATTENDS,
     FUSES,
     FEW_BITS,
-) = (np.int32(1 << bit) for bit in range(19))
+    OF_MODULES,
+) = (np.int32(1 << bit) for bit in range(20))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 IN_OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
-RECOMPUTES: checkpointing computes an activation again. WORKS: a library's workspace.
+RECOMPUTES: checkpointing runs a forward pass, and again in backward. WORKS: a library's workspace.
 CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
 ZEROES: memory is filled with zeros, as states of an optimizer are at first.
 LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights.
-FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has few bits."""
+FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has few bits.
+OF_MODULES: what builds is PyTorch's own, and makes parameters and buffers; another ``__init__`` may
+make anything."""
 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
@@ -84,9 +87,15 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
         None,
         re.compile(r"torch[/\\]utils[/\\]data[/\\]|-packages[/\\]datasets[/\\]|data_collator"),
     ),
-    (BUILDS, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
-    (BUILDS, re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"), None),
-    (BUILDS, re.compile(r"^(reset_parameters|__init__|from_pretrained)$"), None),
+    (BUILDS | OF_MODULES, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
+    (
+        BUILDS | OF_MODULES,
+        re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
+        None,
+    ),
+    (BUILDS | OF_MODULES, re.compile(r"^(reset_parameters|from_pretrained)$"), None),
+    (BUILDS, re.compile(r"^__init__$"), None),
+    (OF_MODULES, re.compile(r"^__init__$"), re.compile(r"torch[/\\]nn[/\\]modules[/\\]")),
     (LOSES, re.compile(r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"), None),
     (ATTENDS, re.compile(r"^(aten::)?_?softmax$|SoftmaxBackward"), None),
     (FUSES, None, re.compile(r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py")),
@@ -137,6 +146,7 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     innermost = lowest_on_path(stacks.node_parent, (passes == 0).astype(np.int8))
     of_node = marks_on_path(stacks.node_parent, own)
     of_node[own[innermost] & IN_OPTIMIZER == 0] &= ~IN_OPTIMIZER
+    of_node[own[innermost] & IN_FORWARD == 0] &= ~RECOMPUTES
     found = np.zeros(len(stacks) + 1, np.int32)
     framed = np.flatnonzero(stacks.stack_node >= 0)
     found[framed] = of_node[stacks.stack_node[framed]]

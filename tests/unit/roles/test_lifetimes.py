@@ -126,3 +126,52 @@ def test_what_the_file_states_is_believed() -> None:
 def test_without_evidence_it_is_unknown() -> None:
     made = trace().alloc("a", KIB).alloc("b", 2 * KIB).free("b")
     assert roles_of(made.file()) == {1: {"unknown"}, 2: {"unknown"}}
+
+
+def test_what_any_class_makes_is_less_surely_a_parameter_than_what_a_module_makes() -> None:
+    made = training(turns=2)
+    made.events.insert(0, made.events[0] | {"addr": made.address("own"), "size": 96 * KIB})
+    made.events[0]["frames"] = [frame("__init__", "dataset.py", 4), MAIN]
+    made.alloc("norm", 2 * KIB, frames=BUILD)
+    file = made.file()
+    found = find_roles(file, file.devices[0])
+    sure = {
+        size // KIB: found.seen[evidence].confidence
+        for size, role, evidence in zip(
+            file.devices[0].allocations.size.tolist(),
+            found.role.tolist(),
+            found.evidence.tolist(),
+            strict=True,
+        )
+        if ROLES[role] == "parameter"
+    }
+    assert sorted(sure.items(), key=lambda item: item[1]) == [(96, 0.5), (2, 0.7), (64, 0.95)]
+
+
+def test_what_is_freed_while_activations_are_computed_again_is_none() -> None:
+    again = [*MODEL, frame("recompute_fn", "/x/torch/utils/checkpoint.py", 9), *BACK]
+    made = training(turns=1)
+    made.alloc("saved", 128 * KIB, frames=MODEL)
+    made.alloc("sum", 48 * KIB, frames=again).alloc("product", 56 * KIB, frames=again)
+    made.free("sum", frames=again)
+    made.alloc("grad", 64 * KIB, frames=BACK).free("product", frames=BACK).free(
+        "saved", frames=BACK
+    )
+    made.free("grad", frames=CLEAR)
+    roles = roles_of(made.file())
+    assert roles[48] == {"temporary of backward"}
+    assert roles[56] == {"activation"}
+
+
+def test_a_growing_cache_is_one_up_to_its_last_token() -> None:
+    made = trace().alloc("weight", 64 * KIB, frames=BUILD)
+    for token in range(9):
+        made.alloc(f"longer{token}", (8 + token) * KIB, frames=[frame("cat", "??"), *MODEL])
+        made.alloc(f"scratch{token}", 32 * KIB, frames=MODEL).free(f"scratch{token}", frames=MODEL)
+        if token >= 4:
+            made.free(f"longer{token - 4}", frames=MODEL)
+    for token in range(5, 9):
+        made.free(f"longer{token}", frames=[MAIN])
+    roles = roles_of(made.file())
+    assert {each for size in range(8, 17) for each in roles[size]} == {"KV cache"}
+    assert roles[32] == {"temporary of forward"}
