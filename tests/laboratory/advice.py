@@ -20,6 +20,8 @@ STEPS = 4
 NOTHING = 0.001
 """A change that lowers the peak by no more than this share of it frees nothing."""
 
+COLUMNS = ("program", "change", "peak", "least", "expected", "most", "measured", "holds", "error")
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -100,11 +102,11 @@ def all_pairs(programs: Sequence[str], steps: int = STEPS) -> list[Pair]:
 def report(programs: Sequence[str]) -> str:
     """Return the table and its summary as Markdown."""
     pairs = all_pairs(programs)
-    names = ("program", "change", "peak", "least", "expected", "most", "measured", "holds", "error")
-    return f"{markdown(names, [_row(pair) for pair in pairs])}\n\n{summary(pairs)}"
+    return f"{markdown(COLUMNS, [row_of(pair) for pair in pairs])}\n\n{summary(pairs)}"
 
 
-def _row(pair: Pair) -> list[str]:
+def row_of(pair: Pair) -> list[str]:
+    """Return a row of the table, under ``COLUMNS``."""
     said = pair.predicted
     figures = (said.least, said.expected, said.most) if said is not None else ()
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -17,12 +17,15 @@ from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files
 from tests.laboratory import advice, batches, plans, roles
 from tests.laboratory.recording import Job
+from tests.laboratory.remarks import REMARKS
 from tests.laboratory.tables import markdown
 
 PATH = REPOSITORY / "docs" / "advice.md"
 _TEXT = Path(__file__).with_name("page.md")
 _SAMPLES = REPOSITORY / "sample_snapshots"
 _NO_SNAPSHOTS = (".md", ".py")
+NAMES = ("snapshot", "device", "suggestion", "least", "expected", "most", "acts on")
+"""Of the table of snapshots."""
 _SHOWN = 2
 
 
@@ -44,7 +47,8 @@ def write(programs: Sequence[str]) -> None:
         largest=largest,
         sizes_summary=sizes_summary,
         roles=roles.report([Job(name) for name in programs]),
-        snapshots=_snapshots(),
+        snapshots=markdown(NAMES, [row for path in snapshot_paths() for row in rows_of(path)]),
+        remarks=remarks_of(snapshot_paths()),
     )
     PATH.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()), encoding="utf-8")
 
@@ -56,15 +60,25 @@ def _versions() -> str:
     )
 
 
-def _snapshots() -> str:
+def samples() -> list[Path]:
+    """Return the snapshots of the repository."""
     found = (path for path in _SAMPLES.iterdir() if path.is_file())
-    samples = sorted(path for path in found if path.suffix not in _NO_SNAPSHOTS)
-    names = ("snapshot", "device", "suggestion", "least", "expected", "most", "acts on")
-    rows = [row for path in (*samples, *corpus_files()) for row in _rows(path)]
-    return markdown(names, rows)
+    return sorted(path for path in found if path.suffix not in _NO_SNAPSHOTS)
 
 
-def _rows(path: Path) -> Iterator[list[str]]:
+def snapshot_paths() -> tuple[Path, ...]:
+    """Return the samples and the real snapshots."""
+    return (*samples(), *corpus_files())
+
+
+def remarks_of(paths: Iterable[Path]) -> str:
+    """Return the remarks on the devices of some snapshots that have suggestions, a line each."""
+    devices = dict.fromkeys((row[0], row[1]) for path in paths for row in rows_of(path))
+    return "\n".join(f"- `{file}`, {device}: {REMARKS[file, device]}" for file, device in devices)
+
+
+def rows_of(path: Path) -> Iterator[list[str]]:
+    """Yield the first suggestions for each device of a snapshot, as the table has them."""
     snapshot = snapreport.load(path)
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))

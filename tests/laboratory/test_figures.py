@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.laboratory import batches, plans
+from tests.laboratory import batches, document, plans
 from tests.laboratory.advice import all_pairs, quantiles
 from tests.laboratory.document import PATH
 from tests.laboratory.programs import all_programs
@@ -28,6 +28,16 @@ def test_the_document_has_every_program_and_change() -> None:
     rows = re.findall(r"^\| (\S+) +\| (\S+) +\|", PATH.read_text(encoding="utf-8"), re.MULTILINE)
     made = [(name, each) for name in programs() for each in all_programs()[name].variants]
     assert not set(made) - set(rows), "python -m tests.laboratory document"
+
+
+def test_the_document_has_the_first_suggestions_for_each_sample_and_a_remark_on_them() -> None:
+    text = PATH.read_text(encoding="utf-8")
+    lines = {tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines()}
+    for path in document.snapshot_paths():
+        for row in document.rows_of(path):
+            assert tuple(row) in lines, "python -m tests.laboratory document"
+    for line in document.remarks_of(document.snapshot_paths()).splitlines():
+        assert line in text.splitlines(), "python -m tests.laboratory document"
 
 
 @only_in_full
@@ -51,7 +61,8 @@ def test_a_plan_that_is_made_reaches_its_target() -> None:
 def test_no_bound_of_a_batch_is_false_and_most_estimates_are_near() -> None:
     told, largest = batches.run_all()
     assert sum(each.peak.most is not None for each in told) >= 20
-    assert [each for each in (*told, *largest) if not each.within] == []
+    assert [each for each in told if not each.within] == []
+    assert [each for each in largest if not each.within] == []
     assert [each for each in told if each.error > 0.05] == []
     assert [each for each in largest if not each.holds] == []
 

@@ -101,10 +101,10 @@ def _finding(
         tables=(*_removals(verdict), *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
-            *make_room(verdict),
+            *enough_changes(tables, device, verdict),
             *advise_on_settings(tables, device, verdict),
             *(suggest(situation) if situation is not None else ()),
-            *enough_changes(tables, device, verdict),
+            *make_room(verdict),
         ),
         view=view,
         bytes=verdict.size,

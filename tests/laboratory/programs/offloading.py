@@ -71,7 +71,7 @@ class OffloadedTransformer(Offloading):
     """The plain case."""
 
     name = "offloaded"
-    variants = ("offload", "offload-activations", "offload+offload-activations")
+    variants = ("offload", "offload-activations")
     batch = 4
 
 
