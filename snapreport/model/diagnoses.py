@@ -96,6 +96,7 @@ SUGGESTION_CODES = MappingProxyType(
         # the allocator and the device
         "allocator-setting": "Change a setting of the allocator.",
         "return-cache": "Give unused segments back to the driver.",
+        "kept-segments": "Make small blocks that keep large segments at another time.",
         "keep-cache": "Do not give segments back that are needed again.",
         "share-pool": "Let CUDA graphs share a pool.",
         "wait-for-stream": "Make streams wait for one another, so that memory is free at once.",

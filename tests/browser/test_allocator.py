@@ -334,3 +334,22 @@ def test_the_blocks_are_there_on_a_telephone(open_page: Opener) -> None:
     tabs = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
     edges = [(box["x"], box["x"] + box["width"]) for box in tabs if box]
     assert all(right <= left + 1 for (_, right), (left, _) in itertools.pairwise(edges))
+
+
+def test_segments_that_a_small_block_keeps_are_listed_and_lead_to_it(open_page: Opener) -> None:
+    norm = [{"name": "norm", "filename": "model.py", "line": 7}]
+    builder = trace()
+    builder.segment("a", 40 * MIB, (2 * MIB, 2 * MIB, "live"))
+    builder.segment("b", 80 * MIB, (40 * MIB, 40 * MIB, "live"))
+    builder.alloc("b", 40 * MIB).alloc("a", 2 * MIB, frames=norm)
+    page = open_panel(open_page, built(builder))
+    section = page.get_by_role("region", name="Kept by small blocks")
+    expect(section).to_be_visible()
+    expect(section).to_contain_text("38.00 MiB are free in 1 segment, but cannot go back")
+    (row,) = section.locator(".kept-list .view .row").all()
+    assert row.inner_text().split("\n") == ["38.00 MiB", "40.00 MiB", "2.00 MiB", "norm model.py:7"]
+    row.click()
+    said = page.locator(".block-said")
+    expect(said).to_contain_text("2.00 MiB allocated, norm model.py:7; 0 B into the segment at")
+    go_to(page, 0)  # before the small block nothing but the large one is there
+    expect(section).to_be_hidden()

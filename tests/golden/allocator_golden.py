@@ -23,18 +23,27 @@ Amounts = list[int]
 
 
 def allocator(
-    device: DeviceFindings, trace: Trace, events: list[int], weighted: Callable[[list[int]], int]
+    device: DeviceFindings,
+    trace: Trace,
+    pools: list[tuple[int, int]],
+    events: list[int],
+    weighted: Callable[[list[int]], int],
 ) -> dict[str, Any]:
     """The four subjects; ``weighted`` makes one number of many."""
     return {
-        "segments": segments(device, events),
+        "segments": segments(device, pools, events, weighted),
         "fragmentation": weighted(device.allocator.fragmentation.tolist()),
         "events": {name: weighted(column) for name, column in event_columns(trace).items()},
         "searches": [[text, len(found), weighted(found)] for text, found in searches(trace)],
     }
 
 
-def segments(device: DeviceFindings, events: list[int]) -> list[dict[str, Any]]:
+def segments(
+    device: DeviceFindings,
+    pools: list[tuple[int, int]],
+    events: list[int],
+    weighted: Callable[[list[int]], int],
+) -> list[dict[str, Any]]:
     """All segments at some events: added up, by pool, stream and kind, and one after the other."""
     lives = device.allocator.segments
     found = []
@@ -48,6 +57,13 @@ def segments(device: DeviceFindings, events: list[int]) -> list[dict[str, Any]]:
         total = [0] * 9
         for amounts in groups.values():
             total = add(total, amounts)
+        private = {place for place, pool in enumerate(pools) if pool != (0, 0)}
+        small = [
+            each
+            for row in rows
+            if int(lives.pool[row]) not in private
+            for each in kept_parts(device, row, event)
+        ]
         bounds = [[int(lives.address[row]), int(lives.size[row])] for row in rows]
         found.append(
             {
@@ -55,6 +71,12 @@ def segments(device: DeviceFindings, events: list[int]) -> list[dict[str, Any]]:
                 "total": total,
                 "groups": [[*key, *amounts] for key, amounts in sorted(groups.items())],
                 "first": bounds[:8],
+                "kept": [
+                    len(small),
+                    sum(free for free, _ in small),
+                    weighted([free for free, _ in small]),
+                    weighted([blocks for _, blocks in small]),
+                ],
             }
         )
     return found
@@ -93,6 +115,34 @@ def segment(device: DeviceFindings, row: int, event: int) -> Amounts:
     inactive = high - low - allocated - pending
     wasted = inactive if count else 0
     return [1, high - low, allocated, pending, slack, inactive, wasted, largest, count]
+
+
+def kept_parts(device: DeviceFindings, row: int, event: int) -> list[tuple[int, int]]:
+    """Free bytes and blocks of a segment, or of its pages, that one or two small blocks keep."""
+    lives, table = device.allocator.segments, device.history.allocations
+    low, high = int(lives.address[row]), int(lives.address[row] + lives.size[row])
+    page = high - low
+    if lives.expandable[row]:
+        page = 2 << 20 if lives.kind[row] == 0 else 20 << 20
+    found = []
+    for start in range(low, high, page):
+        end = min(start + page, high)
+        inside = [
+            block
+            for block in range(len(table))
+            if table.alloc_event[block] <= event < table.free_event[block]
+            and table.addr[block] < end
+            and table.addr[block] + table.block_size[block] > start
+        ]
+        whole = [int(table.block_size[block]) for block in inside]
+        used = [
+            min(int(table.addr[block] + table.block_size[block]), end)
+            - max(int(table.addr[block]), start)
+            for block in inside
+        ]
+        if 0 < len(used) < 3 and 8 * sum(whole) <= end - start:
+            found.append((end - start - sum(used), len(used)))
+    return found
 
 
 def event_columns(trace: Trace) -> dict[str, list[int]]:

@@ -95,9 +95,10 @@ def golden_file(sample: Path) -> dict[str, Any]:
     summary = findings_as_json(findings) | {"snapreport": "VERSION"}
     golden = Golden(findings)
     traces = {trace.device: trace for trace in read_snapshot(sample).traces}
+    pools = findings.history.pools
     devices = [
         {subject.__name__: subject(golden, device) for subject in SUBJECTS}
-        | allocator(device, traces[device.device], some_events(device)[::2], weighted)
+        | allocator(device, traces[device.device], pools, some_events(device)[::2], weighted)
         for device in findings.devices
     ]
     return {

@@ -16,7 +16,7 @@ from snapreport.diagnosis.allocator_use.allocator_fault_types import (
     Tightest,
 )
 from snapreport.figures.curves import live_at
-from snapreport.figures.heap import SMALL_GRANULE, heap_at
+from snapreport.figures.heap import SMALL_GRANULE, Heap, heap_at
 from snapreport.history.action_codes import code_actions
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.model.findings import DeviceFigures
@@ -143,12 +143,9 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
     heap = heap_at(tables, device, event)
     used = np.zeros(len(heap.address), np.int64)
     np.add.at(used, heap.segment, heap.bytes)
-    mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
-    if not len(mine):  # the new allocation lies in no segment: events are missing
+    same = _served_like(device, heap, event)
+    if not len(same):  # the new allocation lies in no segment: events are missing
         return None
-    same = np.ones(len(used), np.bool_)
-    for column in (heap.pool, heap.stream, heap.kind):
-        same &= column == column[mine[0]]
     free = heap.size - used
     return Tightest(
         event=event,
@@ -160,6 +157,26 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
         elsewhere=int(free[~same].sum()),
         beyond=max(beyond, 0),
     )
+
+
+def served_like(device: DeviceFigures, heap: Heap, found: Tightest) -> NDArray[np.bool_] | None:
+    """Say which segments ``found.pieces`` lie in; bool, shape (n_segments,), None for all.
+
+    Args:
+        device: the device's figures.
+        heap: at that event.
+        found: from ``find_tightest``.
+    """
+    return _served_like(device, heap, found.event) if found.grew else None
+
+
+def _served_like(device: DeviceFigures, heap: Heap, event: int) -> NDArray[np.bool_]:
+    """Say which segments serve what was allocated at an event; nothing where it is in none."""
+    mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
+    same = np.ones(len(heap.address) if len(mine) else 0, np.bool_)
+    for column in (heap.pool, heap.stream, heap.kind) if len(mine) else ():
+        same &= column == column[mine[0]]
+    return same
 
 
 def _raised_for(device: DeviceFigures) -> int | None:

@@ -1,32 +1,35 @@
-"""What is lost between the program and the driver: fragmentation, locked pools, slack, retries."""
+"""What is lost between the program and the driver: fragmentation, unused segments, pools, slack."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from snapreport.diagnosis.allocator_use.allocator_fault_types import Burst, Tightest
+from snapreport.diagnosis.allocator_use.allocator_fault_types import Tightest
 from snapreport.diagnosis.allocator_use.allocator_faults import (
-    find_bursts,
     find_private_pools,
     find_slack,
     find_tightest,
+    served_like,
 )
+from snapreport.diagnosis.allocator_use.given_back_findings import (
+    EXPANDABLE,
+    WORTH,
+    find_given_back,
+    is_expandable,
+)
+from snapreport.diagnosis.kept_blocks import tell_of_kept
 from snapreport.diagnosis.site_tables import TOP
-from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.figures.heap import heap_at
+from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import median
 from snapreport.roles.repeating_step import find_iterations
 
-MIB = 1 << 20
-_LEAST = 32 * MIB
-"""Below this nothing is gained: the allocator gets memory 2 to 20 MiB at a time, and a program of
-a few hundred MiB always has some of that free."""
 _LOST, _LOST_MUCH = 0.05, 0.2
 """The part of reserved memory from which on pieces that serve nothing are mentioned, and from
 which on they are worth a warning. Programs whose tensors vary little stay below the former."""
@@ -36,12 +39,6 @@ _ENOUGH = 4
 """Iterations from which on the second half of them is a fair sample of those to come."""
 _SLACK, _SLACK_MUCH = 0.02, 0.1
 """Likewise slack, of the allocated peak. Rounding to 512 bytes alone costs far less."""
-_CYCLES = 3
-"""So often must segments be given back and got again to be thrash: once or twice is a program that
-clears up between its parts."""
-_COMES_BACK = 0.25
-"""A burst counts if at least this part of it was got again before the next."""
-_EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -64,35 +61,28 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
     yield from _locked(tables, device)
     yield from _slack(tables, device)
     if device.recorded:
-        bursts = find_bursts(tables, device)
-        yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
-        yield from _thrash(
-            tables, device, [each for each in bursts if each.kind in ("emptied", "other")]
-        )
-
-
-def _is_expandable(tables: History, device: DeviceFigures) -> bool:
-    """Whether expandable segments are on already, as set or as seen."""
-    seen = bool(allocator_of(device).segments.expandable.any())
-    return tables.settings.get("expandable_segments") is True or seen
+        yield from find_given_back(tables, device)
 
 
 def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
     lost = min(tightest.pieces, tightest.beyond)
     share = lost / max(tightest.reserved, 1)
-    if share < _LOST or lost < _LEAST:
+    if share < _LOST or lost < WORTH:
         return
     curve = allocator_of(device).fragmentation
     known = curve[curve >= 0]
-    suggestions: tuple[Suggestion, ...] = ()
-    if not _is_expandable(tables, device):
+    heap = heap_at(tables, device, tightest.event)
+    kept = tell_of_kept(tables, device, heap, tightest.pieces, served_like(device, heap, tightest))
+    suggestions = kept.suggestions
+    if not is_expandable(tables, device):
         suggestions = (
+            *suggestions,
             Suggestion(
                 "allocator-setting",
                 "Switch on expandable segments: what is free in them can go back to the driver, so"
                 f" few pieces are left over. That saves at most {format_bytes(tightest.beyond)}:"
                 " the most reserved less the most active.",
-                _EXPANDABLE,
+                EXPANDABLE,
             ),
         )
     if tightest.grew:
@@ -117,6 +107,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
         explanation,
         evidence=(
             Figure("fragmentation", tightest.pieces, meaning="free, in segments partly in use"),
+            *kept.figures,
             Figure("reserved", tightest.reserved),
             Figure("active", tightest.active),
             Figure("unused segments", tightest.whole, meaning="whole segments that were free"),
@@ -127,6 +118,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
             Figure("most at event", allocator_of(device).most, "event"),
             Figure("median fragmentation", int(median(known)), meaning="over the recording"),
         ),
+        tables=kept.tables,
         suggestions=suggestions,
         view=View("allocator", event=tightest.event),
         bytes=lost,
@@ -141,11 +133,11 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
     half = _active_lately(tables, device)
     at_end = min((end.inactive or 0) - (end.fragmentation or 0), reserved - half)
     falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
-    if at_end < max(_UNUSED * reserved, _LEAST) or not falls_off:
+    if at_end < max(_UNUSED * reserved, WORTH) or not falls_off:
         at_end = 0
     # These pieces were free while more was reserved, so they were too small.
     idle = min(tightest.whole, tightest.beyond) if tightest.grew else 0
-    if idle < max(_UNUSED * tightest.reserved, _LEAST):
+    if idle < max(_UNUSED * tightest.reserved, WORTH):
         idle = 0
     if not max(at_end, idle):
         return
@@ -215,7 +207,7 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     pools = find_private_pools(tables, device, event)
     locked = sum(pool.inactive for pool in pools)
     reserved = device.peak.reserved or 0
-    if locked < max(_LOST * reserved, _LEAST):
+    if locked < max(_LOST * reserved, WORTH):
         return
     suggestions: tuple[Suggestion, ...] = ()
     idle = sorted(pool.inactive for pool in pools)
@@ -259,17 +251,17 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_slack(tables, device)
     peak = device.peak.allocated
-    if found.total < max(_SLACK * peak, _LEAST):
+    if found.total < max(_SLACK * peak, WORTH):
         return
     suggestions = []
-    if found.unsplit >= _SLACK * peak and not _is_expandable(tables, device):
+    if found.unsplit >= _SLACK * peak and not is_expandable(tables, device):
         suggestions.append(
             Suggestion(
                 "allocator-setting",
                 "Switch on expandable segments: they split every block, so none is handed out"
                 f" larger than rounding makes it. {format_bytes(found.unsplit)} at the peak come"
                 " from blocks that were not split.",
-                _EXPANDABLE,
+                EXPANDABLE,
                 frees=Frees.exactly(found.unsplit),
             )
         )
@@ -332,115 +324,4 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         suggestions=tuple(suggestions),
         view=View("allocator", event=device.peak.event),
         bytes=found.total,
-    )
-
-
-def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
-    if not bursts:
-        return
-    given = sum(burst.bytes for burst in bursts)
-    curve = allocator_of(device).fragmentation
-    # Memory that was free, but could not be given back when the allocator was short of it.
-    pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
-    suggestions: tuple[Suggestion, ...] = ()
-    if pieces >= _LEAST and not _is_expandable(tables, device):
-        suggestions = (
-            Suggestion(
-                "allocator-setting",
-                "Switch on expandable segments: what is free in them can be given back even while"
-                f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
-                " partly in use when this happened.",
-                _EXPANDABLE,
-            ),
-        )
-    times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
-    yield Finding(
-        "allocator-retries",
-        "warning",
-        f"The device was full: unused memory had to be given back {times} to serve a request",
-        "The driver had no memory left for a request. So the allocator gave back the segments that"
-        " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
-        " recording does not name such retries: the order and the call stacks of its events show"
-        " them.",
-        evidence=(
-            Figure("retries", len(bursts), "count"),
-            Figure("segments given back", sum(burst.count for burst in bursts), "count"),
-            Figure("bytes given back", given),
-            Figure("first at event", bursts[0].first_event, "event"),
-            Figure("last at event", bursts[-1].last_event, "event"),
-        ),
-        tables=(_burst_table(tables, bursts, "Which requests this was for"),),
-        suggestions=suggestions,
-        view=View("events", event=bursts[0].last_event),
-        bytes=max(burst.bytes for burst in bursts),
-    )
-
-
-def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
-    back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
-    if len(back) < _CYCLES:
-        return
-    again = sum(burst.got_again for burst in back)
-    most = max(burst.got_again for burst in back)
-    emptied = sum(burst.kind == "emptied" for burst in back)
-    suggestions: tuple[Suggestion, ...] = ()
-    if emptied:
-        suggestions = (
-            Suggestion(
-                "keep-cache",
-                "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
-                f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
-                f" back {format_count(sum(burst.count for burst in back))} segments in all here."
-                " Without it the program saves time, but no memory.",
-                frees=Frees.exactly(0),
-            ),
-        )
-    large = most >= _COMES_BACK * int(device.curves["reserved"].max())
-    yield Finding(
-        "segment-thrash",
-        "warning" if large else "note",
-        f"{format_count(len(back))} times memory was given back to the driver, and"
-        f" {format_bytes(again)} of it got again",
-        "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
-        " avoid just that."
-        + (
-            f" {format_count(emptied)} times the program called torch.cuda.empty_cache()."
-            if emptied
-            else " The recording does not show what made it give memory back."
-        ),
-        evidence=(
-            Figure("times given back and got again", len(back), "count"),
-            Figure("bytes got again", again),
-            Figure("most at once", most),
-            Figure("segments given back", sum(burst.count for burst in back), "count"),
-            Figure("by empty_cache()", emptied, "count"),
-            Figure("first at event", back[0].first_event, "event"),
-        ),
-        tables=(_burst_table(tables, back, "Who gave memory back"),),
-        suggestions=suggestions,
-        view=View("events", event=back[0].last_event),
-        bytes=most,
-    )
-
-
-def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
-    """Add bursts up by their call site."""
-    held: dict[str, list[int]] = {}
-    names = name_stacks(tables.stacks, [burst.stack for burst in bursts])
-    for burst, name in zip(bursts, names, strict=True):
-        sums = held.setdefault(name, [0, 0, 0])
-        sums[0] += burst.bytes
-        sums[1] += burst.count
-        sums[2] += 1
-    order = sorted(held, key=lambda name: -held[name][0])
-    return Table(
-        title,
-        (
-            Column("call site", "text"),
-            Column("given back"),
-            Column("segments", "count"),
-            Column("times", "count"),
-        ),
-        tuple((name, *held[name]) for name in order[:TOP]),
-        left_out=max(len(order) - TOP, 0),
     )

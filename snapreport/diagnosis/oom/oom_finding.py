@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.held_tables import categories_table, sites_table
+from snapreport.diagnosis.kept_blocks import KeptBySmall, tell_of_kept
 from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
@@ -21,6 +22,7 @@ from snapreport.diagnosis.oom.settings_advice import advise_on_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
+from snapreport.figures.heap import heap_at
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
 from snapreport.model.findings import DeviceFigures
@@ -91,17 +93,19 @@ def _finding(
         asked += " The program went on: it allocated at least as much again afterwards."
     situation = situation_of(tables, device) if verdict.missing > 0 else None
     layers = layers_sentence(situation, oom.event) if situation is not None else ""
+    kept = _kept(tables, device, verdict)
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
         oom_title(verdict),
         f"{why(verdict)}{asked} {layers}{outside(verdict)}",
         subject=subject,
-        evidence=tuple(_figures(verdict, _capacity(tables, device))),
-        tables=(*_removals(verdict), *held, _pools(verdict)),
+        evidence=(*_figures(verdict, _capacity(tables, device)), *kept.figures),
+        tables=(*_removals(verdict), *kept.tables, *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
             *enough_changes(tables, device, verdict),
+            *kept.suggestions,
             *advise_on_settings(tables, device, verdict),
             *(suggest(situation) if situation is not None else ()),
             *make_room(verdict),
@@ -109,6 +113,14 @@ def _finding(
         view=view,
         bytes=verdict.size,
     )
+
+
+def _kept(tables: History, device: DeviceFigures, verdict: OomVerdict) -> KeptBySmall:
+    """Say which small blocks kept what was free in pieces, where that was the cause."""
+    if verdict.cause != "fragmented":
+        return KeptBySmall()
+    heap = heap_at(tables, device, verdict.event)
+    return tell_of_kept(tables, device, heap, verdict.pieces, heap.stream == verdict.stream)
 
 
 def _capacity(tables: History, device: DeviceFigures) -> int | None:

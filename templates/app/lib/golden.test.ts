@@ -15,6 +15,7 @@ import { originsOf, sumLive, versionsOf } from "./tables/live"
 import { liveAt } from "./data/lives"
 import { Payload, unpack } from "./data/payload"
 import { filterTest } from "./tables/search"
+import { keptSegments } from "./data/kept"
 import { layOut, type Use } from "./data/segments"
 import { groupStages, type Spread, type StageGroup } from "./tables/stage_groups"
 import { CallTree, type Direction, ROOT, type TreeSums } from "./tables/tree"
@@ -51,7 +52,7 @@ interface Expected {
   curve_sums: Record<string, number>
   trees: { curve: Curve; event: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
   stages: { path: string[]; stages: number; [figure: string]: number[] | string[] | number | null }[]
-  segments: { event: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][] }[]
+  segments: { event: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][]; kept: [number, number, number, number] }[]
   fragmentation: number
   events: { action: number; size: number; address: number; stream: number }
   /** Text, how many events it finds, their events added up. */
@@ -308,8 +309,19 @@ function checkSegments({ device, curves }: History, { segments, fragmentation }:
     use.largestFree,
     use.count,
   ]
-  for (const { event, total, groups, first } of segments) {
+  for (const { event, total, groups, first, kept } of segments) {
     const layout = layOut(device, event)
+    const small = keptSegments(device, layout)
+    const inOrder = [...small].sort((a, b) => a.segment - b.segment || a.offset - b.offset)
+    assert.deepEqual(
+      [
+        small.length,
+        small.reduce((all, each) => all + each.kept, 0),
+        weighted(inOrder.map((each) => each.kept)),
+        weighted(inOrder.map((each) => each.blocks.length)),
+      ],
+      kept,
+    )
     assert.deepEqual(amounts(layout.total), total)
     const found = layout.groups.map(({ pool, stream, kind, use }) => [pool, device.streamValues[stream], kind, ...amounts(use)])
     const sorted = (rows: unknown[][]) => rows.map((row) => row.join(" ")).sort()

@@ -1,7 +1,8 @@
 /** The allocator's memory at the cursor: what it adds up to, a map of segments and blocks, fragmentation over time. */
 
-import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
+import { formatAddress, formatBytes, formatCount, formatExact, plural } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
+import { type Kept, keptSegments } from "../../lib/data/kept"
 import {
   blockOf,
   INACTIVE,
@@ -45,6 +46,10 @@ export class AllocatorPanel implements Panel {
   private readonly said = h("p", { class: "block-said", role: "status" })
   private readonly blocks: VirtualList
   private readonly pinned = h("div", { class: "pinned-block" })
+  private readonly keepers: VirtualList
+  private readonly keeping: HTMLElement
+  private readonly keepingSaid = h("p", { class: "kept-said" })
+  private kept: Kept[] = []
   private fragmentation: FragmentationChart | null = null
   /** Whether that chart is there or being worked out. */
   private charted = false
@@ -83,6 +88,22 @@ export class AllocatorPanel implements Panel {
       onSelect: (k) => this.choose(this.range()[0] + k),
       onOpen: (k) => this.pin(this.range()[0] + k),
     })
+    this.keepers = new VirtualList({
+      label: "Segments that small blocks keep",
+      class: "kept-list",
+      columns: [{ title: "Kept", class: "num" }, { title: "Of", class: "num" }, { title: "Blocks", class: "num" }, { title: "Kept by" }],
+      count: () => this.kept.length,
+      row: (k) => this.keptRow(this.kept[k]),
+      onSelect: (k) => this.choose(this.kept[k].blocks[0]),
+      onOpen: (k) => this.pin(this.kept[k].blocks[0]),
+    })
+    this.keeping = h(
+      "section",
+      { "aria-label": "Kept by small blocks" },
+      h("h3", {}, "Kept by one or two small blocks"),
+      this.keepingSaid,
+      this.keepers.element,
+    )
     const beside = (by: number) => () => this.goToSegment(by)
     this.body.append(
       this.parts,
@@ -141,6 +162,7 @@ export class AllocatorPanel implements Panel {
         ),
         h("div", { class: "block-panes" }, this.blocks.element, this.pinned),
       ),
+      this.keeping,
       h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups),
     )
     this.element = h("div", { class: "allocator" }, this.notes, this.body)
@@ -179,7 +201,9 @@ export class AllocatorPanel implements Panel {
     this.parts.replaceChildren(...partsOf(this.layout.total))
     this.groups.replaceChildren(poolsTable(this.store, this.layout))
     this.block = -1 // blocks are counted anew
-    this.map.show(this.layout)
+    this.kept = keptSegments(history.device, this.layout)
+    this.map.show(this.layout, this.kept)
+    this.showKept()
     this.fragmentation?.draw()
     this.follow(state.pinned)
     if (this.block < 0) this.chooseAddress()
@@ -204,6 +228,27 @@ export class AllocatorPanel implements Panel {
     goOn()
   }
 
+  private showKept(): void {
+    this.keeping.hidden = !this.kept.length
+    const bytes = formatBytes(this.kept.reduce((all, { kept }) => all + kept, 0))
+    const whole = this.kept.every(({ segment, size }) => size === this.layout!.uses[segment].reserved)
+    const what = whole || this.kept.length === 1 ? plural(this.kept.length, whole ? "segment" : "page") : `${formatCount(this.kept.length)} pages and segments`
+    const place = whole ? "segment" : "page"
+    this.keepingSaid.textContent =
+      `${bytes} are free in ${what}, but cannot go back to the driver while one or two small blocks live there: ` +
+      `of an eighth of the ${place} at most. The map frames each in red.`
+    this.keepers.refresh()
+  }
+
+  private keptRow({ size, kept, blocks }: Kept): (Node | string)[] {
+    const layout = this.layout!
+    const bytes = (value: number) => h("span", { title: formatExact(value) }, formatBytes(value))
+    const sites = [...new Set(blocks.map((block) => siteOf(this.store.history, layout.allocation[block])))]
+    const held = blocks.reduce((all, block) => all + layout.size[block], 0)
+    const names = sites.flatMap((site, k) => [k ? " and " : "", h("code", {}, site.name), " ", h("small", {}, site.place)])
+    return [bytes(kept), formatBytes(size), bytes(held), h("span", { title: sites.map((site) => site.fullName).join("\n") }, ...names)]
+  }
+
   private legend(): HTMLElement {
     const keys = [
       ["requested", "allocated"],
@@ -212,6 +257,7 @@ export class AllocatorPanel implements Panel {
       ["fragmentation", "free, fragmented"],
       ["returnable", "free, returnable"],
       ["returnable only", "free"],
+      ["kept", "kept by one or two small blocks"],
     ]
     return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
   }

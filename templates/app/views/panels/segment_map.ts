@@ -1,6 +1,7 @@
 /** The map of memory: a bar for each segment, to scale, with its blocks; pools stand in groups. */
 
 import { formatAddress, formatBytes, plural } from "../../lib/text/format"
+import type { Kept } from "../../lib/data/kept"
 import { blockAt, boxes, type Flow, flow, hit, paint, type Rgb, scaleBar } from "../../lib/data/segment_flow"
 import {
   ALLOCATED,
@@ -35,6 +36,8 @@ const LEAST_CUT = 4
 const ROWS = 18
 const LEAST_ROWS = 3
 const MOST_ROWS = 400
+/** So many kept segments are framed, the largest. */
+const MOST_FRAMES = 500
 
 interface Strip {
   group: Group
@@ -55,6 +58,7 @@ export class SegmentMap {
   private readonly in: HTMLButtonElement
   private strips: Strip[] = []
   private layout: Layout | null = null
+  private kept: Kept[] = []
   private block = -1
   private zoom = 0
   private width = 0
@@ -98,8 +102,9 @@ export class SegmentMap {
   }
 
   /** Shows another moment. */
-  show(layout: Layout): void {
+  show(layout: Layout, kept: Kept[]): void {
     this.layout = layout
+    this.kept = kept
     this.block = -1 // of another layout
     const { device } = this.store.history
     this.strips = layout.groups.map((group) => ({ group, canvas: h("canvas"), marks: h("canvas", { class: "marks" }), flow: null }))
@@ -205,6 +210,7 @@ export class SegmentMap {
           context.strokeRect(left + half, row * (BAR + GAP) * dpr + half, Math.max(wide - 2 * half, 1), BAR * dpr - 2 * half)
         }
       }
+      for (const { segment, offset, size } of this.kept.slice(0, MOST_FRAMES)) frame(segment, offset, offset + size, theme.danger, 1.5)
       if (this.block >= 0) {
         const segment = segmentOfBlock(layout, this.block)
         frame(segment, 0, layout.uses[segment].reserved, theme.muted, 1)
@@ -318,7 +324,12 @@ export class SegmentMap {
     const where = h("div", { class: "tip-life" }, placeText(this.store, layout, block))
     if (id < 0) {
       const use = layout.uses[segment]
-      const why = use.count ? "free, in a segment that is in use" : "free, like all of its segment: empty_cache() returns it"
+      const kept = this.kept.find((each) => each.segment === segment && within(layout, block, each))
+      const why = kept
+        ? `free, but ${keeperText(layout, kept)} it from going back`
+        : use.count
+          ? "free, in a segment that is in use"
+          : "free, like all of its segment: empty_cache() returns it"
       return h("div", {}, h("b", {}, formatBytes(layout.size[block])), h("div", {}, why), where)
     }
     const tip = allocationTip(history, id, this.own.css(id))
@@ -362,6 +373,17 @@ export class SegmentMap {
         return this.block < end - 1 ? this.block + 1 : at < places.length - 1 ? layout.first[beside(1)] : this.block
     }
   }
+}
+
+/** Whether a block lies in a kept segment, or in a page of one. */
+function within(layout: Layout, block: number, { offset, size }: Kept): boolean {
+  return layout.offset[block] >= offset && layout.offset[block] + layout.size[block] <= offset + size
+}
+
+/** `one block of 8.13 MiB keeps`, `two blocks of 1.00 MiB keep`. */
+function keeperText(layout: Layout, { blocks }: Kept): string {
+  const held = formatBytes(blocks.reduce((all, block) => all + layout.size[block], 0))
+  return blocks.length === 1 ? `one block of ${held} keeps` : `two blocks of ${held} keep`
 }
 
 /** `at 0x7f.. + 4.00 MiB of 20.00 MiB`. */

@@ -1,0 +1,156 @@
+"""What is lost by giving segments back to the driver: retries, and memory got again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from snapreport.diagnosis.allocator_use.allocator_fault_types import Burst
+from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
+from snapreport.diagnosis.site_tables import TOP
+from snapreport.figures.callsites import name_stacks
+from snapreport.figures.fragmentation import allocator_of
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+
+WORTH = 32 << 20
+"""Below this nothing is gained: the allocator gets memory 2 to 20 MiB at a time, and a program of
+a few hundred MiB always has some of that free."""
+_CYCLES = 3
+"""So often must segments be given back and got again to be thrash: once or twice is a program that
+clears up between its parts."""
+_COMES_BACK = 0.25
+"""A burst counts if at least this part of it was got again before the next."""
+EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+    """
+    bursts = find_bursts(tables, device)
+    yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
+    yield from _thrash(
+        tables, device, [each for each in bursts if each.kind in ("emptied", "other")]
+    )
+
+
+def is_expandable(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are on already, as set or as seen."""
+    seen = bool(allocator_of(device).segments.expandable.any())
+    return tables.settings.get("expandable_segments") is True or seen
+
+
+def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    if not bursts:
+        return
+    given = sum(burst.bytes for burst in bursts)
+    curve = allocator_of(device).fragmentation
+    # Memory that was free, but could not be given back when the allocator was short of it.
+    pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
+    suggestions: tuple[Suggestion, ...] = ()
+    if pieces >= WORTH and not is_expandable(tables, device):
+        suggestions = (
+            Suggestion(
+                "allocator-setting",
+                "Switch on expandable segments: what is free in them can be given back even while"
+                f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
+                " partly in use when this happened.",
+                EXPANDABLE,
+            ),
+        )
+    times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
+    yield Finding(
+        "allocator-retries",
+        "warning",
+        f"The device was full: unused memory had to be given back {times} to serve a request",
+        "The driver had no memory left for a request. So the allocator gave back the segments that"
+        " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
+        " recording does not name such retries: the order and the call stacks of its events show"
+        " them.",
+        evidence=(
+            Figure("retries", len(bursts), "count"),
+            Figure("segments given back", sum(burst.count for burst in bursts), "count"),
+            Figure("bytes given back", given),
+            Figure("first at event", bursts[0].first_event, "event"),
+            Figure("last at event", bursts[-1].last_event, "event"),
+        ),
+        tables=(_burst_table(tables, bursts, "Which requests this was for"),),
+        suggestions=suggestions,
+        view=View("events", event=bursts[0].last_event),
+        bytes=max(burst.bytes for burst in bursts),
+    )
+
+
+def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
+    back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
+    if len(back) < _CYCLES:
+        return
+    again = sum(burst.got_again for burst in back)
+    most = max(burst.got_again for burst in back)
+    emptied = sum(burst.kind == "emptied" for burst in back)
+    suggestions: tuple[Suggestion, ...] = ()
+    if emptied:
+        suggestions = (
+            Suggestion(
+                "keep-cache",
+                "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
+                f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
+                f" back {format_count(sum(burst.count for burst in back))} segments in all here."
+                " Without it the program saves time, but no memory.",
+                frees=Frees.exactly(0),
+            ),
+        )
+    large = most >= _COMES_BACK * int(device.curves["reserved"].max())
+    yield Finding(
+        "segment-thrash",
+        "warning" if large else "note",
+        f"{format_count(len(back))} times memory was given back to the driver, and"
+        f" {format_bytes(again)} of it got again",
+        "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
+        " avoid just that."
+        + (
+            f" {format_count(emptied)} times the program called torch.cuda.empty_cache()."
+            if emptied
+            else " The recording does not show what made it give memory back."
+        ),
+        evidence=(
+            Figure("times given back and got again", len(back), "count"),
+            Figure("bytes got again", again),
+            Figure("most at once", most),
+            Figure("segments given back", sum(burst.count for burst in back), "count"),
+            Figure("by empty_cache()", emptied, "count"),
+            Figure("first at event", back[0].first_event, "event"),
+        ),
+        tables=(_burst_table(tables, back, "Who gave memory back"),),
+        suggestions=suggestions,
+        view=View("events", event=back[0].last_event),
+        bytes=most,
+    )
+
+
+def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
+    """Add bursts up by their call site."""
+    held: dict[str, list[int]] = {}
+    names = name_stacks(tables.stacks, [burst.stack for burst in bursts])
+    for burst, name in zip(bursts, names, strict=True):
+        sums = held.setdefault(name, [0, 0, 0])
+        sums[0] += burst.bytes
+        sums[1] += burst.count
+        sums[2] += 1
+    order = sorted(held, key=lambda name: -held[name][0])
+    return Table(
+        title,
+        (
+            Column("call site", "text"),
+            Column("given back"),
+            Column("segments", "count"),
+            Column("times", "count"),
+        ),
+        tuple((name, *held[name]) for name in order[:TOP]),
+        left_out=max(len(order) - TOP, 0),
+    )

@@ -1,0 +1,51 @@
+/** Segments that cannot go back to the driver for the sake of a small live block or two.
+ *
+ * As in `figures/segments/kept_segments.py`: a plain segment goes back as a whole, of an expandable one every page does. */
+
+import type { Device } from "./device"
+import { INACTIVE, isPrivate, type Layout } from "./segments"
+
+const FEW = 2
+const SMALL_PART = 0.125
+const SMALL_PAGE = 2 ** 21
+const LARGE_PAGE = 20 * 2 ** 20
+
+export interface Kept {
+  /** Place in the layout's segments. */
+  segment: number
+  /** Bytes from the segment's start: all of it, or a page of an expandable one. */
+  offset: number
+  size: number
+  /** Bytes that are free in it. */
+  kept: number
+  /** Blocks of the layout, by address. */
+  blocks: number[]
+}
+
+/** Segments that at most two small blocks keep, the most kept bytes first; a private pool keeps what it has. */
+export function keptSegments(device: Device, layout: Layout): Kept[] {
+  const { segments } = device
+  const found: Kept[] = []
+  layout.rows.forEach((row, segment) => {
+    if (isPrivate(device, segments.pool[row])) return
+    const { reserved } = layout.uses[segment]
+    const page = segments.expandable[row] ? (segments.kind[row] === 0 ? SMALL_PAGE : LARGE_PAGE) : reserved
+    let block = layout.first[segment]
+    for (let offset = 0; offset < reserved; offset += page) {
+      const end = Math.min(offset + page, reserved)
+      let [used, held] = [0, 0]
+      const blocks: number[] = []
+      for (; block < layout.first[segment + 1] && layout.offset[block] < end; block++) {
+        if (layout.state[block] !== INACTIVE) {
+          held += layout.size[block]
+          used += Math.min(layout.offset[block] + layout.size[block], end) - Math.max(layout.offset[block], offset)
+          blocks.push(block)
+        }
+        if (layout.offset[block] + layout.size[block] > end) break // it goes on in the next page
+      }
+      const size = end - offset
+      if (blocks.length && blocks.length <= FEW && held <= SMALL_PART * size) found.push({ segment, offset, size, kept: size - used, blocks })
+    }
+  })
+  return found.sort((a, b) => b.kept - a.kept || a.segment - b.segment || a.offset - b.offset)
+}
