@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.replay_tape import ALLOCATE, ReplayTape
 from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.model.history import START
+from snapreport.model.snapshot import NO_ID
 from snapreport.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
 
 if TYPE_CHECKING:
@@ -119,7 +121,35 @@ class AllocatorModel:
         return self._columns[divisions]
 
 
-def made_rows(tape: ReplayTape) -> NDArray[np.int64]:
-    """Return the allocations that the program made while it was recorded."""
-    rows: NDArray[np.int64] = tape.row[tape.op == ALLOCATE]
-    return rows
+def with_operations(tape: ReplayTape, kinds: list[int], *, only: bool = False) -> ReplayTape:
+    """Return a tape with operations of no allocation before all others, or with them alone."""
+    count = len(kinds)
+
+    def longer(column: NDArray[np.int64], values: int | list[int]) -> NDArray[np.int64]:
+        first = np.zeros(count, np.int64)
+        first[:] = values
+        return np.concatenate([first, column[: 0 if only else None]])
+
+    return replace(
+        tape,
+        op=longer(tape.op, kinds),
+        row=longer(tape.row, NO_ID),
+        event=longer(tape.event, START),
+        given=longer(tape.given, 0),
+        freeable=longer(tape.freeable, 0),
+        failed_size=longer(tape.failed_size, 0),
+        failed_lane=longer(tape.failed_lane, 0),
+    )
+
+
+def from_scratch(tape: ReplayTape) -> ReplayTape:
+    """Return a tape that begins with empty memory: what was there is asked for anew, by address.
+
+    It is the best that another setting could have made of the time before the recording.
+    """
+    there = np.flatnonzero(tape.block)
+    there = there[np.argsort(tape.address[there], kind="stable")]
+    longer = with_operations(tape, [ALLOCATE] * len(there))
+    row = longer.row.copy()
+    row[: len(there)] = there
+    return replace(longer, row=row, block=np.zeros_like(tape.block), segments=tape.segments[:0])

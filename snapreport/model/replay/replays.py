@@ -6,6 +6,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Between:
+    """A figure that depends on what nobody knows: the least and the most of it that was found."""
+
+    least: int
+    most: int
+
+    @property
+    def one(self) -> bool:
+        """Whether it did not depend on it."""
+        return self.least == self.most
+
+
+@dataclass(frozen=True)
 class FactualReplay:
     """The recording under its own settings, compared with what the allocator did."""
 
@@ -50,3 +63,55 @@ CAUSES = {
     "unknown": "the allocator followed a rule that is not modelled",
 }
 """Why a replay diverges, by code: the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class SettingOutcome:
+    """What the model says of one setting; bytes. Nothing of it was measured.
+
+    Where new segments lie is the driver's choice, and what lay in memory before the recording is
+    known under the recorded setting alone: hence the ranges.
+    """
+
+    settings: str
+    """As the environment variable has them; ``default`` for the defaults."""
+    recorded: bool
+    """Whether it is the recorded one."""
+    capacity: Between
+    """The smallest that all segments together need so that every request is served."""
+    peak: Between
+    """Most bytes reserved where nothing limits them."""
+    retries: Between
+    """At the smallest capacity: how often the whole cache was given back to serve a request."""
+    driver_calls: Between
+    """At the smallest capacity: segments, or granules of expandable ones, that came and went."""
+    serves: bool | None
+    """Whether it serves every request within the capacity that was asked about: always, never, or
+    None where that depends on the above. None where no capacity was asked about, too."""
+
+
+@dataclass(frozen=True)
+class OtherSettings:
+    """The recording replayed under other settings, or why that was not done."""
+
+    factual: FactualReplay
+    floor: int
+    """Bytes that live requests have together at most, each rounded to 512, a failed one with them:
+    no setting needs less."""
+    floor_event: int
+    capacity: int | None
+    """That was asked about; None for none."""
+    refused: str
+    """Why other settings were not replayed, as a sentence; "" if they were."""
+    outcomes: tuple[SettingOutcome, ...]
+    replays: int
+    """How many were done."""
+    tried: int
+    """Ways in which new segments may lie that each setting was tried with."""
+    starts: int
+    """States before the recording that each setting was tried with: 2 for a late start."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no setting serves the program within the capacity."""
+        return self.capacity is not None and self.floor > self.capacity

@@ -1,0 +1,124 @@
+"""A recording under other settings and on other cards: only where its own replay is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
+from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
+from snapreport.allocator.request_floor import request_floor
+from snapreport.allocator.smallest_capacity import CapacitySearch, Fit, spread
+from snapreport.ground.progress import Progress, silent
+from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
+from snapreport.native.allocator_replay import ANYWHERE, ASCENDING, DESCENDING, FIRST_FIT
+
+WAYS = (
+    *(Addresses(ASCENDING), Addresses(DESCENDING), Addresses(FIRST_FIT)),
+    *(Addresses(ANYWHERE, seed) for seed in range(1, 6)),
+)
+"""Where the driver may put new segments: which it does, nobody knows."""
+_FEW_WAYS = 4
+_LONG = 300_000
+"""Operations above which fewer ways are tried, so that the table is there while one waits."""
+
+TABLE = (
+    "default",
+    "expandable_segments:True",
+    "max_split_size_mb:64",
+    "max_split_size_mb:256",
+    "roundup_power2_divisions:8",
+)
+"""Settings that the table has besides the recorded ones."""
+
+
+def replay_settings(
+    modelled: ModelledDevice,
+    wanted: Sequence[AllocatorSettings],
+    capacity: int | None = None,
+    progress: Progress = silent,
+) -> OtherSettings:
+    """Replay a recording under settings, each for its smallest capacity.
+
+    Args:
+        modelled: the device.
+        wanted: the settings.
+        capacity: bytes that the segments may have together; None if nobody asked.
+        progress: told what is done.
+    """
+    floor, event = request_floor(modelled.tape, modelled.settings.roundup_power2_divisions)
+    refused = _refusal(modelled)
+    hopeless = capacity is not None and floor > capacity
+    starts = [modelled.model]
+    if modelled.tape.reserved:
+        starts.append(AllocatorModel(from_scratch(modelled.tape)))
+    ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > _LONG else WAYS
+    replays = 0
+
+    def replayed() -> None:
+        nonlocal replays
+        replays += 1
+
+    outcomes = []
+    for done, settings in enumerate(() if refused or hopeless else wanted):
+        fits: list[Fit] = []
+        fitting: list[bool] = []
+        for number, start in enumerate(starts):
+            if number and settings == modelled.settings:
+                continue  # what was there is what this setting made
+            search = CapacitySearch(start, settings, floor, replayed)
+            for each, way in enumerate(ways):
+                share = (number + each / len(ways)) / len(starts)
+                progress("Replaying under other settings", (done + share) / len(wanted))
+                fits.append(search.find(way, fits[-1].capacity if fits else None))
+                if capacity is not None:
+                    fitting.append(search.serves(capacity, way))
+        outcomes.append(_outcome(settings, settings == modelled.settings, fits, fitting))
+    return OtherSettings(
+        factual=modelled.factual,
+        floor=floor,
+        floor_event=event,
+        capacity=capacity,
+        refused=refused,
+        outcomes=tuple(outcomes),
+        replays=replays,
+        tried=len(ways),
+        starts=len(starts),
+    )
+
+
+def table_of_settings(recorded: AllocatorSettings) -> list[AllocatorSettings]:
+    """Return the settings of the table, the recorded ones first."""
+    others = [parse_settings(text) for text in TABLE]
+    return [recorded, *(each for each in others if each != recorded)]
+
+
+def _refusal(modelled: ModelledDevice) -> str:
+    """Say why other settings cannot be told; "" where they can."""
+    factual = modelled.factual
+    if factual.exact:
+        return ""
+    return (
+        f"Other settings are not replayed: under the recorded one the model puts"
+        f" {factual.placed:,} of {factual.allocations:,} allocations where they were, and"
+        f" departs from the recording at event {factual.divergence:,}; the likely cause:"
+        f" {CAUSES[factual.cause]}."
+    )
+
+
+def _outcome(
+    settings: AllocatorSettings, recorded: bool, fits: list[Fit], fitting: list[bool]
+) -> SettingOutcome:
+    def between(name: str) -> Between:
+        return Between(*spread([getattr(fit, name) for fit in fits]))
+
+    serves = fitting[0] if fitting and len(set(fitting)) == 1 else None
+    return SettingOutcome(
+        settings=str(settings),
+        recorded=recorded,
+        capacity=between("capacity"),
+        peak=between("peak"),
+        retries=between("retries"),
+        driver_calls=between("driver_calls"),
+        serves=serves,
+    )

@@ -1,0 +1,121 @@
+"""The smallest capacity with which a setting serves every request of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
+from snapreport.allocator.replay_tape import EMPTY_CACHE
+from snapreport.allocator.replaying import Addresses, AllocatorModel, with_operations
+from snapreport.native.allocator_replay import Replayed
+
+UNIT = 2 << 20
+"""Segments and granules are multiples of this, so capacities between have no effect."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What one replay without a limit, and the search for the smallest capacity, came to."""
+
+    capacity: int
+    peak: int
+    retries: int
+    driver_calls: int
+
+
+class CapacitySearch:
+    """Replays of one start of a recording under one setting; it counts them."""
+
+    def __init__(
+        self,
+        model: AllocatorModel,
+        settings: AllocatorSettings,
+        floor: int,
+        replayed: Callable[[], None],
+    ) -> None:
+        self._settings, self._replayed = settings, replayed
+        self._model = model
+        # Before a smaller capacity than what was reserved at the start there was no cache.
+        self._emptied = (
+            AllocatorModel(with_operations(model.tape, [EMPTY_CACHE]))
+            if model.tape.reserved
+            else model
+        )
+        least = self._start_without_cache() if model.tape.reserved else 0
+        self._least = -(-max(floor, least) // UNIT) * UNIT
+
+    def _start_without_cache(self) -> int:
+        """Return the bytes reserved at the start once the cache is given back."""
+        tape = with_operations(self._model.tape, [EMPTY_CACHE], only=True)
+        self._replayed()
+        return AllocatorModel(tape).replay(self._settings).reserved
+
+    def at(self, capacity: int, addresses: Addresses) -> Replayed:
+        """Replay on a card that gives so much, up to the first request that fails."""
+        self._replayed()
+        model = self._model if capacity >= self._model.tape.reserved else self._emptied
+        return model.replay(self._settings, capacity, addresses, stop=True)
+
+    def serves(self, capacity: int, addresses: Addresses) -> bool:
+        """Say whether every request is served."""
+        return capacity >= self._least and self.at(capacity, addresses).failed_op < 0
+
+    def find(self, addresses: Addresses, near: int | None = None) -> Fit:
+        """Find the smallest capacity from which on all is served, so far as that was looked at.
+
+        What serves is not monotone in the capacity: a larger one keeps more cached, in other
+        places. So from the boundary that a bisection finds, larger ones are tried as well.
+
+        Args:
+            addresses: where new segments lie.
+            near: a capacity that is likely the answer, or close to it.
+        """
+        self._replayed()
+        free = self._model.replay(self._settings, UNLIMITED, addresses)
+        high = -(-max(free.peak, self._least) // UNIT) * UNIT
+        low = self._least - UNIT  # does not serve
+        if near is not None and low < near < high:
+            low, high = self._around(near, low, high, addresses)
+        low, high = self._bisected(low, high, addresses)
+        step = UNIT
+        while high + step < free.peak:
+            if not self.serves(high + step, addresses):
+                low, high = self._bisected(high + step, -(-free.peak // UNIT) * UNIT, addresses)
+                step = UNIT
+                continue
+            step *= 2
+        found = self.at(high, addresses)
+        return Fit(high, free.peak, found.retries, found.driver_calls)
+
+    def _around(self, near: int, low: int, high: int, addresses: Addresses) -> tuple[int, int]:
+        """Return closer bounds: one that does not serve and one that does."""
+        step = UNIT
+        if self.serves(near, addresses):
+            high = near
+            while high - step > low and self.serves(high - step, addresses):
+                high -= step
+                step *= 4
+            return max(low, high - step), high
+        low = near
+        while low + step < high and not self.serves(low + step, addresses):
+            low += step
+            step *= 4
+        return low, min(high, low + step)
+
+    def _bisected(self, low: int, high: int, addresses: Addresses) -> tuple[int, int]:
+        while high - low > UNIT:
+            middle = (low + high) // (2 * UNIT) * UNIT
+            if self.serves(middle, addresses):
+                high = middle
+            else:
+                low = middle
+        return low, high
+
+
+def spread(values: list[int]) -> tuple[int, int]:
+    """Return the least and the most."""
+    found = np.array(values)
+    return int(found.min()), int(found.max())
