@@ -27,6 +27,7 @@ from snapreport.model import (
     trust,
     what_if,
 )
+from snapreport.model.replay import replays
 from snapreport.names import disclosed_strings
 from snapreport.reporters.json.json_parts import VERSIONS
 
@@ -316,6 +317,12 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "without": thing(
                 what_if=of(what_if.WhatIf), taken=many(TEXT), held=many(GROUP)
             ),
+        },
+        {**_ONE, "replay": of(replays.FactualReplay)},
+        {
+            **_ONE,
+            "replay": of(replays.FactualReplay),
+            "allocator": record(replays.OtherSettings, "factual"),
         },
     ],
     "plan": [

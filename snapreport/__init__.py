@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from snapreport.compare.diff_types import Diff
     from snapreport.compare.gate_types import Verdict
     from snapreport.ground.errors import (
+        AllocatorSettingsError,
         BudgetError,
         BundleError,
         CardError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from snapreport.runs import Batch, Outcome, convert_many, render_many
 
 __all__ = [
+    "AllocatorSettingsError",
     "Batch",
     "BudgetError",
     "BundleError",

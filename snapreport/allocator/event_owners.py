@@ -52,7 +52,7 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
     place = np.full(n + 1, NO_ID, np.int64)
     place[other.event] = np.arange(len(other))
     found = Owners(np.full(len(other), n, np.int64))
-    after = _reserved_after(history, code)
+    after = reserved_after(history, code)
     most = int(after.max(initial=0))
 
     freed_at = np.full(n + 1, NO_ID, np.int64)
@@ -108,7 +108,7 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
     return found
 
 
-def _reserved_after(history: DeviceHistory, code: NDArray[np.int64]) -> NDArray[np.int64]:
+def reserved_after(history: DeviceHistory, code: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bytes reserved after each of the other events; int64, shape (len(other),)."""
     signs = np.array([1, -1, 1, -1, 0, 0], np.int64)[code]
     changes = signs * history.other.size

@@ -12,16 +12,19 @@ from snapreport.allocator.allocator_settings import (
     AllocatorSettings,
     recorded_settings,
 )
+from snapreport.allocator.event_owners import reserved_after
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     DEFAULT_POOL,
     FAIL,
     MADE,
     MAPPED,
+    SEGMENT_CODES,
     ReplayTape,
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_making import make_tape
+from snapreport.history.action_codes import code_actions
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
@@ -69,6 +72,17 @@ def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:
     grows = (recorded.kind == MADE) | (recorded.kind == MAPPED)
     changes = np.where(grows, recorded.size, -recorded.size)
     return tape.reserved + np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+
+
+def failed_capacity(modelled: ModelledDevice) -> int | None:
+    """Return what the card gave to segments where a request failed, in bytes; None without one.
+
+    That is what was reserved then, and what the driver says was free beside it.
+    """
+    other = modelled.history.other
+    reserved = reserved_after(modelled.history, code_actions(other, SEGMENT_CODES, 4))
+    failed = [i for i, action in enumerate(other.action) if action == "oom" and other.addr[i] > 0]
+    return max((int(reserved[i] + other.addr[i]) for i in failed), default=None)
 
 
 def replay_as_recorded(

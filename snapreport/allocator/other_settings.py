@@ -18,7 +18,7 @@ WAYS = (
     *(Addresses(ANYWHERE, seed) for seed in range(1, 6)),
 )
 """Where the driver may put new segments: which it does, nobody knows."""
-_FEW_WAYS = 4
+_FEW_WAYS = 3
 _LONG = 300_000
 """Operations above which fewer ways are tried, so that the table is there while one waits."""
 

@@ -86,7 +86,7 @@ class CapacitySearch:
                 low, high = self._bisected(high + step, -(-free.peak // UNIT) * UNIT, addresses)
                 step = UNIT
                 continue
-            step *= 2
+            step *= 4
         found = self.at(high, addresses)
         return Fit(high, free.peak, found.retries, found.driver_calls)
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.allocator.allocator_settings import parse_settings
+from snapreport.allocator.factual import ModelledDevice, failed_capacity, model_device
+from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.api.moment import Moment
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
@@ -39,8 +42,9 @@ from snapreport.figures.what_if_peaks import (
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.cards.card_lookup import wanted_card
-from snapreport.ground.errors import MomentError, PlanError
+from snapreport.ground.errors import AllocatorSettingsError, MomentError, PlanError
 from snapreport.ground.object_display import html_table, rows_of
+from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, parse_size
 from snapreport.history.segment_replay import lives_of
@@ -54,6 +58,7 @@ from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUs
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Steps
 from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.model.replay.replays import FactualReplay, OtherSettings
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
@@ -345,6 +350,56 @@ class Device:
         wanted = wanted_card(card, allow)
         assert wanted is not None
         return fit_card(self.file, self.figures, wanted)
+
+    @cached_property
+    def _modelled(self) -> ModelledDevice:
+        found = model_device(self.file, self.history)
+        if found is None:
+            raise AllocatorSettingsError(
+                f"{self.name} of {self.file.source.name} has nothing to replay: it takes the events"
+                " of a GPU and its segments at the end."
+            )
+        return found
+
+    @property
+    def replay(self) -> FactualReplay:
+        """The recording, replayed through a model of PyTorch's allocator, beside what was recorded.
+
+        Raises:
+            AllocatorSettingsError: the device has no events or no segments.
+        """
+        return self._modelled.factual
+
+    def other_settings(
+        self,
+        *settings: str,
+        capacity: int | str | None = None,
+        progress: Progress = silent,
+    ) -> OtherSettings:
+        """Replay the recording under other settings of the allocator.
+
+        Nothing of it is measured. It is told only where the model puts every allocation of the
+        recording on its recorded address under the recorded settings.
+
+        Args:
+            settings: as ``PYTORCH_ALLOC_CONF`` has them, ``expandable_segments:True``; none for a
+                table of some. The recorded ones always come first.
+            capacity: what all segments may have together, ``40GiB`` or bytes; None for what the
+                card gave, where a request failed.
+            progress: told what is done.
+
+        Raises:
+            AllocatorSettingsError: PyTorch would refuse the settings, or they are not modelled; or
+                the device has no events or no segments.
+            ValueError: ``capacity`` is no size.
+        """
+        modelled = self._modelled
+        wanted = table_of_settings(modelled.settings)
+        if settings:
+            asked = dict.fromkeys(map(parse_settings, settings))
+            wanted = [modelled.settings, *(each for each in asked if each != modelled.settings)]
+        limit = failed_capacity(modelled) if capacity is None else parse_size(capacity)
+        return replay_settings(modelled, wanted, limit, progress)
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":

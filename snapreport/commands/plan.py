@@ -11,7 +11,7 @@ import click
 
 from snapreport.commands.check import FAILED
 from snapreport.commands.options.name_options import answer_options
-from snapreport.commands.options.shared_options import device_option
+from snapreport.commands.options.shared_options import device_option, size_or_none
 from snapreport.commands.output.answer_printing import (
     device_json,
     load_device,
@@ -19,25 +19,9 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
-from snapreport.ground.units import parse_size
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
-
-_TINY = 1024
-"""Fewer bytes than this are a number whose unit was forgotten."""
-
-
-def _read_size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
-    if size < _TINY:
-        raise click.BadParameter(f"{text!r} is {size} bytes; write a unit, such as 24GiB or 24GB.")
-    return size
 
 
 @click.command(short_help="Find the cheapest changes, or the largest batch, to fit into memory.")
@@ -45,11 +29,11 @@ def _read_size(_context: click.Context, _option: click.Parameter, text: str | No
 @click.option(
     "--fit",
     metavar="SIZE",
-    callback=_read_size,
+    callback=size_or_none,
     help="What the allocated peak is to fit into, such as 24GB or 22GiB.",
 )
 @click.option(
-    "--free", metavar="SIZE", callback=_read_size, help="By how much the peak is to fall instead."
+    "--free", metavar="SIZE", callback=size_or_none, help="By how much the peak is to fall instead."
 )
 @click.option(
     "--batch-from",

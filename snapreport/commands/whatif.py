@@ -13,8 +13,14 @@ from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
     rules_option,
+    size_or_none,
     source_argument,
     top_option,
+)
+from snapreport.commands.output.allocator_printing import (
+    RECORDED,
+    TABLE,
+    replayed,
 )
 from snapreport.commands.output.answer_printing import (
     device_json,
@@ -46,6 +52,20 @@ _COUNTED = ("allocated", "requested", "active")
     show_default=True,
     help="What is taken away at a time, and what PATTERN names.",
 )
+@click.option(
+    "--allocator",
+    metavar="[SETTINGS]",
+    is_flag=False,
+    flag_value=TABLE,
+    help="Replay it under settings of PYTORCH_ALLOC_CONF; as the last option without a value, under"
+    " some; 'recorded' says how exact that is.",
+)
+@click.option(
+    "--capacity",
+    metavar="SIZE",
+    callback=size_or_none,
+    help="With --allocator: what all segments may have together.",
+)
 @curve_option(_COUNTED, "Whose peak.")
 @rules_option
 @top_option(15)
@@ -55,6 +75,8 @@ def whatif(
     device: str | None,
     patterns: tuple[str, ...],
     by: str,
+    allocator: str | None,
+    capacity: int | None,
     curve: str,
     rules: str | None,
     top: int,
@@ -67,11 +89,23 @@ def whatif(
     Exact: when something is taken away, another moment may be the peak. All else stays as it
     was recorded.
 
+    With --allocator the recording is replayed through a model of PyTorch's allocator under other
+    settings: the smallest capacity that serves it, and the peak reserved without a limit. Not
+    measured, and told only where the model puts all that was recorded on its recorded address.
+
     \b
     Example:
       snapreport whatif snap.zip
       snapreport whatif snap.zip --without model.py
+      snapreport whatif snap.zip --allocator expandable_segments:True
     """  # fmt: skip
+    if capacity is not None and allocator in (None, RECORDED):
+        raise click.UsageError("--capacity is for --allocator with other settings.")
+    if allocator is not None:
+        if patterns or rules is not None:
+            raise click.UsageError("--allocator takes no --without and no --rules.")
+        replayed(load_device(source, device, quiet), allocator, capacity, as_json, full, quiet)
+        return
     if rules is not None and by != "category":
         raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
     found = load_device(source, device, quiet)

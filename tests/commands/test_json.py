@@ -30,7 +30,12 @@ ASKED: dict[str, list[list[str]]] = {
     ],
     "stages": [[], ["--stacks", "2"]],
     "profile": [[]],
-    "whatif": [[], ["--by", "category", "--without", "*n*"]],
+    "whatif": [
+        [],
+        ["--by", "category", "--without", "*n*"],
+        ["--allocator", "recorded"],
+        ["--allocator", "expandable_segments:True"],
+    ],
     "plan": [["--fit", "2GB"], ["--fit", "1KiB"]],
     "diff": [[]],
     "check": [["--max-peak", "1KiB"], ["--max-growth", "2%"], ["--fits", "t4"]],
@@ -38,7 +43,7 @@ ASKED: dict[str, list[list[str]]] = {
     "strings": [[], ["--check"]],
 }
 """What is asked of each command; ``diff`` and the growth take the file itself for another."""
-NOTHING_TO_TRY = ("fits none of 0 names", "has no recorded history")
+NOTHING_TO_TRY = ("fits none of 0 names", "has no recorded history", "has nothing to replay")
 """What is said where a recording has nothing that could be taken away."""
 
 SAMPLES = ("out_of_memory.pickle.gz", "three_devices.pickle", "state_only.pickle",

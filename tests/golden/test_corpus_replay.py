@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from snapreport import read
-from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.factual import ModelledDevice, failed_capacity
+from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.allocator.replay_tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
 from snapreport.history.build import build_history
+from snapreport.model.replay.replays import OtherSettings
+from snapreport.reporters.terminal import allocator_text
+from snapreport.reporters.terminal.text_tables import Page
 from tests.corpus import corpus_files, every_corpus_file
 from tests.reference.allocator_parts import Rules
 from tests.reference.replays import (
@@ -103,6 +107,45 @@ def test_the_request_that_failed_does_so_as_it_was_recorded(corpus: Path) -> Non
     assert int(each.tape.failed_size.max()) == 5_308_694_528
     assert each.tape.op[found.failed_op] == FAIL
     assert each.factual.capacity == 84_202_749_952
+
+
+def test_no_setting_serves_the_request_that_failed(corpus: Path) -> None:
+    """Live requests take 85,231 MiB with it, and the card gives 80,393."""
+    each = devices(corpus / "three_gpus_expandable_oom.pickle")[1]
+    there = failed_capacity(each)
+    assert there == 84_298_432_512
+    assert there // MIB == 80_393
+    found = replay_settings(each, table_of_settings(each.settings), there)
+    assert found.hopeless
+    assert (found.floor // MIB, found.floor_event) == (85_231, 421)
+    assert found.outcomes == ()
+    assert "no setting could have helped: 83.23 GiB needed, 78.51 GiB there" in said(found)
+
+
+def said(found: OtherSettings) -> str:
+    page = Page(100)
+    allocator_text.others(page, "cuda:1", found)
+    return page.render().decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "expandable"),
+    [
+        ("mem_snapshot", (3606, 3606), (3142, 3142)),
+        ("sgd_annotated", (1782, 1782), (1704, 1704)),
+        ("snapshot_event_inside", (5698, 5698), (5482, 5502)),
+        ("memory_ctx128_forward_", (18756, 18756), (18500, 18624)),
+    ],
+)
+def test_the_smallest_capacities_of_real_programs(
+    corpus: Path, name: str, plain: tuple[int, int], expandable: tuple[int, int]
+) -> None:
+    """In MiB: what the model says, never below the floor. Nobody measured them."""
+    (each,) = devices(corpus / f"{name}.pickle")
+    found = replay_settings(each, table_of_settings(each.settings)[:2])
+    told = [(o.capacity.least // MIB, o.capacity.most // MIB) for o in found.outcomes]
+    assert told == [plain, expandable]
+    assert all(found.floor <= o.capacity.least for o in found.outcomes)
 
 
 def test_private_pools_keep_their_segments_and_serve_nobody_else(corpus: Path) -> None:

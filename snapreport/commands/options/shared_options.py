@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.ground.glossary import FIGURES, GLOSSARY
+from snapreport.ground.units import parse_size
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,23 @@ def output_option(metavar: str) -> Callable[[F], F]:
 def device_option(what: str) -> Callable[[F], F]:
     """``--device``: which device, by number or name."""
     return click.option("--device", metavar="N", help=f"{what}, such as 0, cuda:1 or cpu.")
+
+
+_TINY = 1024
+"""Fewer bytes than this are a number whose unit was forgotten."""
+
+
+def size_or_none(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Read the value of an option that takes a size."""
+    if text is None:
+        return None
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+    if size < _TINY:
+        raise click.BadParameter(f"{text!r} is {size} bytes; write a unit, such as 24GiB or 24GB.")
+    return size
 
 
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")

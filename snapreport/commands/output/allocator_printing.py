@@ -1,0 +1,46 @@
+"""What ``whatif --allocator`` prints: the recording replayed, as it was or under other settings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from snapreport.commands.output.answer_printing import (
+    device_json,
+    new_page,
+    print_json,
+    print_page,
+)
+from snapreport.commands.output.console import progress_bar
+
+if TYPE_CHECKING:
+    from snapreport.api.device import Device
+
+RECORDED, TABLE = "recorded", "table"
+"""Values of the option that are no settings."""
+
+
+def replayed(
+    device: Device, wanted: str, capacity: int | None, as_json: bool, full: bool, quiet: bool
+) -> None:
+    """Print how exact the recording's own replay is, or what other settings come to."""
+    from snapreport.reporters.terminal import allocator_text
+
+    page = new_page(full)
+    if wanted == RECORDED:
+        factual = device.replay
+        if as_json:
+            print_json("whatif", {**device_json(device), "replay": asdict(factual)})
+            return
+        allocator_text.factual(page, device.name, factual)
+    else:
+        settings = () if wanted == TABLE else (wanted,)
+        with progress_bar(quiet) as progress:
+            found = device.other_settings(*settings, capacity=capacity, progress=progress)
+        if as_json:
+            answer = asdict(found)
+            replay = answer.pop("factual")
+            print_json("whatif", {**device_json(device), "replay": replay, "allocator": answer})
+            return
+        allocator_text.others(page, device.name, found)
+    print_page(page)
