@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from tests.commands.conftest import MIB, Run
+from tests.commands.test_errors import assert_one_line_error
 
 
 def test_the_table_shows_the_peak_and_writes_nothing(
@@ -45,3 +46,21 @@ def test_one_device_is_picked_by_number_or_name(run: Run, snapshot: Path) -> Non
     whole = run("summary", snapshot, "--json").stdout
     assert orjson.loads(run("summary", snapshot, "--json", "--device", "0").stdout)["devices"]
     assert run("summary", snapshot, "--json", "--device", "cuda:0").stdout == whole
+
+
+def test_a_card_that_is_asked_about_gets_its_line(run: Run, snapshot: Path, tmp_path: Path) -> None:
+    said = run("summary", snapshot, "--card", "t4")
+    assert "on a T4" in said.stdout
+    assert "14.55 GiB are there." in " ".join(said.stdout.split())
+    kept = run("summary", snapshot, "--card", "t4", "--allow", "3GiB")
+    assert "3.00 GiB are kept for what is outside of PyTorch's allocator" in " ".join(
+        kept.stdout.split()
+    )
+    for name in ("report.md", "report.html"):
+        assert run("render", snapshot, "-o", tmp_path / name, "--card", "t4").exit_code == 0
+        assert "on a T4" in (tmp_path / name).read_text()
+    assert "on a T4" not in run("summary", snapshot).stdout
+
+
+def test_an_allowance_without_a_card_is_refused(run: Run, snapshot: Path) -> None:
+    assert_one_line_error(run("summary", snapshot, "--allow", "1GiB"), "an allowance is for a card")

@@ -63,7 +63,7 @@ def test_the_first_lines_say_what_happened_and_what_to_do(corpus: Path) -> None:
     assert "truly full" in found.explanation
     assert "The request came from update_nodes (models.py:181)." in found.explanation
     assert "Of an H100 80 GB, for example, with 79.10 GiB, 609.8 MiB would" in found.explanation
-    room, *changes, plan = found.suggestions
+    plan, *changes, room = found.suggestions
     assert (plan.code, plan.frees) == ("plan", None)
     assert (room.code, room.frees) == ("make-room", Frees.exactly(5_308_694_528))
     assert "smaller-batch" in {each.code for each in changes}
