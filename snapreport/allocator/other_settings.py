@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
-from snapreport.allocator.request_floor import request_floor
 from snapreport.allocator.smallest_capacity import CapacitySearch, Fit, spread
 from snapreport.ground.progress import Progress, silent
+from snapreport.history.live_floor import live_floor
 from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
 from snapreport.native.allocator_replay import ANYWHERE, ASCENDING, DESCENDING, FIRST_FIT
 
@@ -46,7 +46,9 @@ def replay_settings(
         capacity: bytes that the segments may have together; None if nobody asked.
         progress: told what is done.
     """
-    floor, event = request_floor(modelled.tape, modelled.settings.roundup_power2_divisions)
+    divided = bool(modelled.settings.roundup_power2_divisions)
+    least = live_floor(modelled.history, divided)
+    floor = least.bytes
     refused = _refusal(modelled)
     hopeless = capacity is not None and floor > capacity
     starts = [modelled.model]
@@ -77,7 +79,7 @@ def replay_settings(
     return OtherSettings(
         factual=modelled.factual,
         floor=floor,
-        floor_event=event,
+        floor_event=least.event,
         capacity=capacity,
         refused=refused,
         outcomes=tuple(outcomes),

@@ -7,11 +7,11 @@ from dataclasses import replace
 from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
 from snapreport.diagnosis.card_fitting.card_words import why_unknown, words
 from snapreport.diagnosis.oom.verdict import judge
-from snapreport.figures.live_floor import LiveFloor, live_floor
 from snapreport.ground.cards.card_lookup import CardWanted, find_card
 from snapreport.ground.cards.card_table import Card
 from snapreport.ground.errors import CardError
 from snapreport.history.block_sizes import split_rules
+from snapreport.history.live_floor import LiveFloor, live_floor
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.what_if import Allowance, CardFit, FitOutcome
@@ -44,7 +44,7 @@ def fit_card(
     card = _as_recorded(tables, device, wanted.card)
     allowance = _allowance(tables, device, wanted.allow)
     divided = bool(split_rules(tables.settings).divisions)
-    floor = live_floor(device.history, device.ooms, divided)
+    floor = live_floor(device.history, divided)
     reserved, event = _reserved(tables, device)
     reason = why_unknown(tables, device, reserved)
     retries = sum(each.kind == "retry" for each in find_bursts(tables, device))

@@ -16,8 +16,8 @@ from snapreport.allocator.allocator_settings import AllocatorSettings, parse_set
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.allocator.other_settings import WAYS, replay_settings, table_of_settings
 from snapreport.allocator.replaying import from_scratch
-from snapreport.allocator.request_floor import request_floor
 from snapreport.history.build import build_history
+from snapreport.history.live_floor import LiveFloor, live_floor
 from tests.property.simulated import Simulated, simulations
 from tests.reference.replays import modelled_devices
 from tests.thorough import tried
@@ -72,7 +72,7 @@ def test_expandable_segments_give_back_whole_granules_alone(holes: ModelledDevic
 
 
 def test_the_floor_is_what_lives_together(holes: ModelledDevice) -> None:
-    assert request_floor(holes.tape) == (120 * MIB, 7)
+    assert live_floor(holes.history, divided=False) == LiveFloor(120 * MIB, 7, failed=False)
 
 
 def test_a_capacity_is_judged(holes: ModelledDevice) -> None:
@@ -96,7 +96,7 @@ def test_a_failed_request_counts_and_the_card_is_told_by_it() -> None:
         simulator.malloc(40 * MIB)
     found = modelled(simulator)
     assert found.factual.exact
-    assert request_floor(found.tape) == (100 * MIB, 2)
+    assert live_floor(found.history, divided=False) == LiveFloor(100 * MIB, 2, failed=True)
     assert failed_capacity(found) == 90 * MIB
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card, judge_fit
 from snapreport.diagnosis.conclude import find_figures
-from snapreport.figures.live_floor import LiveFloor
 from snapreport.ground.cards.card_lookup import CardWanted, find_card
 from snapreport.ground.cards.card_table import Card
+from snapreport.history.live_floor import LiveFloor
 from snapreport.model.what_if import Allowance, CardFit
 from tests.builders import MIB, TraceBuilder, history_of, trace
 

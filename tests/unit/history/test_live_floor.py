@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from snapreport.diagnosis.trust.self_checks import find_ooms
-from snapreport.figures.curves import find_curves
-from snapreport.figures.live_floor import LiveFloor, live_floor
+from snapreport.history.live_floor import LiveFloor, live_floor
 from tests.builders import MIB, TraceBuilder, trace
 
 
 def floor_of(made: TraceBuilder, *, divided: bool = False) -> LiveFloor:
-    history = made.history()
-    return live_floor(history, find_ooms(history, find_curves(history)), divided)
+    return live_floor(made.history(), divided)
 
 
 def test_requests_count_rounded_to_512_bytes_and_blocks_do_not() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from snapreport.history.action_codes import code_actions
 from snapreport.history.block_sizes import SplitRules, round_sizes
 from snapreport.model.history import DeviceHistory
-from snapreport.model.recording_facts import OomEvent
 from snapreport.native.sweeps import sum_live
 
 
@@ -22,7 +23,7 @@ class LiveFloor:
     """Whether a request that failed there is counted with those that were live."""
 
 
-def live_floor(history: DeviceHistory, ooms: Iterable[OomEvent], divided: bool) -> LiveFloor:
+def live_floor(history: DeviceHistory, divided: bool) -> LiveFloor:
     """Add up live requests, and each that failed to those live then.
 
     A request counts until its free is asked for, so what waits for another stream does not, nor
@@ -30,7 +31,6 @@ def live_floor(history: DeviceHistory, ooms: Iterable[OomEvent], divided: bool) 
 
     Args:
         history: the device.
-        ooms: its failed requests.
         divided: whether ``roundup_power2_divisions`` was set. A failed request is recorded as it
             was rounded: by at most as much again then.
     """
@@ -39,9 +39,12 @@ def live_floor(history: DeviceHistory, ooms: Iterable[OomEvent], divided: bool) 
     curve = sum_live(sizes, rows.alloc_event, rows.free_requested_event, history.events)
     place = int(curve.argmax())
     floor = LiveFloor(int(curve[place]), place - 1, failed=False)
-    for oom in ooms:
-        asked = oom.size // 2 if divided else oom.size
-        wanted = int(curve[oom.event + 1]) + asked
-        if wanted > floor.bytes:
-            floor = LiveFloor(wanted, oom.event, failed=True)
-    return floor
+    other = history.other
+    failed = np.flatnonzero(code_actions(other, {"oom": 1}, 0))
+    if not len(failed):
+        return floor
+    wanted = curve[other.event[failed] + 1] + other.size[failed] // (2 if divided else 1)
+    most = int(wanted.argmax())
+    if wanted[most] <= floor.bytes:
+        return floor
+    return LiveFloor(int(wanted[most]), int(other.event[failed[most]]), failed=True)
