@@ -6,6 +6,7 @@ look costs nothing.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import gc
@@ -14,6 +15,7 @@ import inspect
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -231,12 +233,40 @@ def _rows_of(whole: Allocations, late: Allocations, event: int) -> Any:
 @functools.cache
 def _hash(program: str) -> str:
     """Return a hash of what a recording of a program depends on."""
-    recorders = Path(inspect.getfile(CpuRecorder)).parent.glob("*.py")
     kinds = [kind for kind in all_programs()[program].__mro__ if kind is not object]
-    files = {Path(truth.__file__), *recorders, *(Path(inspect.getfile(kind)) for kind in kinds)}
+    files = {Path(truth.__file__), *_recorders(), *(Path(inspect.getfile(kind)) for kind in kinds)}
     found = hashlib.blake2b(f"{sys.version} {version('torch')}".encode(), digest_size=6)
     for path in sorted(files):
-        found.update(path.read_bytes())
+        found.update(_code_of(path).encode())
     for does in (_ready, _record, _observe):
         found.update(inspect.getsource(does).encode())
     return found.hexdigest()
+
+
+@functools.cache
+def _recorders() -> tuple[Path, ...]:
+    """Return the modules that tell what memory is made and freed: the recorder and its imports."""
+    found = [Path(inspect.getfile(CpuRecorder))]
+    for path in found:
+        for name in re.findall(r"snapreport\.recorders\.(\w+) import", path.read_text("utf-8")):
+            beside = path.with_name(f"{name}.py")
+            if beside not in found:
+                found.append(beside)
+    return tuple(found)
+
+
+@functools.cache
+def _code_of(path: Path) -> str:
+    """Return what a module does, without its texts, and without which changes can be had."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            node.body = [each for each in node.body if not _says_only(each)]
+    return ast.dump(tree)
+
+
+def _says_only(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(isinstance(each, ast.Name) and each.id == "variants" for each in targets)
