@@ -42,7 +42,7 @@ _OPTIMIZERS = words(
 )
 _OPTIMIZER_STAGE = re.compile(r"^Optimizer\.(step|zero_grad)#(\w+)\.\1$")
 _STAGE = re.compile(
-    r"^ProfilerStep#\d+$"
+    r"^ProfilerStep#\d+$|^(?i:forward|fwd|backward|bwd|optim(izer)?([ _]step)?)$"
     r"|^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$"
     r"|^## Call CompiledFxGraph f[a-z2-7]{50,52} ##$|^## \d+ ##$"
     r"|^Torch-Compiled Region: [\d/_]+$|^TorchDynamo Cache Lookup$|^CompiledFunction(Backward)?$"
@@ -67,7 +67,7 @@ _SPECIAL = frozenset(
 _FUNCTIONS = words(
     "_apply _call_impl _init_group _init_state _load_from_state_dict _wrapped_call_impl backward"
     " deepcopy forward from_pretrained init_group init_state load_state_dict main"
-    " reset_parameters step to_empty train"
+    " reset_parameters step to_empty train zero_grad"
 )
 _TEXTS = words(
     "activation autograd_detail backward buffer communication gradient input optimizer"
@@ -145,10 +145,12 @@ def known_parts(name: str, packages: Collection[str]) -> list[bool] | None:
             return None
     elif first == "site-packages":
         return [True, True] if rest.removesuffix(".py") in LIBRARIES else None
-    elif first not in packages or first not in LIBRARIES:
+    elif first not in LIBRARIES:
         return None
     folders = [known.has("files", part) for part in parts[1:-1]]
-    return [True, *folders, known.has("files", parts[-1].removesuffix(".py"))]
+    found = [True, *folders, known.has("files", parts[-1].removesuffix(".py"))]
+    # A profile leaves out where packages are installed. A name of public parts alone tells nothing.
+    return found if first in packages or first.startswith("python3") or all(found) else None
 
 
 def _module(path: str) -> str:
@@ -186,11 +188,17 @@ def is_public_function(name: str) -> bool:
     return name in _FUNCTIONS or name in _SPECIAL or name in _GENERATED_FUNCTIONS
 
 
+def optimizer_of(stage: str) -> str | None:
+    """Return the class of the optimizer that PyTorch named a stage by."""
+    found = _OPTIMIZER_STAGE.match(stage)
+    return None if found is None else found[2]
+
+
 def is_public_stage(name: str) -> bool:
-    """Say whether a stage is one that PyTorch itself sets."""
-    optimizer = _OPTIMIZER_STAGE.match(name)
+    """Say whether a stage is one that PyTorch itself sets, or that our rules look for."""
+    optimizer = optimizer_of(name)
     if optimizer is not None:
-        return optimizer[2] in _OPTIMIZERS
+        return optimizer in _OPTIMIZERS
     if name.endswith(_TIMED):
         return name.removesuffix(_TIMED) in known_names().sets["stages"]
     operator = _OPERATOR_STAGE.match(name)

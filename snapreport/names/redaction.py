@@ -39,6 +39,7 @@ from snapreport.names.public_names import (
     is_public_text,
     known_native_parts,
     known_parts,
+    optimizer_of,
 )
 from snapreport.names.short_paths import shorten
 
@@ -230,9 +231,12 @@ def _file(file: str, project: str, known: list[bool] | None, names: StandIns, di
 
 
 def _stage(name: str, names: StandIns) -> str:
-    """Return the stand-in of a stage: its numbers stay, as they tell turns of a loop apart."""
+    """Return the stand-in of a stage: numbers tell turns of a loop apart, and steps are told."""
     if is_public_stage(name):
         return name
+    optimizer = optimizer_of(name)
+    if optimizer is not None:
+        return name.replace(f"#{optimizer}.", f"#optimizer_{names.letters('stage', optimizer)}.")
     numbers = _NUMBERS.findall(name)
     stand_in = f"stage-{names.letters('stage', _NUMBERS.sub('#', name))}"
     return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in

@@ -14,6 +14,8 @@ import pytest
 
 import snapreport
 from snapreport.compare.diff_types import Diff
+from snapreport.model.name_treatment import NamesWanted
+from snapreport.names.redaction import redact
 from tests.builders import FIRST_US, MIB, frame, trace
 
 SECRETS = (
@@ -131,6 +133,18 @@ def test_what_everyone_knows_stays(secret: Path) -> None:
     assert all(re.fullmatch(r"project(/[0-9a-f]{8})+\.(py|cu)", name) for name in own)
     (stage,) = history.devices[0].stages.name
     assert re.fullmatch(r"stage-[a-p]{8} 3", stage)
+
+
+def test_stages_that_tell_of_passes_stay_told() -> None:
+    made = trace().alloc("a", 1024)
+    names = ("Forward", "backward", "Optimizer.step#OurLion.step", "Optimizer.step#SGD.step")
+    for at, name in enumerate((*names, "forward of secret")):
+        made.start(name, 10 * at).end(name, 10 * at + 5)
+    found = redact(made.file(), NamesWanted(redact=True)).devices[0].stages.name
+    assert set(found) >= {"Forward", "backward", "Optimizer.step#SGD.step"}
+    (ours,) = (name for name in found if name.startswith("Optimizer.step#optimizer_"))
+    assert re.fullmatch(r"Optimizer\.step#optimizer_[a-p]{8}\.step", ours)
+    assert not any("Lion" in name or "secret" in name for name in found)
 
 
 def test_stand_ins_are_equal_in_files_of_one_salt_alone(secret: Path) -> None:
