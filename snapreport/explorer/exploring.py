@@ -46,7 +46,10 @@ def explore(
 
     app = ExplorerApp(open_files, device=device, look=theme)
     gc.enable()  # commands run without a collector, and this one runs for hours
-    app.run()
+    try:
+        app.run()
+    finally:
+        app.end_opening()
     if app.failure is not None:
         raise app.failure
 

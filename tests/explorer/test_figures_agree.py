@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import orjson
 import pytest
 from click.testing import CliRunner
 
+import snapreport
+from snapreport.api.loading import load
 from snapreport.commands import cli
 from snapreport.ground.units import format_bytes
 from tests.corpus import corpus_files
@@ -26,8 +30,15 @@ FILES = [
 ]
 
 
+@functools.lru_cache(1)
+def loaded(path: Path) -> snapreport.Snapshot:
+    return load(path)
+
+
 def asked(*words: str) -> Any:
-    result = CliRunner().invoke(cli, [*words, "--json", "-q"])
+    """Ask a command; a file is loaded once for all that is asked of it."""
+    with mock.patch.object(snapreport, "load", lambda path, **_: loaded(path)):
+        result = CliRunner().invoke(cli, [*words, "--json", "-q"])
     assert result.exit_code == 0, result.output
     return orjson.loads(result.stdout_bytes)
 

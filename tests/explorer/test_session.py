@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,3 +138,44 @@ def test_without_textual_it_is_one_line(samples: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.returncode == 1
     assert found.stderr == ("Error: The explorer needs Textual: pip install textual platformdirs\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no such terminals")
+@pytest.mark.parametrize("how", ["key", "signal"])
+def test_the_terminal_is_left_as_it_was(how: str, samples: Path, tmp_path: Path) -> None:
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    environ = os.environ | {"TERM": "xterm-256color", "XDG_CACHE_HOME": str(tmp_path)}
+    program = subprocess.Popen(
+        [*COMMAND, "explore", str(samples / "two_streams.pickle"), "--no-cache"],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True,
+    )  # fmt: skip
+    written = bytearray()
+    reader = threading.Thread(target=_drain, args=(ours, written), daemon=True)
+    reader.start()
+    begun = time.monotonic()
+    while b"Findings" not in written:
+        assert time.monotonic() - begun < _PATIENCE, bytes(written)[-500:]
+        time.sleep(0.05)
+    if how == "key":
+        os.write(ours, b"\x03")
+    else:
+        program.send_signal(signal.SIGTERM)
+    assert program.wait(_PATIENCE) == (0 if how == "key" else 143)
+    assert termios.tcgetattr(theirs) == before
+    os.close(theirs)
+    reader.join(_PATIENCE)
+    os.close(ours)
+    for on in re.findall(rb"\x1b\[\?(1049|1000|1003|1006|2004)h", written):
+        assert written.rfind(b"\x1b[?%bl" % on) > written.rfind(b"\x1b[?%bh" % on), on
+    assert written.rfind(b"\x1b[?25h") > written.rfind(b"\x1b[?25l"), "the cursor is seen again"
+    assert list(tmp_path.iterdir()) == []
+
+
+def _drain(file: int, into: bytearray) -> None:
+    with suppress(OSError):  # the other end is closed
+        while piece := os.read(file, 65536):
+            into += piece

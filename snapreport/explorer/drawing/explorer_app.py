@@ -19,6 +19,9 @@ from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from snapreport.ground.progress import Progress
 
+_PATIENCE = 5.0
+"""Seconds that clearing up may take."""
+
 Open = Callable[[Progress, threading.Event], Sequence[OpenedFile]]
 """Opens what is to be explored; called beside the screen."""
 
@@ -38,6 +41,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         super().__init__(ansi_color=self.look == "terminal")
         self._open, self._device = open_files, device
         self._cancelled = threading.Event()
+        self._loading: threading.Thread | None = None
         self.opening = OpeningLines(self._cancel)
         self.panes: Panes | None = None
         self.failure: BaseException | None = None
@@ -50,11 +54,19 @@ class ExplorerApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Begin to open the files."""
         self.query_one(ScreenWidget).focus()
-        self._beside(self._load)
+        self._loading = self._beside(self._load)
 
-    def _beside(self, work: Callable[[], None]) -> None:
+    def _beside(self, work: Callable[[], None]) -> threading.Thread:
         # A daemon: what is not done when the reader leaves is not waited for.
-        threading.Thread(target=work, daemon=True).start()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
+
+    def end_opening(self) -> None:
+        """Let what is still being opened clear up, which it does at once."""
+        self._cancelled.set()
+        if self._loading is not None:
+            self._loading.join(_PATIENCE)
 
     def _load(self) -> None:
         def progress(what: str, fraction: float | None) -> None:

@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from snapreport.ground.version import __version__
 LIMIT = 2 * 2**30
 """Bytes that all kept bundles take together at most; one larger bundle stays by itself."""
 _PIECE = 4 * 2**20
+_MAKING = "making-"
+_ABANDONED = 24 * 3600
+"""Seconds after which nobody is still making a bundle."""
 
 
 def cache_folder() -> Path:
@@ -64,7 +69,7 @@ class BundleCache:
             OSError: the cache cannot be written to.
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return Path(tempfile.mkdtemp(prefix="making-", dir=self.folder))
+        return Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.folder))
 
     def keep(self, made: Path, key: str) -> Path:
         """Keep a finished bundle with its list of names, let the oldest go, and return it."""
@@ -77,6 +82,10 @@ class BundleCache:
         return bundle
 
     def _let_go(self, but: Path) -> None:
+        for folder in self.folder.glob(f"{_MAKING}*"):  # of an explorer that was killed
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > _ABANDONED:
+                    remove(folder)
         found = []
         for path in self.folder.glob("*.zip"):
             try:

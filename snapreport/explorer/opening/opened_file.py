@@ -89,6 +89,7 @@ def _bundle_of(
         cache = BundleCache(_until_the_end())
         workplace = cache.workplace()
     try:
+        progress("Reading the snapshot", None)
         made = workplace / "made.zip"
         convert_beside(path, made, progress, cancelled)
         return cache.keep(made, key)
