@@ -28,7 +28,7 @@ def test_every_screen_is_in_the_document() -> None:
 def test_every_key_of_every_screen_is_in_the_document() -> None:
     text = part("Keys")
     for each in (*KEYS, *ALWAYS):
-        if each.names[0] not in ("1", "tab", "shift+tab"):
+        if len(each.names[0]) == 1 and each.names[0] != "1":
             assert f"`{each.names[0]}`" in text, each.what
 
 

@@ -86,7 +86,7 @@ def test_a_stage_leads_to_its_peak_and_to_the_timeline(samples: Path) -> None:
 
 
 def test_cells_add_up_to_their_blocks(samples: Path) -> None:
-    for name in ("training_step.pickle", "two_streams.pickle", "private_pool.json"):
+    for name in ("two_streams.pickle", "private_pool.json"):
         explored = Explored(samples / name)
         device = explored.view.device
         for event in (-1, device.events // 3, device.peak.event, device.events - 1):

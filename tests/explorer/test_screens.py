@@ -11,6 +11,7 @@ from snapreport.explorer.parts.inking import width_of
 from snapreport.explorer.parts.key_bindings import Key
 from tests.builders import MIB, frame, trace
 from tests.explorer.exploring_tools import LARGE, SMALL, Explored
+from tests.thorough import some
 
 NAMES = ("training_step.pickle", "out_of_memory.pickle.gz", "two_streams.pickle")
 
@@ -200,6 +201,9 @@ def test_a_search_opens_what_it_finds_and_goes_round(samples: Path) -> None:
     assert explored.press("n").panes.desk.shown.node == found[0]  # type: ignore[attr-defined]
     assert explored.press("N").panes.desk.shown.node == found[-1]  # type: ignore[attr-defined]
     assert "matching" not in explored.press("escape").text()
+    assert explored.panes.desk.shown is screen
+    assert explored.press("escape").panes.desk.shown.name == "overview"
+    assert not explored.press("escape", "escape").left, "only q leaves"
 
 
 def test_a_wrong_pattern_is_told_and_nothing_breaks(samples: Path) -> None:
@@ -214,7 +218,9 @@ def test_the_same_moment_is_on_every_screen(explored: Explored) -> None:
         assert explored.press(str(number)).lines()[2].text == told
 
 
-def test_every_key_of_every_screen_can_be_pressed(explored: Explored) -> None:
+@pytest.mark.parametrize("name", some(NAMES, 1))
+def test_every_key_of_every_screen_can_be_pressed(name: str, samples: Path) -> None:
+    explored = Explored(samples / name)
     desk = explored.panes.desk
     for screen in desk.screens:
         keys: list[Key] = list(screen.KEYS)

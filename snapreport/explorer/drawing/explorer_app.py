@@ -122,6 +122,9 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     def press(self, name: str) -> bool:
         """Take a key."""
+        if name == "ctrl+z":
+            self.action_suspend_process()
+            return True
         if name == "T" and not (self.panes and self.panes.desk.prompt):
             self.look = THEMES[(THEMES.index(self.look) + 1) % len(THEMES)]
             self.ansi_color = self.look == "terminal"

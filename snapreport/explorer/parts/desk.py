@@ -56,6 +56,7 @@ KEYS = (
     key("J", "copy it as JSON", "copy_json"),
     key("W", "write it to a file: view.md or view.json", "ask_file"),
     key("L", "copy the link that shows this moment on the page", "copy_link"),
+    key("escape", "clear the search; where there is none, back", "escape"),
     key("q", "back; from the first screen: quit", "back"),
 )
 """What keys do on every screen."""
@@ -123,7 +124,7 @@ class Desk:
         *,
         text: str = "",
         changed: Callable[[str], None] | None = None,
-        cancelled: Callable[[], None] | None = None,
+        cancelled: Callable[[], object] | None = None,
         before: list[str] | None = None,
     ) -> None:
         """Let the reader type a line."""
@@ -147,6 +148,11 @@ class Desk:
         else:
             self._quit()
 
+    def escape(self) -> None:
+        """Clear the search; where there is none go back, but never out."""
+        if not self.shown.clear_search() and not self.shown.leave() and self.before:
+            self.shown = self.before.pop()
+
     def in_background(self, work: Work) -> None:
         """Do what takes long beside the screen."""
         self._run(work)
@@ -169,10 +175,7 @@ class Desk:
             return True
         found = find_key(KEYS, name)
         if found is None:
-            if name != "escape":
-                return False
-            self.back()
-            return True
+            return False
         getattr(self, found.act)()
         return True
 

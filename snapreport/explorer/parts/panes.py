@@ -12,6 +12,8 @@ from snapreport.explorer.parts.viewpoint import Viewpoint
 
 ALWAYS = (
     key("?", "this list", "open_help"),
+    key("T", "dark, light, or the terminal's own colours", "keep"),
+    key("ctrl+z", "leave it for a while; fg brings it back", "keep"),
     key("Q ctrl+c ctrl+q", "quit at once", "quit"),
 )
 WITH_TWO = (
@@ -69,6 +71,9 @@ class Panes:
     def quit(self) -> None:
         """End the program."""
         self._quit()
+
+    def keep(self) -> None:
+        """Do nothing here: the program takes the key before."""
 
     def open_help(self) -> None:
         """Show what keys do here."""

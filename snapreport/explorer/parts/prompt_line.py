@@ -21,7 +21,7 @@ class PromptLine:
         *,
         done: Callable[[str], None],
         changed: Callable[[str], None] | None = None,
-        cancelled: Callable[[], None] | None = None,
+        cancelled: Callable[[], object] | None = None,
         before: list[str] | None = None,
     ) -> None:
         """``before``: what was typed at other times, for the up and down keys."""

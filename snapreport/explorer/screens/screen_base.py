@@ -34,7 +34,7 @@ class Desk(Protocol):
         *,
         text: str = "",
         changed: Callable[[str], None] | None = None,
-        cancelled: Callable[[], None] | None = None,
+        cancelled: Callable[[], object] | None = None,
         before: list[str] | None = None,
     ) -> None:
         """Let the reader type a line at the foot."""
@@ -98,6 +98,10 @@ class Screen:
     def search(self, text: str) -> None:
         """Look for what is typed."""
 
+    def clear_search(self) -> bool:
+        """Forget what was looked for; False where nothing was."""
+        return False
+
     def find(self, text: str) -> None:
         """Look for what a finding or a link names; lists that have a filter take it as one."""
         self.search(text)
@@ -126,7 +130,6 @@ class ListScreen(Screen):
         key("/", "search: a part, a glob or a /regex/", "ask_search", "search"),
         key("n", "the next match", "next_match"),
         key("N", "the match before", "match_before"),
-        key("escape", "clear the search", "clear_search"),
     )
 
     def __init__(self, desk: Desk) -> None:
@@ -317,9 +320,11 @@ class ListScreen(Screen):
             self.cursor = (after or found)[0 if by > 0 else -1]
         self.tell_matches()
 
-    def clear_search(self) -> None:
+    def clear_search(self) -> bool:
         """Forget what was looked for."""
+        was = self.sought
         self.sought, self._match = "", None
+        return bool(was)
 
     def leave(self) -> bool:
         """Nothing of a list is left step by step."""

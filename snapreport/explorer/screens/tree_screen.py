@@ -412,10 +412,12 @@ class TreeScreen(ListScreen):
             self._go_to_node(self._found[int(place)])
         self.tell_matches()
 
-    def clear_search(self) -> None:
+    def clear_search(self) -> bool:
         """Forget what was looked for."""
+        was = self.sought
         self.sought = ""
         self._search_again()
+        return bool(was)
 
     def in_link(self) -> dict[str, object]:
         """Name the tree, and what is looked for."""
