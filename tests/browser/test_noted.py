@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
+from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
+from snapreport.ground.cards.card_lookup import CardWanted
+from snapreport.ground.cards.card_table import Card
 from snapreport.model.findings import Findings
 from snapreport.model.recorder_notes import recorder_info
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
@@ -44,3 +47,17 @@ def test_the_timeline_is_as_high_as_the_device_unless_that_dwarfs_all(open_page:
         page = open_page(recorded(capacity)).page
         whole = page.evaluate("window.snapreport.window()")
         assert (whole["y1"] >= capacity) == high
+
+
+def test_the_card_that_was_asked_about_is_a_line_of_text_and_in_the_timeline(
+    open_page: Opener,
+) -> None:
+    made = recorded(5000 * MIB)
+    (device,) = made.devices
+    fit = fit_card(made.history, device, CardWanted(Card("x", "a card of 50MiB", 50 * MIB), 0))
+    page = open_page(replace(made, devices=(replace(device, card=fit),))).page
+    line = page.locator(".card-fit")
+    expect(line).to_have_text(fit.text)
+    assert (fit.outcome, line.get_attribute("class")) == ("fits", "card-fit fits")
+    # Not the 5,000 MiB that were noted, which would dwarf all.
+    assert 50 * MIB <= page.evaluate("window.snapreport.window()")["y1"] < 100 * MIB
