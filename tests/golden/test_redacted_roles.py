@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import snapreport
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.redaction import redact
 from snapreport.roles.lifetimes import find_roles
