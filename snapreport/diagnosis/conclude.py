@@ -84,13 +84,16 @@ def find(
 def _conclude(
     tables: History, device: DeviceFigures, ignore: Sequence[str], card: CardWanted | None
 ) -> DeviceFindings:
-    used = device.device.kind == "cuda" and len(device.history.allocations)
+    kinds = {each.device.kind for each in tables.devices if len(each.allocations)}
+    used = device.device.kind == "cuda" if "cuda" in kinds else True
     return DeviceFindings(
         **vars(device),
         allocator=allocator_of(device),
         diagnosis=diagnose(device, tables).without(tuple(ignore)),
         trust=judge_recording(tables, device),
-        card=fit_card(tables, device, card) if card and used else None,
+        card=fit_card(tables, device, card)
+        if card and used and len(device.history.allocations)
+        else None,
     )
 
 

@@ -10,6 +10,8 @@ from snapreport.model.what_if import Allowance, CardFit
 
 def why_unknown(tables: History, device: DeviceFigures, reserved: int | None) -> str:
     """Say what is not known, so that what fits as recorded need not fit; ``""`` for nothing."""
+    if device.device.kind != "cuda":
+        return f"the memory of {device.device} is none of a GPU's."
     if reserved is None:
         return "no allocator reserved memory on this device."
     failed = [str(each.device) for each in tables.devices if "oom" in each.other.action]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import snapreport
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card, judge_fit
 from snapreport.diagnosis.conclude import find_figures
 from snapreport.ground.cards.card_lookup import CardWanted, find_card
@@ -159,6 +161,16 @@ def test_what_was_given_back_for_a_request_would_be_at_other_moments() -> None:
     assert found.outcome == "depends"
     assert "given back once to serve a request; on another card" in found.text
     assert fit(made, 9999, replayed=MIB).outcome == "replayed"
+
+
+def test_memory_of_a_cpu_fits_on_no_card() -> None:
+    sample = Path(__file__).parents[4] / "sample_snapshots" / "cpu_profile.pickle"
+    (device,) = snapreport.load(sample).findings(card="1MiB").devices
+    assert device.card is not None
+    assert device.card.outcome == "unknown"
+    assert device.card.text == (
+        "Whether it fits on a card of 1MiB is not known: the memory of cpu:0 is none of a GPU's."
+    )
 
 
 ORDER = ("cannot", "depends", "replayed", "fits")
