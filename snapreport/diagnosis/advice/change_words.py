@@ -64,8 +64,8 @@ WORDS = {
         ),
     ),
     "chunked-loss": ChangeWords(
-        "Compute logits and loss for {share} of the tokens at a time, and recompute each part in the"
-        " backward pass.",
+        "Compute logits and loss for {share} of the tokens at a time, and recompute each part in"
+        " the backward pass.",
         "for part, target in zip(hidden.chunk({number}), targets.chunk({number})):\n"
         "    loss += checkpoint(loss_of, part, target, use_reentrant=False)",
         "The last layer is computed twice.",
