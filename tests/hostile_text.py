@@ -193,8 +193,8 @@ def snapshot(origin: str = ORIGIN) -> dict[str, Any]:
 
 def _event(action: str, address: int, size: int, after_us: int, text: str) -> dict[str, Any]:
     frames = [
-        {"name": text, "filename": f"{text}.py", "line": 7},
-        {"name": "main", "filename": "train.py", "line": 1},
+        {"name": text, "filename": f"{text}.py", "line": 7, "source": text},
+        {"name": "main", "filename": "train.py", "line": 1, "source": text},
     ]
     return {
         "action": action,
