@@ -52,6 +52,8 @@ def explore(
         app.end_opening()
     if app.failure is not None:
         raise app.failure
+    if app.return_code:  # what went wrong has been told
+        sys.exit(app.return_code)
 
 
 def check_ready(paths: Sequence[Path]) -> None:

@@ -184,3 +184,21 @@ def test_a_hostile_file_is_shown_by_the_program(hostile: Path) -> None:
                 assert all(line.isprintable() for line in shown(app))
 
     asyncio.run(run())
+
+
+def test_a_mistake_beside_the_screen_ends_the_program_with_its_traceback(
+    samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("snapreport.api.device.diagnose", lambda *_: broken(None))
+
+    async def run() -> ExplorerApp:
+        app = program(samples / "two_streams.pickle")
+        async with app.run_test(size=SMALL):
+            while app.failure is None:
+                await asyncio.sleep(0.01)
+        return app
+
+    assert isinstance(asyncio.run(run()).failure, ZeroDivisionError)

@@ -92,7 +92,12 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     def _run(self, work: Work) -> None:
         def task() -> None:
-            finish = work()
+            try:
+                finish = work()
+            except BaseException as error:
+                self.failure = error
+                self._later(self.exit)
+                return
 
             def done() -> None:
                 finish()

@@ -10,6 +10,8 @@ from snapreport.explorer.parts.chart_cells import Cell
 from snapreport.explorer.parts.inking import fit, width_of
 from snapreport.model.findings import StageUse
 
+_NARROW = 2
+"""Columns in which no name tells anything."""
 MOST_ROWS = 5
 """Deeper stages share the last row, the innermost in front, as on the page."""
 
@@ -38,7 +40,8 @@ def stage_bands(
             continue
         role = f"stage{number % 3}"
         row = rows[min(stage.depth, depth - 1)]
-        text = fit(f"▏{stage.name}", right - left)
+        wide = right - left
+        text = fit(f"▏{stage.name}", wide) if wide > _NARROW else fit("▏", wide)
         if width_of(text) == len(text):
             row[left:right] = [(letter, role) for letter in text]
         else:  # letters that are two columns wide
