@@ -87,7 +87,7 @@ def test_pieces_are_counted_with_the_largest_hole_and_who_splits_them() -> None:
     assert (found.missing, found.pieces, found.hole) == (156 * MIB, 550 * MIB, 50 * MIB)
     assert found.removals == (Removal(("kept  train.py:1",), 330 * MIB),)
     (finding,) = findings_of(made)
-    room, split, pages = finding.suggestions  # those of the most bytes first
+    split, pages, room = finding.suggestions  # settings first, of those the most bytes
     assert (room.code, room.frees) == ("make-room", Frees.exactly(330 * MIB))
     assert room.sites == ("kept  train.py:1",)
     assert split.change == "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
