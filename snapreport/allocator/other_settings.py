@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
-from snapreport.allocator.smallest_capacity import CapacitySearch, Fit, spread
+from snapreport.allocator.smallest_capacity import LONG, CapacitySearch, Fit, spread
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.live_floor import live_floor
 from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
@@ -19,9 +19,6 @@ WAYS = (
 )
 """Where the driver may put new segments: which it does, nobody knows."""
 _FEW_WAYS = 3
-_LONG = 300_000
-"""Operations above which fewer ways are tried, so that the table is there while one waits."""
-
 TABLE = (
     "default",
     "expandable_segments:True",
@@ -54,7 +51,7 @@ def replay_settings(
     starts = [modelled.model]
     if modelled.tape.reserved:
         starts.append(AllocatorModel(from_scratch(modelled.tape)))
-    ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > _LONG else WAYS
+    ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > LONG else WAYS
     replays = 0
 
     def replayed() -> None:

@@ -12,6 +12,8 @@ from snapreport.allocator.replay_tape import EMPTY_CACHE
 from snapreport.allocator.replaying import Addresses, AllocatorModel, with_operations
 from snapreport.native.allocator_replay import Replayed
 
+LONG = 300_000
+"""Operations above which less is looked at, so that the answer is there while one waits."""
 UNIT = 2 << 20
 """Segments and granules are multiples of this, so capacities between have no effect."""
 
@@ -38,6 +40,7 @@ class CapacitySearch:
     ) -> None:
         self._settings, self._replayed = settings, replayed
         self._model = model
+        self._stride = 4 if len(model.tape) > LONG else 2
         # Before a smaller capacity than what was reserved at the start there was no cache.
         self._emptied = (
             AllocatorModel(with_operations(model.tape, [EMPTY_CACHE]))
@@ -86,7 +89,7 @@ class CapacitySearch:
                 low, high = self._bisected(high + step, -(-free.peak // UNIT) * UNIT, addresses)
                 step = UNIT
                 continue
-            step *= 4
+            step *= self._stride
         found = self.at(high, addresses)
         return Fit(high, free.peak, found.retries, found.driver_calls)
 

@@ -30,7 +30,7 @@ from snapreport.history.segment_replay import lives_of
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SegmentLives
 from snapreport.model.snapshot import NO_ID
-from snapreport.native.sorting import stable_order
+from snapreport.native.sorting import distinct, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,20 +121,25 @@ class _Lanes:
 
     def of(self, pool: NDArray[np.integer], stream: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number the pairs of some rows; NO_ID, the last pool, is the default one."""
-        both = np.stack([pool.astype(np.int64), stream], axis=1)
-        distinct, place = np.unique(both, axis=0, return_inverse=True)
-        numbers = [
-            self._numbers.setdefault((self._pools[pool], stream), len(self._numbers))
-            for pool, stream in distinct.tolist()
-        ]
-        return np.array(numbers, np.int64)[place.reshape(-1)]
+        streams, place = distinct(stream)
+        width = len(self._pools)
+        pairs = place * width + np.where(pool == NO_ID, width - 1, pool)
+        used = np.flatnonzero(np.bincount(pairs, minlength=1))
+        numbers = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
+        for each in used.tolist():
+            pair = self._pools[each % width], int(streams[each // width])
+            numbers[each] = self._numbers.setdefault(pair, len(self._numbers))
+        found: NDArray[np.int64] = numbers[pairs]
+        return found
 
     def in_order(
         self, used: NDArray[np.int32], *columns: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
         """Number them anew: the default pool first, then as used, each with its streams."""
-        pools, first = np.unique(used, return_index=True)
-        use = {self._pools[pool]: at for pool, at in zip(pools.tolist(), first, strict=True)}
+        use = {
+            self._pools[pool]: int((used == pool).argmax())
+            for pool in np.flatnonzero(np.bincount(used + 1)) - 1
+        }
         use[DEFAULT_POOL] = -1
         late = len(used)
         order = sorted(self._numbers, key=lambda pair: (use.get(pair[0], late), *pair))

@@ -1,0 +1,214 @@
+"""Make docs/allocator-replay.md: how exact the model of the allocator is, on real snapshots.
+
+    SNAPREPORT_CORPUS=folder python -m docs.make_allocator_replay
+
+Everything in the page is worked out anew: the replays of the files in the folder, whole and with
+a part of their events lost, the same with each rule broken, and simulated programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from simulator import Config, simulate
+from snapreport import read
+from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.other_settings import replay_settings, table_of_settings
+from snapreport.ground.units import format_bytes
+from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.history.build import build_history
+from snapreport.model.history import START
+from snapreport.model.replay.replays import CAUSES, Between
+from tests.corpus import corpus_files
+from tests.property.test_allocator_model import SIMULATED, own_stack_of_empty_cache
+from tests.reference.allocator_parts import Rules
+from tests.reference.replays import is_exact, modelled_devices, replay, without_first
+
+PAGE = Path(__file__).with_name("allocator-replay.md")
+SIMULATIONS = 60
+BROKEN = {
+    "none": Rules(),
+    "of equal blocks the highest address wins": Rules(lowest_address_wins=False),
+    "the lowest address instead of the best fit": Rules(best_fit=False),
+    "no segments of 20 MiB": Rules(medium_segments=False),
+    "large blocks are split from 512 bytes on": Rules(large_remainder=512),
+    "the small pool ends below 1 MiB": Rules(small_up_to=(1 << 20) - 1),
+}
+HEAD = """\
+# How exact the replay is
+
+`snapreport whatif --allocator` replays a recording through a model of PyTorch's caching allocator.
+This page says how far the model can be trusted. `python -m docs.make_allocator_replay` makes it,
+and it holds nothing that was not worked out then.
+
+The program's requests, frees and calls of `empty_cache()` go in, with the addresses that the driver
+gave for new segments. Which block serves a request, which segments are made and given back, and
+when, is for the model to say; it is never corrected on the way.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    files = [path for path in corpus_files() if path.suffix == ".pickle"]
+    found = [
+        (path, each)
+        for path in files
+        for each in modelled_devices(build_history(read.read_bytes(path.read_bytes(), path.name)))
+    ]
+    parts = [HEAD, _real(found), _cut(files), _broken(found), _blocks(files), _simulated()]
+    parts.append(_settings(found))
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _named(path: Path, each: ModelledDevice) -> str:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return f"`{digest}` {each.history.device}"
+
+
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(headings)} |", "|---" + "|---:" * (len(headings) - 1) + "|"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
+
+
+def _real(found: list[tuple[Path, ModelledDevice]]) -> str:
+    rows = []
+    for path, each in found:
+        told = each.factual
+        rows.append(
+            (
+                _named(path, each),
+                f"{each.history.events:,}",
+                f"{told.placed:,} of {told.allocations:,}",
+                f"{told.segment_events_met:,} of {told.segment_events:,}",
+                format_bytes(told.peak_reserved_model),
+                "none" if told.exact else f"event {told.divergence:,}: {CAUSES[told.cause]}",
+                _class(each),
+            )
+        )
+    exact = sum(each.factual.exact for _, each in found)
+    return (
+        f"## Real recordings\n\n{exact} of {len(found)} device traces are exact: every allocation"
+        " on its recorded address, every segment event the same in kind, address, size and order,"
+        " and the reserved curve equal to the byte. The first column is the beginning of the file's"
+        " SHA-256.\n\n"
+        + _table(
+            ("snapshot", "events", "on their address", "segment events", "peak reserved",
+             "departs at", "what is in it"),
+            rows,
+        )
+    )  # fmt: skip
+
+
+def _class(each: ModelledDevice) -> str:
+    tape, words = each.tape, [str(each.settings)]
+    if len({pool for pool, _ in tape.lanes}) > 1:
+        words.append("private pool")
+    if len({stream for _, stream in tape.lanes}) > 1:
+        words.append("streams")
+    if len(tape.retried):
+        words.append("retries")
+    if tape.failed_size.any():
+        words.append("failed request")
+    if tape.reserved:
+        words.append("late start")
+    return ", ".join(words)
+
+
+def _cut(files: list[Path]) -> str:
+    rows = []
+    for part, name in ((0.25, "1/4"), (0.5, "1/2"), (0.75, "3/4")):
+        every = [each for path in files for each in modelled_devices(without_first(path, part))]
+        rows.append((name, f"{sum(each.factual.exact for each in every)} of {len(every)}"))
+    return (
+        "## With the first events lost\n\nA ring buffer that was full lacks the oldest events. The"
+        " same recordings without a part of theirs:\n\n" + _table(("lost", "exact traces"), rows)
+    )
+
+
+def _broken(found: list[tuple[Path, ModelledDevice]]) -> str:
+    rows = []
+    for name, rules in BROKEN.items():
+        every = [(each, replay(each, rules)) for _, each in found]
+        exact = sum(is_exact(*pair) for pair in every)
+        peaks = sum(done.peak == each.factual.peak_reserved for each, done in every)
+        rows.append((name, str(exact), str(peaks)))
+    return (
+        "## With a rule broken\n\nAddresses are a sharp test, and peaks are not: with a wrong rule"
+        " most peaks stay right.\n\n" + _table(("rule broken", "exact traces", "equal peaks"), rows)
+    )
+
+
+def _blocks(files: list[Path]) -> str:
+    rows = []
+    for path in files:
+        for device in build_history(read.read_bytes(path.read_bytes(), path.name)).devices:
+            each = device.allocations
+            freed = (each.alloc_event == START) & (each.free_event < device.events)
+            large = freed & (round_sizes(each.size, SplitRules()) > 1 << 20)
+            if large.any():
+                open_ = large & (each.block_size < each.block_size_max)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+                rows.append((f"`{digest}` {device.device}", f"{large.sum()}", f"{open_.sum()}"))
+    return (
+        "## Blocks from before the recording\n\nThe size of a large block that was there at the"
+        " start and is freed while recording is in no file. It follows from what lies or is born"
+        " within 1 MiB behind its request.\n\n"
+        + _table(("snapshot", "such blocks", "of them known within a range alone"), rows)
+    )
+
+
+def _simulated() -> str:
+    rows = []
+    with own_stack_of_empty_cache(pytest.MonkeyPatch()):
+        for name, options in SIMULATED.items():
+            exact, every = 0, 0
+            for seed in range(SIMULATIONS):
+                simulator = simulate(Config(seed=seed, operations=400, **options))
+                file = pickle.dumps(simulator.snapshot(), 4)
+                for each in modelled_devices(build_history(read.read_bytes(file, "s.pickle"))):
+                    every += 1
+                    exact += each.factual.exact
+            rows.append((name, f"{exact} of {every}"))
+    return (
+        "## Simulated programs\n\nWhat no real recording at hand has, from a simulator that shares"
+        " no code with the model. A cut or late recording of private pools does not say which"
+        " segments were theirs, nor does a failed request say its pool: there some are not exact,"
+        " and nothing is told about other settings.\n\n" + _table(("programs", "exact"), rows)
+    )
+
+
+def _settings(found: list[tuple[Path, ModelledDevice]]) -> str:
+    told = [
+        (path, each, replay_settings(each, table_of_settings(each.settings)[:2]))
+        for path, each in found
+    ]
+    rows = [
+        (
+            _named(path, each),
+            f"`{outcome.settings}`{' (recorded)' if outcome.recorded else ''}",
+            format_bytes(answer.floor),
+            _between(outcome.capacity),
+            _between(outcome.peak),
+        )
+        for path, each, answer in told
+        for outcome in answer.outcomes
+    ]
+    return (
+        "## What the model says of two settings\n\nNot measured, and not yet compared with programs"
+        " that were run under both.\n\n"
+        + _table(("snapshot", "settings", "floor", "smallest capacity", "peak reserved"), rows)
+    )
+
+
+def _between(each: Between) -> str:
+    least, most = format_bytes(each.least), format_bytes(each.most)
+    return least if least == most else f"{least} to {most}"
+
+
+if __name__ == "__main__":
+    main()
