@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import snapreport
 from snapreport.model.findings import Findings
+from tests.thorough import IN_FULL, small
 
 NO_CORPUS = "SNAPREPORT_CORPUS names no folder of real snapshots"
 _REFUSED = "not_a_snapshot.pickle"
@@ -24,6 +26,17 @@ def corpus_files() -> list[Path]:
     return sorted(path for path in found if path.name != _REFUSED)
 
 
+_LARGE = "three_gpus_expandable_oom.pickle"
+
+
+def representative(files: Sequence[Path]) -> Sequence[Path]:
+    """Return all small files, and of the large ones one, which has the most of what there can be.
+
+    It has three devices, segments that expand and a failed request; ``make thorough`` takes all.
+    """
+    return files if IN_FULL else [*small(files), *(p for p in files if p.name == _LARGE)]
+
+
 @cache
 def loaded(path: Path, *, keep_paths: bool = False) -> snapreport.Snapshot:
     """Return a real snapshot, read once for all tests of a process that only look at it."""
@@ -36,9 +49,16 @@ def findings_of(path: Path) -> Findings:
     return loaded(path).findings()
 
 
-every_corpus_file = pytest.mark.parametrize(
-    "path",
-    corpus_files() or [pytest.param(None, marks=pytest.mark.skip(NO_CORPUS))],
-    ids=lambda path: path.name if path else "none",
-)
+def _of_each(files: Sequence[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "path",
+        files or [pytest.param(None, marks=pytest.mark.skip(NO_CORPUS))],
+        ids=lambda path: path.name if path else "none",
+    )
+
+
+every_corpus_file = _of_each(corpus_files())
 """For laws, which hold for any file: whoever adds one to the folder has it tested too."""
+
+representative_corpus_file = _of_each(representative(corpus_files()))
+"""For laws of what is written of a history, which is the same for large files and small ones."""

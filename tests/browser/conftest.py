@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 import snapreport
 from benchmarks.page import launch
@@ -18,8 +28,7 @@ from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
 from tests.browser.timeline_tools import NO_WEBGL
 from tests.conftest import REPOSITORY
-from tests.corpus import corpus_files
-from tests.thorough import IN_FULL, small
+from tests.corpus import corpus_files, representative
 
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)
@@ -73,6 +82,28 @@ class OpenPage:
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
+    def listen(self) -> None:
+        """Keep what it asks for, and its errors."""
+        self.page.on("request", self._keep_request)
+        self.page.on("pageerror", self._keep_error)
+        self.page.on("console", self._keep_message)
+
+    def stop_listening(self) -> None:
+        """Hear no more of the tab: the next page in it is another's."""
+        self.page.remove_listener("request", self._keep_request)
+        self.page.remove_listener("pageerror", self._keep_error)
+        self.page.remove_listener("console", self._keep_message)
+
+    def _keep_request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _keep_error(self, error: Error) -> None:
+        self.errors.append(str(error))
+
+    def _keep_message(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
     def strip_point(self, event: float, bytes_: float) -> tuple[float, float]:
         """Where an event and a height in bytes lie on the screen while everything is shown."""
         box = self.page.locator(".strips").bounding_box()
@@ -100,23 +131,67 @@ def browser() -> Iterator[Browser]:
 
 Opener = Callable[..., OpenPage]
 
+_VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
+
+
+class Tabs:
+    """A tab for tests without WebGL and one for those with it, each used by one after the other.
+
+    A tab of its own is a process of its own, which takes nearly as long to start as a page to open.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.kept: dict[bool, Page] = {}
+
+    def take(self, *, webgl: bool) -> Page:
+        """Return a tab that is empty, and nobody else's until it is given back."""
+        page = self.kept.pop(webgl, None)
+        if page is None:
+            page = self.browser.new_context(offline=True, viewport=_VIEWPORT).new_page()
+            page.set_default_timeout(20_000)
+            if not webgl:
+                page.add_init_script(NO_WEBGL)
+        return page
+
+    def give_back(self, page: Page, *, webgl: bool) -> None:
+        """Leave a page behind as if it had never been open."""
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.mouse.up()
+        page.mouse.move(0, 0)
+        page.keyboard.up("Shift")
+        page.emulate_media(media="null", color_scheme="light")
+        page.set_viewport_size(_VIEWPORT)
+        page.goto("about:blank")
+        self.kept[webgl] = page
+
+
+@pytest.fixture(scope="session")
+def tabs(browser: Browser) -> Tabs:
+    """The tabs that tests share."""
+    return Tabs(browser)
+
 
 @pytest.fixture
-def open_page(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+def open_page(request: pytest.FixtureRequest, tabs: Tabs, tmp_path: Path) -> Iterator[Opener]:
     """Render findings, or take a page file, and open it from ``file:`` with the network off.
 
     Software emulates WebGL here, which takes long. Tests of what is around the picture go without
     and have it drawn by Canvas: they are marked ``browser(webgl=False)``.
     """
     marker = request.node.get_closest_marker("browser")
-    with opener(browser, tmp_path, webgl=marker.kwargs.get("webgl", True)) as open_:
+    with opener(tabs, tmp_path, webgl=marker.kwargs.get("webgl", True)) as open_:
         yield open_
 
 
 @contextmanager
-def opener(browser: Browser, folder: Path, *, webgl: bool) -> Iterator[Opener]:
+def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
     """What ``open_page`` is for one test; pages are rendered into a folder."""
     opened: list[OpenPage] = []
+    shared: list[Page] = []
 
     def open_(
         source: Findings | Path,
@@ -133,20 +208,19 @@ def opener(browser: Browser, folder: Path, *, webgl: bool) -> Iterator[Opener]:
             out = io.BytesIO()
             HtmlReporter().render(source, out)
             path.write_bytes(out.getvalue())
-        context.setdefault("viewport", {"width": 1280, "height": 900})
-        page = browser.new_context(offline=True, **context).new_page()
-        page.set_default_timeout(20_000)
+        if before or context:
+            context.setdefault("viewport", _VIEWPORT)
+            page = tabs.browser.new_context(offline=True, **context).new_page()
+            page.set_default_timeout(20_000)
+            for script in (before, "" if webgl else NO_WEBGL):
+                if script:
+                    page.add_init_script(script)
+        else:
+            page = tabs.take(webgl=webgl)
+            shared.append(page)
         result = OpenPage(page, path)
         opened.append(result)
-        page.on("request", lambda request: result.requests.append(request.url))
-        page.on("pageerror", lambda error: result.errors.append(str(error)))
-        page.on(
-            "console",
-            lambda message: result.errors.append(message.text) if message.type == "error" else None,
-        )
-        for script in (before, "" if webgl else NO_WEBGL):
-            if script:
-                page.add_init_script(script)
+        result.listen()
         page.goto(path.as_uri() + fragment)
         if ready and context.get("java_script_enabled", True):
             page.wait_for_selector("html[data-complete]")
@@ -154,7 +228,11 @@ def opener(browser: Browser, folder: Path, *, webgl: bool) -> Iterator[Opener]:
 
     yield open_
     for result in opened:
-        result.page.context.close()
+        result.stop_listening()
+        if result.page in shared and not result.errors and not result.page.is_closed():
+            tabs.give_back(result.page, webgl=webgl)
+        else:
+            result.page.context.close()
         result.check()
 
 
@@ -163,18 +241,6 @@ def snapshots() -> list[Path]:
     samples = REPOSITORY / "sample_snapshots"
     kinds = ("*.pickle", "*.pkl", "*.pickle.gz", "*.pickle.zst", "*.json")
     return sorted([*(path for kind in kinds for path in samples.glob(kind)), *corpus_files()])
-
-
-_LARGE = "three_gpus_expandable_oom.pickle"
-
-
-def shown_files() -> list[Path]:
-    """All small files, and of the large ones one, which has the most of what a page can show.
-
-    It has three devices, segments that expand and a failed request; ``make thorough`` takes all.
-    """
-    found = snapshots()
-    return found if IN_FULL else [*small(found), *(p for p in found if p.name == _LARGE)]
 
 
 @dataclass
@@ -227,11 +293,11 @@ def sites(part: Locator, device: DeviceFindings) -> Any:
     return part.evaluate(_SITES)
 
 
-@pytest.fixture(scope="session", params=shown_files(), ids=lambda path: path.name)
+@pytest.fixture(scope="session", params=representative(snapshots()), ids=lambda path: path.name)
 def _file_page(
-    request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tabs: Tabs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FilePage]:
-    with opener(browser, tmp_path_factory.mktemp("file"), webgl=False) as open_:
+    with opener(tabs, tmp_path_factory.mktemp("file"), webgl=False) as open_:
         found = snapreport.load(request.param).findings()
         opened = open_(found, viewport={"width": 1000, "height": 600})
         part = opened.page.locator(f"#device-{found.default}")

@@ -12,12 +12,12 @@ import snapreport
 from snapreport.exporters import collapsed, perfetto, pprof, speedscope
 from snapreport.exporters.rebuilt_snapshot import rebuild
 from tests.builders import history_of
-from tests.corpus import every_corpus_file, loaded
+from tests.corpus import loaded, representative_corpus_file
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
 from tests.property.test_exports import collapsed_total, facts
 
 
-@every_corpus_file
+@representative_corpus_file
 def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
     history = loaded(path).history
     for curve in CURVES:
@@ -33,7 +33,7 @@ def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
             assert sum(sample.value[3] for sample in profile.sample) == peak
 
 
-@every_corpus_file
+@representative_corpus_file
 def test_perfetto_has_every_curve_s_peak(path: Path) -> None:
     export = export_of(loaded(path).history)
     timelines = read_perfetto(written(perfetto.write, export))
@@ -43,7 +43,7 @@ def test_perfetto_has_every_curve_s_peak(path: Path) -> None:
         assert told == {f"{name} bytes": p.bytes for name, p in device.found.peaks.items()}
 
 
-@every_corpus_file
+@representative_corpus_file
 def test_sql_and_parquet_count_every_byte(path: Path, tmp_path: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -58,7 +58,7 @@ def test_sql_and_parquet_count_every_byte(path: Path, tmp_path: Path) -> None:
     ]
 
 
-@every_corpus_file
+@representative_corpus_file
 def test_a_bundle_is_rebuilt_to_the_same_history(path: Path) -> None:
     history = loaded(path).history
     again = history_of(rebuild(history))
@@ -67,7 +67,7 @@ def test_a_bundle_is_rebuilt_to_the_same_history(path: Path) -> None:
     assert facts(again) == facts(history)
 
 
-@every_corpus_file
+@representative_corpus_file
 def test_raw_forms_hold_what_the_file_holds(path: Path, tmp_path: Path) -> None:
     original = pickle.loads(path.read_bytes())
     again = snapreport.export(path, "pickle", tmp_path / "out.pickle").read_bytes()
