@@ -1,8 +1,9 @@
 """A Python that has imported PyTorch and forks for each program, which a new one takes seconds for.
 
 A program begins as in a new Python whose first lines were ``import torch, torch._dynamo``, and ends
-as one: forked before it did anything, it has the whole interpreter for itself. What is tested of
-how PyTorch is imported, or of one that is not, runs in a new Python all the same.
+as one: forked before it did anything, it has the whole interpreter for itself. Another has imported
+our own modules alone, for programs with a stand-in for PyTorch. What is tested of how PyTorch is
+imported, or of one that is not, runs in a new Python all the same.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from tests.conftest import REPOSITORY
 SECONDS = 240
 """That a program may take."""
 
+PYTORCH = "torch._dynamo"
+OURS = "snapreport.api.making"
+"""What a Python has imported that forks: PyTorch, or nothing but what a recording's files need."""
+
 
 def run(
-    arguments: list[str], folder: Path, environment: dict[str, str]
+    arguments: list[str], folder: Path, environment: dict[str, str], imported: str = PYTORCH
 ) -> subprocess.CompletedProcess[str]:
     """Run a program as ``python ARGUMENTS`` would, in a folder; without forks, do just that."""
     environment = (
@@ -46,7 +51,7 @@ def run(
         )
     with tempfile.TemporaryDirectory() as outputs:
         asked = (arguments, str(folder), dict(environment), outputs)
-        python = _python()
+        python = _python(imported)
         assert python.stdin is not None
         assert python.stdout is not None
         python.stdin.write(json.dumps(asked) + "\n")
@@ -57,10 +62,11 @@ def run(
 
 
 @functools.cache
-def _python() -> subprocess.Popen[str]:
+def _python(imported: str) -> subprocess.Popen[str]:
     """Start the one that forks; it ends with this process."""
+    program = "import sys; from tests.recording import ready; ready.serve(sys.argv[1])"
     started = subprocess.Popen(
-        [sys.executable, "-c", "from tests.recording import ready; ready.serve()"],
+        [sys.executable, "-c", program, imported],
         cwd=REPOSITORY,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
         stdin=subprocess.PIPE,
@@ -75,12 +81,12 @@ def _python() -> subprocess.Popen[str]:
     return started
 
 
-def serve() -> None:
-    """Import PyTorch; then, for each line of standard input, run a program and tell its status."""
+def serve(imported: str) -> None:
+    """Import a module; then, for each line of standard input, run a program and tell its status."""
     ended: list[int] = []
     atexit.register(_end, os.getpid(), ended)  # before all others, so that it is called last
     with suppress(ModuleNotFoundError):  # what can be tested without, is
-        importlib.import_module("torch._dynamo")
+        importlib.import_module(imported)
     for line in sys.stdin:
         child = os.fork()
         if not child:

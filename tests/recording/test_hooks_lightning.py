@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 import snapreport
-from tests.conftest import REPOSITORY
 from tests.needed import needed
+from tests.recording import ready
 
 torch = needed("torch")
 lightning = needed("lightning.pytorch")
@@ -99,11 +98,12 @@ def test_a_number_that_cannot_be_is_refused_before_the_training(tmp_path: Path) 
         MemoryCallback(tmp_path, formats=["gif"])
 
 
-def test_the_package_whose_trainer_it_is_decides_what_it_extends() -> None:
+def test_the_package_whose_trainer_it_is_decides_what_it_extends(tmp_path: Path) -> None:
     pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
     program = """
 import pytorch_lightning
 from snapreport.integrations.lightning import MemoryCallback
 assert issubclass(MemoryCallback, pytorch_lightning.Callback)
 """
-    subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True, timeout=240)
+    result = ready.run(["-c", program], tmp_path, {})
+    assert result.returncode == 0, result.stderr

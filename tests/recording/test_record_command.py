@@ -16,6 +16,7 @@ from snapreport.api import recording
 from snapreport.commands.options.launchers import refuse_launcher
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
 from tests.conftest import REPOSITORY
+from tests.recording import ready
 from tests.thorough import IN_FULL
 
 needs_torch = pytest.mark.skipif(
@@ -37,15 +38,7 @@ def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProc
     """Run ``snapreport record`` on a simulated GPU over a program ``train.py``."""
     (folder / "train.py").write_text(program)
     (folder / "start.py").write_text(FAKE)
-    return subprocess.run(
-        [sys.executable, "start.py", "record", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return ready.run(["start.py", "record", *arguments], folder, {}, ready.OURS)
 
 
 def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure import peers, tables
+from benchmarks.measure import peers, session, tables
 from benchmarks.measure.processes import CommandError, Cost, TookTooLongError, run_once
 from benchmarks.measure.results import (
     CONVERT,
@@ -126,6 +126,13 @@ def test_time_and_memory_are_the_commands_own() -> None:
     assert idle.peak < 100 << 20
 
 
+@pytest.fixture
+def no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure no stages of our own, which takes longer than the others do here."""
+    monkeypatch.setattr(session, "run_stages", lambda *_: {})
+
+
+@pytest.mark.usefixtures("no_stages")
 def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
     others = [
         peers.snapviewer(snapviewer_checkout(tmp_path / "viewer")),
@@ -140,6 +147,7 @@ def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
     assert "sample: Mosaic peak" in table
 
 
+@pytest.mark.usefixtures("no_stages")
 def test_a_peer_may_write_a_folder(tmp_path: Path) -> None:
     checkout = snapviewer_checkout(tmp_path / "viewer", SNAPVIEWER_FOLDER)
     work = tmp_path / "work"
@@ -150,6 +158,7 @@ def test_a_peer_may_write_a_folder(tmp_path: Path) -> None:
     assert not (work / "snapviewer").exists()
 
 
+@pytest.mark.usefixtures("no_stages")
 def test_a_slow_peer_is_stopped_and_has_a_lower_bound(tmp_path: Path) -> None:
     checkout = snapviewer_checkout(tmp_path / "viewer", SLOW)
     work = tmp_path / "work"
@@ -165,6 +174,7 @@ def test_a_slow_peer_is_stopped_and_has_a_lower_bound(tmp_path: Path) -> None:
         assert row.count("more than") == 6
 
 
+@pytest.mark.usefixtures("no_stages")
 def test_a_peer_that_fails_spoils_nothing_else(tmp_path: Path) -> None:
     broken = snapviewer_checkout(tmp_path / "viewer", "raise SystemExit('no memory | left')")
     (found,) = measure([("sample", "", SAMPLE)], 2, tmp_path, [peers.snapviewer(broken)])
@@ -181,6 +191,7 @@ def test_a_wrong_path_is_told_before_anything_is_measured(tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.usefixtures("no_stages")
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch's own script")
 def test_pytorchs_own_plot_is_run(tmp_path: Path) -> None:
     (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path, [peers.torch_plot()])
