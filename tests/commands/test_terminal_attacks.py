@@ -47,11 +47,20 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["SNAP", "--recording"],
         ["ZIP", "--json"],
         ["SNAP", "--device", "ATTACK"],
+        ["SNAP", "--card", "ATTACK"],
     ],
     "profile": [["SNAP", "--by", "context"], ["SNAP", "--json"], ["SNAP", "--csv"]],
     "stages": [["ATTACK"], ["SNAP"], ["SNAP", "--json"]],
-    "whatif": [["SNAP", "--without", "*"], ["SNAP", "--without", "no ATTACK"]],
-    "plan": [["SNAP", "--fit", "1KiB"], ["SNAP", "--fit", "ATTACK"]],
+    "whatif": [
+        ["SNAP", "--without", "*"],
+        ["SNAP", "--without", "no ATTACK"],
+        ["SNAP", "--allocator", "ATTACK"],
+    ],
+    "plan": [
+        ["SNAP", "--fit", "1KiB"],
+        ["SNAP", "--fit", "ATTACK"],
+        ["--batch-from", "1:ATTACK", "2:SNAP"],
+    ],
     "live": [
         ["ATTACK"],
         *(["SNAP", "--by", by] for by in ("stack", "file", "line", "tree", "allocation")),
@@ -72,6 +81,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["SNAP", "--max-stage", "no ATTACK=1MiB", "--base", "ZIP"],
         ["SNAP", "--max-peak", "ATTACK"],
     ],
+    # What its screens write is tried with the same texts in tests/explorer/test_program.py.
+    "explore": [["ATTACK"], ["SNAP", "--theme", "ATTACK"]],
     "strings": [["ATTACK"], ["SNAP"], ["ZIP", "--check"], ["SNAP", "--json"]],
     "query": [
         ["ATTACK"],
