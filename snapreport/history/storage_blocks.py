@@ -1,4 +1,4 @@
-"""Exact categories: what is live at the end and belongs to a module's or an optimizer's tensor."""
+"""Exact categories and names of what modules' and optimizers' tensors lie in at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from snapreport.model.recorder_notes import RecorderInfo
 def state_categories(
     devices: Sequence[DeviceHistory], strings: list[str], noted: RecorderInfo | None
 ) -> tuple[tuple[DeviceHistory, ...], list[str]]:
-    """Give allocations the categories of the storages that lie in them at the end.
+    """Give allocations the categories and names of the storages that lie in them at the end.
+
+    A name is that of a parameter or buffer in its module, such as ``blocks.3.mlp.weight``; it is
+    the allocation's metadata where PyTorch recorded none.
 
     Args:
         devices: the devices of a file.
@@ -29,21 +32,30 @@ def state_categories(
         return tuple(devices), strings
     texts = list(strings)
     known = {text: i for i, text in reversed(list(enumerate(texts)))}
+
+    def place(text: str) -> int:
+        if text not in known:
+            known[text] = len(texts)
+            texts.append(text)
+        return known[text]
+
     changed = []
     for device in devices:
-        kinds = {
-            each.address: each.kind for each in noted.storages if each.device == str(device.device)
+        storages = {
+            each.address: each for each in noted.storages if each.device == str(device.device)
         }
         rows = device.allocations
-        category = rows.category.copy()
+        category, metadata = rows.category.copy(), rows.metadata.copy()
         # Only one allocation can be live at an address; older ones there were something else.
-        live = (rows.free_requested_event == device.events) & (category < 0)
+        live = rows.free_requested_event == device.events
         for row in np.flatnonzero(live).tolist():
-            kind = kinds.get(int(rows.addr[row]))
-            if kind is not None:
-                if kind not in known:
-                    known[kind] = len(texts)
-                    texts.append(kind)
-                category[row] = known[kind]
-        changed.append(replace(device, allocations=replace(rows, category=category)))
+            storage = storages.get(int(rows.addr[row]))
+            if storage is None:
+                continue
+            if category[row] < 0:
+                category[row] = place(storage.kind)
+            if metadata[row] < 0 and storage.name:
+                metadata[row] = place(storage.name)
+        told = replace(rows, category=category, metadata=metadata)
+        changed.append(replace(device, allocations=told))
     return tuple(changed), texts

@@ -63,6 +63,7 @@ class Allocations(Shown):
     """Rows of ``History.strings``, or NO_ID; likewise the next two."""
     compile_context: NDArray[np.int32]
     metadata: NDArray[np.int32]
+    """What the program set, or else the path of a module's or an optimizer's tensor."""
 
     def __len__(self) -> int:
         return len(self.addr)
