@@ -3,9 +3,9 @@
     python -m benchmarks.explorer long.pickle
     python -m benchmarks.explorer long.pickle --peer-ptmem venv/bin/python
 
-Each time is the least of some runs, in a process of its own. A key's time is what the program
-takes to obey it and to lay out the screen of 200 by 50; writing to the terminal comes on top. ptmem
-unpickles by Python's own unpickler: name it only for files that you trust.
+Times are processor seconds, the least of some runs, in a process of its own each. A key's time is
+what the program takes to obey it and to lay out the screen of 200 by 50; writing to the terminal
+comes on top. ptmem unpickles by Python's own unpickler: name it only for files that you trust.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEYS = {
 MOST_MS = 50.0
 
 _OURS = """
-import json, resource, sys, time
+import gc, json, resource, sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
 import snapreport.api.making, snapreport.explorer.drawing.explorer_app
@@ -42,25 +42,26 @@ from snapreport.explorer.parts.opening_lines import OpeningLines
 from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from benchmarks.explorer import COLUMNS, KEYS, ROWS
-begun = time.perf_counter()
+begun = time.process_time()
 later = []
 opening = OpeningLines(lambda: None)
 opened = open_file(Path({path!r}))
 opening.picture(opened.snapshot.history)
 opening.draw(COLUMNS, ROWS)
-first = [time.perf_counter() - begun]
+first = [time.process_time() - begun]
 panes = Panes([Viewpoint(opened)], later.append, lambda: None)
 panes.draw(COLUMNS, ROWS)
-first.append(time.perf_counter() - begun)
+first.append(time.process_time() - begun)
 later.pop()()()
+gc.freeze()  # as the program does
 found = {{}}
 names = [each.name for each in panes.desk.screens]
 for key in KEYS:
     for turn in range(2):  # the first may work out what all later ones use
-        begun = time.perf_counter()
+        begun = time.process_time()
         panes.press(key)
         panes.draw(COLUMNS, ROWS)
-        spent = time.perf_counter() - begun
+        spent = time.process_time() - begun
         found.setdefault(key, []).append(1000 * spent)
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps([first, found, memory, panes.desk.view.device.events]))
@@ -68,9 +69,9 @@ print(json.dumps([first, found, memory, panes.desk.view.device.events]))
 _PEER = """
 import json, os, resource, time
 from ptmem.cli import MemoryProfileData
-begun = time.perf_counter()
+begun = time.process_time()
 data = MemoryProfileData({path!r})
-spent = time.perf_counter() - begun
+spent = time.process_time() - begun
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps([spent, memory, len(data.allocations)]))
 """

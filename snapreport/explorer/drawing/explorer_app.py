@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -87,6 +88,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
             self._later(lambda: self._show(views))
 
     def _show(self, views: Sequence[Viewpoint]) -> None:
+        gc.freeze()  # what was read stays, and need not be looked through for garbage
         self.panes = Panes(views, self._run, self.exit, self.copy_to_clipboard)
         self._changed()
 
