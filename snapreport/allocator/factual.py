@@ -56,14 +56,13 @@ def model_device(history: History, device: DeviceHistory) -> ModelledDevice | No
     settings = recorded_settings(history.settings)
     try:
         tape = make_tape(device, history.pools, settings.max_split_size)
-    except ValueError:
+        if not (tape.op == ALLOCATE).any():
+            return None
+        model = AllocatorModel(tape)
+        factual = replay_as_recorded(device, model, settings)
+    except ValueError:  # sizes and addresses that no allocator has
         return None
-    if not (tape.op == ALLOCATE).any():
-        return None
-    model = AllocatorModel(tape)
-    return ModelledDevice(
-        device, tape, model, settings, replay_as_recorded(device, model, settings)
-    )
+    return ModelledDevice(device, tape, model, settings, factual)
 
 
 def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _OOM, _ELSE = 4, 5
 _SMALL_SIZE, _SMALL_SEGMENT = 1 << 20, 2 << 20
+_MOST_RANGES = 3000
 MOST_ROOM = 1 << 42
 """Addresses of an expandable segment where nothing tells: more than any card has memory."""
 
@@ -52,7 +53,8 @@ def make_tape(
         max_split_size: the setting, in bytes: what is not below it has a segment to itself.
 
     Raises:
-        ValueError: there are more private pools than can be told apart.
+        ValueError: there are more private pools, or more expandable segments over time, than can
+            be told apart.
     """
     rows, other, lives = history.allocations, history.other, lives_of(history)
     code = code_actions(other, {**SEGMENT_CODES, "oom": _OOM}, _ELSE)
@@ -123,13 +125,12 @@ class _Lanes:
         """Number the pairs of some rows; NO_ID, the last pool, is the default one."""
         streams, place = distinct(stream)
         width = len(self._pools)
-        pairs = place * width + np.where(pool == NO_ID, width - 1, pool)
-        used = np.flatnonzero(np.bincount(pairs, minlength=1))
-        numbers = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
-        for each in used.tolist():
-            pair = self._pools[each % width], int(streams[each // width])
-            numbers[each] = self._numbers.setdefault(pair, len(self._numbers))
-        found: NDArray[np.int64] = numbers[pairs]
+        pairs, row = distinct(place * width + np.where(pool == NO_ID, width - 1, pool))
+        named = [
+            (self._pools[each % width], int(streams[each // width])) for each in pairs.tolist()
+        ]
+        numbers = [self._numbers.setdefault(pair, len(self._numbers)) for pair in named]
+        found: NDArray[np.int64] = np.array(numbers, np.int64)[row]
         return found
 
     def in_order(
@@ -312,6 +313,8 @@ def _with_ranges(tape: ReplayTape, lives: SegmentLives, moved: NDArray[np.int64]
                 of_group[group][3] -= size
                 if of_group[group][3] <= 0:
                     of_group.pop(group)[2] = event
+    if len(ranges) > _MOST_RANGES:
+        raise ValueError(f"more than {_MOST_RANGES} expandable segments")
     plain = lives.where(~lives.expandable)
     room = MOST_ROOM
     for base, first, end, _ in ranges:
