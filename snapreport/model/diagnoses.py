@@ -86,6 +86,7 @@ SUGGESTION_CODES = MappingProxyType(
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
         "shard-state": "Spread the optimizer's state over the ranks.",
         "offload": "Keep the optimizer's state in the host's memory.",
+        "offload-activations": "Keep what is saved for backward in the host's memory.",
         "free-earlier": "Free memory before it is in the way.",
         "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",

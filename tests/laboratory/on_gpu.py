@@ -22,7 +22,7 @@ SKIPPED = 77
 """The exit status by which test drivers know what could not be tested."""
 _LONGEST_S = 600
 _NAMES = {"cuda": "cuda:0"}
-_ON_THE_CPU = ("huggingface", "offloading", "ranks")
+_ON_THE_CPU = ("huggingface", "offloading", "offloaded_images", "ranks")
 """Programs that choose their own device, keep memory in NumPy's arrays, or meet through Gloo."""
 
 

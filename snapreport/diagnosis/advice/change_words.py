@@ -128,6 +128,17 @@ WORDS = {
             "the state goes, and with it the optimizer's temporary tensors",
         ),
     ),
+    "offload-activations": ChangeWords(
+        "Keep what is saved for the backward pass in the host's memory until then.",
+        "with torch.autograd.graph.save_on_cpu(pin_memory=True):  # around the forward pass",
+        "Each step takes longer: all of it is copied to the host and back.",
+        "The host has to have the room. What the program itself holds on to stays.",
+        (
+            "layers keep what they are given and their largest tensor; one comes back at a time",
+            "a tensor goes when the next is made, and comes back for its own operation",
+            "what is saved takes no memory at all",
+        ),
+    ),
     "free-earlier gradients": ChangeWords(
         "Release gradients before the forward pass: they are kept through it until the next"
         " backward pass.",

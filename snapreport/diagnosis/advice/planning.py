@@ -33,11 +33,19 @@ _EFFORT = {
     "checkpoint": 8,
     "accumulate": 8,
     "shard-state": 6,
+    "offload-activations": 10,
     "low-bit-state": 12,
     "offload": 12,
     "smaller-batch": 16,
 }
 """What a change costs in work, time and accuracy, to choose between them; without a unit."""
+
+_INSTEAD = {
+    "accumulate": "smaller-batch",
+    "offload-activations": "checkpoint",
+    "offload": "low-bit-state",
+}
+"""Changes that are made in place of another: a batch is cut in one way."""
 
 
 def make_plan(situation: Situation, target: int) -> Plan:
@@ -82,10 +90,10 @@ def make_plan(situation: Situation, target: int) -> Plan:
 
 
 def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
-    """Yield up to so many changes together, of each kind one; a batch is cut in one way."""
+    """Yield up to so many changes together, of each kind one."""
     kinds: dict[str, list[Change | None]] = {}
     for change in found:
-        kind = "batch" if change.code in ("accumulate", "smaller-batch") else change.code
+        kind = _INSTEAD.get(change.code, change.code)
         kinds.setdefault(f"{kind} {change.about}", [None]).append(change)
     for choice in product(*kinds.values()):
         chosen = tuple(each for each in choice if each is not None)

@@ -20,6 +20,8 @@ from snapreport.model.roles import ROLES
 
 _WORTH = 0.02
 """What is expected to free less than this part of the peak is not worth the work."""
+_LAST = ("offload", "offload-activations")
+"""What goes to the host and back in each step is the last resort."""
 _SITES = 5
 _MUCH = 0.25
 """Of the block that keeps the most."""
@@ -44,7 +46,7 @@ def suggest(
     chunks: Sequence[int] = (8,),
     to_host: bool | None = None,
 ) -> tuple[Suggestion, ...]:
-    """Return changes to the program that are worth it, those which free the most first.
+    """Return changes to the program that are worth it: the most first, but the slowest last.
 
     Each is tried on the recording: what it takes away is taken from the history, and the peak over
     all time added up again.
@@ -61,7 +63,7 @@ def suggest(
         for each in find_changes(situation, parts, chunks, to_host)
         if peak - situation.edited(each.expected)[0] >= _WORTH * peak
     ]
-    return tuple(sorted(found, key=lambda each: -each.expected))
+    return tuple(sorted(found, key=lambda each: (each.code in _LAST, -each.expected)))
 
 
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:

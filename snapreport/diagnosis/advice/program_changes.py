@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _PART = 0.02
 """Less than this part of the peak is not worth a look."""
+_SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
 _LEAKS = 3
 """A line that keeps what it makes this often keeps it in every step."""
 
@@ -84,17 +86,47 @@ def _changes(
         yield from _accumulate(situation, number)
     yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
+    if to_host:
+        yield from _offload_activations(situation)
     yield from optimizer_changes(situation, to_host)
     yield _release_outputs(situation)
     yield from _stop_leaks(situation)
 
 
-def _checkpoint(situation: Situation) -> Iterator[Change]:
+@once_for_each
+def _checkpoint(situation: Situation) -> tuple[Change, ...]:
     """Keep of each block only what the next one is given; make the rest again in backward."""
     again = situation.marks & RECOMPUTES != 0
     if (again & situation.live()).any():
+        return ()
+    changes = (_of_blocks(situation, blocks) for blocks in situation.blocks)
+    return tuple(_lowest(situation, changes))
+
+
+def _offload_activations(situation: Situation) -> Iterator[Change]:
+    """Keep what is saved for backward in the host's memory, until its own operation's backward."""
+    if any(_SAVES_ELSEWHERE.search(name) for name in situation.tables.stacks.frames.names):
         return
-    yield from _lowest(situation, (_of_blocks(situation, blocks) for blocks in situation.blocks))
+    history, rows = situation.history, situation.history.allocations
+    kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
+    # The operation that uses it makes the next tensor; it comes back when the one before is done.
+    made = np.sort(
+        rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
+    )
+    begin = np.append(made, history.events)[np.searchsorted(made, rows.alloc_event, side="right")]
+    frees = np.append(unique(rows.free_requested_event[kept]), history.events)
+    before = np.searchsorted(frees, rows.free_requested_event) - 1
+    end = np.where(before >= 0, frees[np.maximum(before, 0)], START)
+    expected = away(history, kept, begin + 1, np.maximum(end, situation.next_backward))
+    # At the worst a layer's tensors come back at a time, and copies of its parameters with them.
+    least: tuple[Edit, ...] = ()
+    extra = 0
+    for change in _checkpoint(situation):
+        weights = rows.block_size[situation.of(PARAMETER, GRADIENT)]
+        least, extra = change.least, change.extra + 2 * int(weights.max(initial=0))
+    yield Change(
+        "offload-activations", kept, least, (expected,), (scaled(history, kept, 1.0),), extra=extra
+    )
 
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:

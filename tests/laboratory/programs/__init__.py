@@ -7,7 +7,7 @@ from typing import Any
 
 SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
-    "others", "checked", "sizes", "offloading", "ranks",
+    "others", "checked", "sizes", "offloading", "offloaded_images", "ranks",
 )  # fmt: skip
 
 

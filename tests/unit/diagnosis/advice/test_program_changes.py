@@ -224,11 +224,27 @@ def test_the_host_takes_the_state_and_what_updates_make() -> None:
     assert frees(situation, found["offload"])[0] == -8
 
 
+def test_what_is_saved_for_backward_goes_when_the_next_is_made_and_comes_back_one_by_one() -> None:
+    situation, found = changes_of(training(12, weight=10).file())
+    # 10 of weight, 20 of state, 12 x (3 + 1) kept: of those two tensors at a time, 3 and 1; when
+    # all is gone, a gradient of 10 and a temporary of 1.
+    assert situation.peak == 78 * MIB
+    least, expected, most = frees(situation, found["offload-activations"])
+    assert (expected, most) == (78 - 41, 78 - 41)
+    # As with checkpoints that keep the larger one, too: nothing goes for sure.
+    assert least == 0
+    assert found["offload-activations"].extra == (4 + 2 * 10) * MIB
+    saved = [frame("unpack_from_cpu", "/x/torch/autograd/graph.py"), MAIN]
+    again = training(12, weight=10).alloc("x", MIB, frames=saved)
+    assert "offload-activations" not in changes_of(again.file())[1]
+
+
 def test_a_program_on_the_cpu_has_no_other_host() -> None:
     file = ranks(PARALLEL, step=30).file()
     device = file.devices[0]
     situation = look_at(file, device, find_curves(device, reserves=True)["allocated"])
-    assert "offload" not in {each.code for each in find_changes(situation, to_host=False)}
+    codes = {each.code for each in find_changes(situation, to_host=False)}
+    assert not codes & {"offload", "offload-activations"}
 
 
 def test_attentions_weights_are_told_from_others_of_their_size() -> None:
