@@ -15,11 +15,9 @@ CODES: dict[str, list[set[str]]] = {
     "bare_segments_list.pkl": [{"no-history"}],
     # 438 blocks that live to the end have stacks but no alloc; 1 is freed that nobody made. Its
     # 8,694 events are no size of a ring: recording was stopped and started again, it seems.
-    "compiled_2.7b_forward.pickle": [
-        {"started-late", "ring-overflowed", "unmatched-frees", "inferred-sizes"}
-    ],
+    "compiled_2.7b_forward.pickle": [{"started-late", "ring-overflowed", "unmatched-frees"}],
     "compiled_lone_end.pickle": [{"no-history"}],
-    "medium_512_training.pickle": [{"started-late", "unmatched-frees", "inferred-sizes"}],
+    "medium_512_training.pickle": [{"started-late", "unmatched-frees"}],
     "mem_snapshot.pickle": [set()],
     # Its peak is the last of 4,657 events.
     "memory_ctx128_forward_.pickle": [{"started-late", "dumped-early"}],
@@ -109,9 +107,9 @@ def test_the_figures_of_two_files_are_those_worked_out_by_hand(corpus: Path) -> 
     assert facts.window.unmatched == 438
     assert facts.at_peak is not None
     assert facts.at_peak.requested == 12426629128
-    assert facts.at_peak.requested + facts.at_peak.slack == 12431545344
-    assert facts.peaks["requested"].width == 0
-    assert 0 < facts.peaks["allocated"].width <= 3_900_000
+    # Three blocks from before the recording end where the next one begins: 2,949,120 bytes more.
+    assert facts.at_peak.requested + facts.at_peak.slack == 12431545344 + 2949120
+    assert facts.peaks["requested"].width == facts.peaks["allocated"].width == 0
     (ring,) = devices_of(corpus, "one_event_ring.pickle")
     assert ring.trust.facts.at_end is not None
     assert ring.trust.facts.at_end.reserved == 17133731840

@@ -21,8 +21,9 @@ def use(
 
 
 def steps(*each: StepUse, peak: int | None = None, before: bool = False, how: str = "") -> Steps:
-    source = "pattern" if how else "optimizer"
-    return Steps(source, 0.5, how or "by the stage x", peak, before, each)
+    return Steps(
+        "pattern" if how else "optimizer", 0.5, how or "by the stage x", peak, before, each
+    )
 
 
 FOUR = (use(1, 100, "warm-up"), *(use(number, 140) for number in (2, 3, 4)))
