@@ -137,6 +137,8 @@ class _Lanes:
         self, used: NDArray[np.int32], *columns: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
         """Number them anew: the default pool first, then as used, each with its streams."""
+        if len({pool for pool, _ in self._numbers}) > MOST_POOLS:
+            raise ValueError(f"more than {MOST_POOLS} private pools")
         use = {
             self._pools[pool]: int((used == pool).argmax())
             for pool in np.flatnonzero(np.bincount(used + 1)) - 1
@@ -144,8 +146,6 @@ class _Lanes:
         use[DEFAULT_POOL] = -1
         late = len(used)
         order = sorted(self._numbers, key=lambda pair: (use.get(pair[0], late), *pair))
-        if len({pool for pool, _ in order}) > MOST_POOLS:
-            raise ValueError(f"more than {MOST_POOLS} private pools")
         self.pairs = order
         new = np.zeros(len(order) + 1, np.int64)
         for number, pair in enumerate(order):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
+import numpy as np
+
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     AWAIT,
@@ -39,6 +41,9 @@ class Replay(Heap):
     def run(self) -> Replay:
         """Do all operations, or those up to the first that cannot be done."""
         tape = self.tape
+        failed = round_sizes(
+            np.maximum(tape.failed_size, 1), SplitRules(self.conf.divisions)
+        ).tolist()
         for self._op, (op, row) in enumerate(zip(tape.op.tolist(), tape.row.tolist(), strict=True)):
             if op == ALLOCATE:
                 block = self._malloc(self._rounded[row], int(tape.lane[row]))
@@ -46,9 +51,7 @@ class Replay(Heap):
                     self.address[row] = block.address
                     self._blocks[row] = block
             elif op == FAIL:
-                block = self._malloc(
-                    int(tape.failed_size[self._op]), int(tape.failed_lane[self._op])
-                )
+                block = self._malloc(failed[self._op], int(tape.failed_lane[self._op]))
                 if block is not None:
                     self._free(block)
             elif op == FREE and row in self._blocks:
