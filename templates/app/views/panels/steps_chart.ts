@@ -148,8 +148,14 @@ export class StepsChart {
     if (this.band) {
       const { least, most } = this.band
       context.beginPath()
-      most.forEach((value, c) => (context.lineTo(x(c), y(value)), context.lineTo(x(c + 1), y(value))))
-      for (let c = least.length - 1; c >= 0; c--) (context.lineTo(x(c + 1), y(least[c])), context.lineTo(x(c), y(least[c])))
+      most.forEach((value, c) => {
+        context.lineTo(x(c), y(value))
+        context.lineTo(x(c + 1), y(value))
+      })
+      for (let c = least.length - 1; c >= 0; c--) {
+        context.lineTo(x(c + 1), y(least[c]))
+        context.lineTo(x(c), y(least[c]))
+      }
       context.globalAlpha = 0.3
       context.fillStyle = theme.muted
       context.fill()
