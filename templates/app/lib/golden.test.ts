@@ -52,7 +52,13 @@ interface Expected {
   curve_sums: Record<string, number>
   trees: { curve: Curve; event: number; direction: Direction; folded: boolean; nodes: [number, number, number, number, number, number][] }[]
   stages: { path: string[]; stages: number; [figure: string]: number[] | string[] | number | null }[]
-  segments: { event: number; total: Amounts; groups: [number, number, number, ...Amounts][]; first: [number, number][]; kept: [number, number, number, number] }[]
+  segments: {
+    event: number
+    total: Amounts
+    groups: [number, number, number, ...Amounts][]
+    first: [number, number][]
+    kept: [number, number, number, number]
+  }[]
   fragmentation: number
   events: { action: number; size: number; address: number; stream: number }
   /** Text, how many events it finds, their events added up. */

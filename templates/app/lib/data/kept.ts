@@ -44,7 +44,8 @@ export function keptSegments(device: Device, layout: Layout): Kept[] {
         if (layout.offset[block] + layout.size[block] > end) break // it goes on in the next page
       }
       const size = end - offset
-      if (blocks.length && blocks.length <= FEW && held <= SMALL_PART * size) found.push({ segment, offset, size, kept: size - used, blocks })
+      if (blocks.length && blocks.length <= FEW && held <= SMALL_PART * size)
+        found.push({ segment, offset, size, kept: size - used, blocks })
     }
   })
   return found.sort((a, b) => b.kept - a.kept || a.segment - b.segment || a.offset - b.offset)

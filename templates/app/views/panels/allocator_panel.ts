@@ -232,7 +232,10 @@ export class AllocatorPanel implements Panel {
     this.keeping.hidden = !this.kept.length
     const bytes = formatBytes(this.kept.reduce((all, { kept }) => all + kept, 0))
     const whole = this.kept.every(({ segment, size }) => size === this.layout!.uses[segment].reserved)
-    const what = whole || this.kept.length === 1 ? plural(this.kept.length, whole ? "segment" : "page") : `${formatCount(this.kept.length)} pages and segments`
+    const what =
+      whole || this.kept.length === 1
+        ? plural(this.kept.length, whole ? "segment" : "page")
+        : `${formatCount(this.kept.length)} pages and segments`
     const place = whole ? "segment" : "page"
     this.keepingSaid.textContent =
       `${bytes} are free in ${what}, but cannot go back to the driver while one or two small blocks live there: ` +

@@ -225,8 +225,7 @@ export class StepsChart {
     }
     const to = moves[event.key]
     if (event.key === "Enter") this.choose(step, this.places[step][column] - 1)
-    else if (to)
-      this.pick(Math.min(Math.max(to[0], 0), this.values.length - 1), this.within(to[1]))
+    else if (to) this.pick(Math.min(Math.max(to[0], 0), this.values.length - 1), this.within(to[1]))
     else return
     event.preventDefault()
     event.stopPropagation()
