@@ -120,7 +120,8 @@ def _roles_of(history: DeviceHistory, tables: History) -> Roles:
     _by_statement(judge, tables, rows.category)
     graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
     judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
-    judge.give(marks & stack_phases.COMMUNICATES != 0, COMMUNICATION, "made by a collective", 0.8)
+    collective = marks & (stack_phases.COMMUNICATES | stack_phases.FILLS_BUCKETS)
+    judge.give(collective == stack_phases.COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
     judge.give(marks & stack_phases.WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
     _by_lifetime(judge, history, passes, marks)
     match_baseline(judge, history, passes, marks, stack_marks(tables.stacks)[rows.free_stack])
@@ -167,6 +168,11 @@ def _by_lifetime(
         back & ((gone > own_end) | kept), GRADIENT, "made in backward and kept beyond it", 0.9
     )
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
+    _by_buckets(
+        judge,
+        rows.size,
+        alive & (marks & stack_phases.FILLS_BUCKETS != 0) & (kept | (gone >= later)),
+    )
 
     sizes = np.unique(rows.size[judge.role == GRADIENT])
     zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & stack_phases.ZEROES != 0)
@@ -247,6 +253,19 @@ def _by_lifetime(
         "made in a forward pass and still kept",
         0.6,
     )
+
+
+def _by_buckets(judge: _Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
+    """Tell DDP's buckets that are the gradients from those that gradients are copied into.
+
+    There are two sets of them, since they are made again when the order of gradients is known.
+
+    Source: torch/nn/parallel/distributed.py, ``gradient_as_bucket_view``.
+    """
+    if 2 * int(size[judge.role == GRADIENT].sum()) >= int(size[buckets].sum()):
+        judge.give(buckets, COMMUNICATION, "made by DDP to copy gradients into", 0.9)
+    else:
+        judge.give(buckets, GRADIENT, "made by DDP, and no gradients beside it", 0.9)
 
 
 def _reached(

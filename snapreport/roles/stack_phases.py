@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     RECOMPUTES,
     NO_GRAD,
     COMMUNICATES,
+    FILLS_BUCKETS,
     WORKS,
     CACHES,
     CLEARS,
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     FUSES,
     FEW_BITS,
     OF_MODULES,
-) = (np.int32(1 << bit) for bit in range(20))
+) = (np.int32(1 << bit) for bit in range(21))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 IN_OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
-RECOMPUTES: checkpointing runs a forward pass, and again in backward. WORKS: a library's workspace.
+RECOMPUTES: checkpointing runs a forward pass, and again in backward. FILLS_BUCKETS: DDP makes the
+buckets in which ranks add up gradients. WORKS: a library's workspace.
 CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
 ZEROES: memory is filled with zeros, as states of an optimizer are at first.
 LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights.
@@ -111,6 +113,12 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
     ),
     (COMMUNICATES, re.compile(r"c10d::|ProcessGroup"), None),
     (COMMUNICATES, None, re.compile(r"torch[/\\]distributed[/\\](distributed_c10d|nn)")),
+    (
+        FILLS_BUCKETS,
+        re.compile(r"^(_ddp_init_helper|_pre_forward)$"),
+        re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
+    ),
+    (FILLS_BUCKETS, re.compile(r"Reducer::initialize_buckets"), None),
     (WORKS, re.compile(r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"), None),
     (WORKS, re.compile(r"Workspace::Workspace"), None),
     (CACHES, None, re.compile(r"cache_utils\.py|kv_?cache|KVCache")),

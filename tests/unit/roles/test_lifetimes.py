@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from snapreport.model.history import History
 from snapreport.model.roles import ROLES
@@ -146,6 +147,27 @@ def test_what_any_class_makes_is_less_surely_a_parameter_than_what_a_module_make
         if ROLES[role] == "parameter"
     }
     assert sorted(sure.items(), key=lambda item: item[1]) == [(96, 0.5), (2, 0.7), (64, 0.95)]
+
+
+@pytest.mark.parametrize(("apart", "said"), [(True, "communication buffer"), (False, "gradient")])
+def test_buckets_of_ddp_are_the_gradients_where_no_others_are_made(apart: bool, said: str) -> None:
+    ddp = "/x/torch/nn/parallel/distributed.py"
+    made = trace().alloc("weight", 64 * KIB, frames=BUILD)
+    init = [frame("_ddp_init_helper", ddp), frame("__init__", ddp), MAIN]
+    made.alloc("first", 96 * KIB, frames=init)
+    for turn in range(3):
+        if turn == 1:
+            wraps = [frame("_pre_forward", ddp), *MODEL]
+            made.alloc("rebuilt", 96 * KIB, frames=wraps).free("first", frames=wraps)
+        made.alloc(f"saved{turn}", 128 * KIB, frames=MODEL)
+        if apart:
+            made.alloc(f"grad{turn}", 64 * KIB, frames=BACK)
+        made.alloc(f"local{turn}", 8 * KIB, frames=BACK)
+        made.free(f"saved{turn}", frames=BACK).free(f"local{turn}", frames=BACK)
+        made.alloc(f"square{turn}", 32 * KIB, frames=STEP).free(f"square{turn}", frames=STEP)
+        if apart:
+            made.free(f"grad{turn}", frames=CLEAR)
+    assert roles_of(made.file())[96] == {said}
 
 
 def test_what_is_freed_while_activations_are_computed_again_is_none() -> None:
