@@ -71,7 +71,9 @@ def replay_settings(
                 progress("Replaying under other settings", (done + share) / len(wanted))
                 fits.append(search.find(way, fits[-1].capacity if fits else None))
                 if capacity is not None:
-                    fitting.append(search.serves(capacity, way))
+                    serves = search.serves(capacity, way)
+                    # Below a capacity that does not serve, it is luck where one does.
+                    fitting += [serves, serves and capacity >= fits[-1].capacity]
         outcomes.append(_outcome(settings, settings == modelled.settings, fits, fitting))
     return OtherSettings(
         factual=modelled.factual,

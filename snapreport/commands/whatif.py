@@ -57,14 +57,15 @@ _COUNTED = ("allocated", "requested", "active")
     metavar="[SETTINGS]",
     is_flag=False,
     flag_value=TABLE,
-    help="Replay it under settings of PYTORCH_ALLOC_CONF; as the last option without a value, under"
-    " some; 'recorded' says how exact that is.",
+    help="Replay the recording under these settings of PYTORCH_ALLOC_CONF. Without a value, as the"
+    " last option: compare common settings. 'recorded' checks the replay itself.",
 )
 @click.option(
     "--capacity",
     metavar="SIZE",
     callback=size_or_none,
-    help="With --allocator: what all segments may have together.",
+    help="Whether the recording would fit into this much reserved memory, under the settings of"
+    " --allocator or common ones.",
 )
 @curve_option(_COUNTED, "Whose peak.")
 @rules_option
@@ -89,9 +90,10 @@ def whatif(
     Exact: when something is taken away, another moment may be the peak. All else stays as it
     was recorded.
 
-    With --allocator the recording is replayed through a model of PyTorch's allocator under other
-    settings: the smallest capacity that serves it, and the peak reserved without a limit. Not
-    measured, and told only where the model puts all that was recorded on its recorded address.
+    With --allocator or --capacity the recording is replayed through a model of PyTorch's allocator
+    under other settings: the smallest capacity that serves it, and the peak of reserved memory
+    without a limit. That is not measured. It is told only where the model puts every recorded
+    allocation on its recorded address.
 
     \b
     Example:
@@ -99,8 +101,10 @@ def whatif(
       snapreport whatif snap.zip --without model.py
       snapreport whatif snap.zip --allocator expandable_segments:True
     """  # fmt: skip
-    if capacity is not None and allocator in (None, RECORDED):
-        raise click.UsageError("--capacity is for --allocator with other settings.")
+    if capacity is not None and allocator is None:
+        allocator = TABLE
+    if capacity is not None and allocator == RECORDED:
+        raise click.UsageError("--capacity takes no --allocator recorded, which checks the replay.")
     if allocator is not None:
         if patterns or rules is not None:
             raise click.UsageError("--allocator takes no --without and no --rules.")

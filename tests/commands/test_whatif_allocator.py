@@ -43,7 +43,7 @@ def test_without_a_value_there_is_a_table(run: Run, step: Path) -> None:
 def test_where_nothing_helps_that_is_all_that_is_said(run: Run, samples: Path) -> None:
     said = run("whatif", samples / "out_of_memory.pickle.gz", "--allocator").stdout.splitlines()
     assert len(said) == 2
-    assert said[1].startswith("no setting could have helped: ")
+    assert said[1].startswith("No setting could have helped: ")
     larger = run("whatif", samples / "out_of_memory.pickle.gz", "--capacity", "8GiB", "--allocator")
     assert "default (recorded)" in larger.stdout
 
@@ -54,8 +54,10 @@ def test_where_nothing_helps_that_is_all_that_is_said(run: Run, samples: Path) -
         (["--allocator", "max_split_size_mb:5"], "from 20 on"),
         (["--allocator", "nonsense"], "NAME:VALUE"),
         (["--allocator", "backend:cudaMallocAsync"], "not modelled"),
-        (["--capacity", "4GiB"], "--capacity is for --allocator"),
-        (["--capacity", "4GiB", "--allocator", "recorded"], "--capacity is for --allocator"),
+        (
+            ["--capacity", "4GiB", "--allocator", "recorded"],
+            "--capacity takes no --allocator recorded",
+        ),
         (["--capacity", "24", "--allocator"], "write a unit"),
         (["--without", "x", "--allocator", "recorded"], "no --without"),
     ],

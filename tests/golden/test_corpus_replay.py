@@ -119,7 +119,7 @@ def test_no_setting_serves_the_request_that_failed(corpus: Path) -> None:
     assert found.hopeless
     assert (found.floor // MIB, found.floor_event) == (85_231, 421)
     assert found.outcomes == ()
-    assert "no setting could have helped: 83.23 GiB needed, 78.51 GiB there" in said(found)
+    assert "No setting could have helped: 83.23 GiB needed, 78.51 GiB there" in said(found)
 
 
 def said(found: OtherSettings) -> str:
@@ -156,3 +156,16 @@ def test_private_pools_keep_their_segments_and_serve_nobody_else(corpus: Path) -
     back = [size for _, kind, _, size in found.events if kind == RETURNED]
     assert (len(made), len(back)) == (422, 181)
     assert each.factual.peak_reserved == 28_768_731_136
+
+
+def test_a_capacity_fits_surely_only_where_no_larger_one_fails(corpus: Path) -> None:
+    """At 11.70 GiB all is served under expandable segments, and somewhat above it is not."""
+    (each,) = devices(corpus / "medium_512_training.pickle")
+    there = 11_980 * MIB
+    found = replay_settings(each, table_of_settings(each.settings), there)
+    serves = {o.settings: o.serves for o in found.outcomes}
+    assert serves["expandable_segments:True"] is None
+    assert serves["max_split_size_mb:64"] is True
+    for o in found.outcomes:
+        assert o.serves is not True or o.capacity.most <= there
+        assert o.serves is not False or there < o.capacity.most

@@ -49,10 +49,13 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
 def others(page: Page, device: str, found: OtherSettings) -> None:
     """Say what other settings come to: first what none of them gets below."""
     at = "at the start" if found.floor_event < 0 else f"at event {event_name(found.floor_event)}"
-    page.say(f"{device}: live requests take {format_bytes(found.floor)} {at} under any setting")
+    page.say(
+        f"{device}: no setting gets below the {format_bytes(found.floor)} that were live or asked"
+        f" for {at}"
+    )
     if found.hopeless:
         page.say(
-            f"no setting could have helped: {format_bytes(found.floor)} needed,"
+            f"No setting could have helped: {format_bytes(found.floor)} needed,"
             f" {format_bytes(found.capacity or 0)} there"
         )
         return
@@ -64,7 +67,7 @@ def others(page: Page, device: str, found: OtherSettings) -> None:
     headings = ["smallest capacity", "peak reserved", "retries", "driver calls"]
     if found.capacity is not None:
         there = format_bytes(found.capacity)
-        page.say(f"fits: whether every request is served where segments may have {there} together")
+        page.say(f"fits: whether every request is served with {there} for all segments")
         page.part()
         headings.insert(0, "fits")
     page.table((*headings, "settings"), [_row(each, asked) for each in found.outcomes])
@@ -94,13 +97,14 @@ def _count(each: Between) -> str:
 
 def _how(found: OtherSettings) -> str:
     starts = (
-        " What lay in memory before the recording is kept as it was, or asked for anew."
+        " They also cover both ways to begin: memory from before the recording left where it was,"
+        " or requested anew."
         if found.starts > 1
         else ""
     )
     return (
-        "A model's answer, not measured: the smallest capacity that serves every request, counting"
-        " PyTorch's segments alone; the peak reserved where nothing limits it; retries and driver"
-        f" calls at that capacity. Ranges are over {found.tried} ways in which the driver may place"
-        f" segments.{starts}"
+        "This comes from a model of the allocator and was not measured. Smallest capacity: the"
+        " least memory for PyTorch's segments that serves every request, with the retries and"
+        " driver calls it takes there. Peak reserved: without any limit. Ranges cover"
+        f" {found.tried} ways in which the driver may place segments.{starts}"
     )
