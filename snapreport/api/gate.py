@@ -114,7 +114,6 @@ def check(
         "ignore": ignore or None,
         "device": device,
     }
-    Budget.of(said, _CALLER)
     wanted = _read(said, budget)
     other = base if base is not None else wanted.base
     if wanted.max_growth is not None and other is None:
@@ -170,11 +169,14 @@ def find_budget(folder: Path) -> Path | None:
 
 
 def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:
-    if path is None:
-        return Budget.of(said, _CALLER)
-    written = read_budget(Path(path))
-    Budget.of(written, str(path))  # so that an error names the file
-    return Budget.of(merge(written, said), str(path))
+    Budget.of(said, _CALLER)
+    written = {} if path is None else read_budget(Path(path))
+    where = _CALLER if path is None else str(path)
+    Budget.of(written, where)  # so that an error names the file
+    merged = merge(written, said)
+    if merged.get("allow") is not None and merged.get("fits") is None:
+        raise BudgetError("an allowance is for a card; name one that the peak has to fit.")
+    return Budget.of(merged, where)
 
 
 def _devices(file: Snapshot, wanted: str | None) -> list[Device]:

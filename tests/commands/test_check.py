@@ -231,7 +231,7 @@ def test_a_card_is_a_budget(run: Run, new: Path) -> None:
     assert "FAIL    cuda:0  fits 19MiB  20.00 MiB  19.00 MiB  +1.00 MiB" in between.stdout
     wrong = run("check", new, "--fits", "a100")
     assert wrong.exit_code == 2
-    assert "fits: 'a100' names several cards; there are a100-40, a100-80" in wrong.stderr
+    assert "fits: 'a100' could be several cards; write a100-40, a100-80" in wrong.stderr
 
 
 def test_a_file_names_the_card_and_what_is_kept_of_it(run: Run, new: Path, tmp_path: Path) -> None:
@@ -242,4 +242,4 @@ def test_a_file_names_the_card_and_what_is_kept_of_it(run: Run, new: Path, tmp_p
     lifted = run("check", new, "--budget", budget, "--fits", "none", *QUIET)
     assert lifted.stdout.startswith("Passed: no budget was given")
     budget.write_text('fits = "a100"\n')
-    assert_one_line_error(run("check", new, "--budget", budget), "'a100' names several cards")
+    assert_one_line_error(run("check", new, "--budget", budget), "'a100' could be several cards")

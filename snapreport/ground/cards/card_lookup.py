@@ -15,10 +15,9 @@ _LEAST = 1 << 20
 
 _BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
 _DROPPED = re.compile(
-    r"nvidia|geforce|tesla|quadro|radeon|instinct|amd|sxm\d?|pcie|hbm\de?|gi?b\b|[ _-]"
+    r"nvidia|geforce|tesla|quadro|radeon|instinct|amd|rtx(?=[ _-]*a\d)|sxm\d?|pcie|hbm\de?"
+    r"|generation|gi?b\b|[ _-]"
 )
-_TELLING = 4
-"""So many letters of a name are enough where only one begins so."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,20 @@ def find_card(text: str) -> Card:
         text: what the user wrote.
 
     Raises:
-        CardError: it is neither, or several cards begin so.
+        CardError: it is neither. What only begins like a card is none: an RTX 2080 has less than
+            an RTX 2080 Ti.
     """
     plain = _DROPPED.sub("", text.strip().lower())
     found = _BY_NAME.get(plain) or _BY_NAME.get(f"rtx{plain}") or _BY_NAME.get(f"rx{plain}")
-    family = [card for key, card in _BY_NAME.items() if plain and key.startswith(plain)]
-    if found is None and len(family) == 1 and len(plain) >= _TELLING:
-        found = family[0]
     if found is not None:
         return found
     try:
         size = parse_size(text)
     except ValueError:
+        family = [card for key, card in _BY_NAME.items() if plain and key.startswith(plain)]
         names = ", ".join(card.name for card in family or CARDS)
-        which = "names several cards" if family else "is no card"
-        raise CardError(f"{text!r} {which}; there are {names}, and sizes such as 24GB.") from None
+        which = "could be several cards" if len(family) > 1 else "is not in the list of cards"
+        raise CardError(f"{text!r} {which}; write {names}, or a size such as 24GB.") from None
     if size < _LEAST:
         raise CardError(f"{text!r} is a card of {format_bytes(size)}; write 24GB or 80GiB.")
     return Card(text.strip(), f"a card of {text.strip()}", size)
@@ -67,16 +65,21 @@ def wanted_card(card: str | None, allow: int | str | None = None) -> CardWanted 
         allow: bytes outside of PyTorch's allocator, or a text such as ``2GiB``.
 
     Raises:
-        CardError: there is no such card, or no such size, or a size without a card.
+        CardError: there is no such card, or no such size, or it is as large as the card, or there
+            is a size without a card.
     """
     if card is None:
         if allow is not None:
             raise CardError("an allowance is for a card; name one.")
         return None
+    found = find_card(card)
     try:
-        return CardWanted(find_card(card), None if allow is None else parse_size(allow))
+        kept = None if allow is None else parse_size(allow)
     except ValueError as error:
         raise CardError(f"{error}.") from None
+    if kept is not None and kept >= found.bytes:
+        raise CardError(f"an allowance of {allow} leaves nothing of {found.title}.")
+    return CardWanted(found, kept)
 
 
 def card_of(ceiling: int, least: float) -> Card | None:

@@ -33,7 +33,9 @@ def test_every_card_is_found_by_its_name_and_has_less_than_its_name_says() -> No
         ("4090", "rtx-4090"),
         ("7900xtx", "rx-7900-xtx"),
         ("AMD Instinct MI300X", "mi300x"),
-        ("mi300", "mi300x"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA RTX A5000", "a5000"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
     ],
 )
 def test_a_card_has_the_names_that_people_write(text: str, name: str) -> None:
@@ -48,9 +50,14 @@ def test_a_size_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a100", "'a100' names several cards; there are a100-40, a100-80, and sizes"),
-        ("h1000", "'h1000' is no card; there are gtx-1080-ti, "),
-        ("", "'' is no card"),
+        ("a100", "'a100' could be several cards; write a100-40, a100-80, or a size"),
+        ("NVIDIA H100 PCIe", "'NVIDIA H100 PCIe' could be several cards; write h100-80, h100-nvl"),
+        ("h1000", "'h1000' is not in the list of cards; write gtx-1080-ti, "),
+        ("RTX 2080", "'RTX 2080' is not in the list of cards; write rtx-2080-ti, or a size"),
+        ("GTX 1080", "'GTX 1080' is not in the list of cards; write gtx-1080-ti, or"),
+        ("Radeon RX 7900 XT", "'Radeon RX 7900 XT' is not in the list of cards; write rx-7900-xtx"),
+        ("Quadro RTX 6000", "'Quadro RTX 6000' is not in the list of cards; write rtx-6000-ada"),
+        ("", "'' is not in the list of cards"),
         ("80", "'80' is a card of 80 B; write 24GB or 80GiB"),
     ],
 )
@@ -64,6 +71,8 @@ def test_an_allowance_goes_with_a_card() -> None:
     assert wanted_card("t4", "1GiB") == CardWanted(find_card("t4"), GIB)
     with pytest.raises(CardError, match="an allowance is for a card"):
         wanted_card(None, 5)
+    with pytest.raises(CardError, match="an allowance of 30GB leaves nothing of a card of 24GB"):
+        wanted_card("24GB", "30GB")
     with pytest.raises(CardError, match="'much' is no size"):
         wanted_card("t4", "much")
 
