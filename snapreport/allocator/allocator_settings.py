@@ -108,8 +108,15 @@ def parse_settings(text: str) -> AllocatorSettings:
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     """Split at the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in "".join(text.split()):
+        depth = max(depth + (letter == "[") - (letter == "]"), 0)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
     pairs = []
-    for part in re.split(r",(?![^\[]*\])", re.sub(r"\s+", "", text)):
+    for part in parts:
         name, colon, value = part.partition(":")
         if not (name and colon and value):
             raise AllocatorSettingsError(

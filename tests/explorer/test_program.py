@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from rich.style import Style
@@ -21,6 +23,8 @@ from snapreport.ground.errors import InputError
 from snapreport.ground.progress import Progress
 from tests import hostile_text
 from tests.explorer.exploring_tools import LARGE, SMALL, Explored, open_here
+
+Result = TypeVar("Result")
 
 
 def program(*paths: Path, look: str = "dark") -> ExplorerApp:
@@ -44,6 +48,12 @@ async def settled(app: ExplorerApp) -> None:
 def shown(app: ExplorerApp) -> list[str]:
     widget = app.query_one(ScreenWidget)
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+def finish(run: Coroutine[Any, Any, Result]) -> Result:
+    """Run it in a thread of its own: browser tests leave an event loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run).result()
 
 
 @pytest.mark.parametrize(("look", "size"), [*((each, SMALL) for each in THEMES), ("dark", LARGE)])
@@ -73,7 +83,7 @@ def test_the_program_draws_what_the_screens_say(
             await pilot.press("Q")
         assert app.failure is None
 
-    asyncio.run(run())
+    finish(run())
 
 
 def test_another_theme_changes_colours_and_no_letter(samples: Path) -> None:
@@ -87,7 +97,7 @@ def test_another_theme_changes_colours_and_no_letter(samples: Path) -> None:
             assert shown(app) == before
             assert app.query_one(ScreenWidget).render_line(0) != style
 
-    asyncio.run(run())
+    finish(run())
 
 
 def test_a_file_that_cannot_be_opened_ends_the_program_with_its_error() -> None:
@@ -100,7 +110,7 @@ def test_a_file_that_cannot_be_opened_ends_the_program_with_its_error() -> None:
             await settled(app)
         return app
 
-    assert isinstance(asyncio.run(run()).failure, InputError)
+    assert isinstance(finish(run()).failure, InputError)
 
 
 def test_opening_is_cancelled_by_a_key() -> None:
@@ -122,7 +132,7 @@ def test_opening_is_cancelled_by_a_key() -> None:
             assert any("█████" in line for line in shown(app))
             await pilot.press("escape")
 
-    asyncio.run(run())
+    finish(run())
     while not seen:
         pass
     assert seen == [True]
@@ -183,7 +193,7 @@ def test_a_hostile_file_is_shown_by_the_program(hostile: Path) -> None:
                 await pilot.press(number, "e")
                 assert all(line.isprintable() for line in shown(app))
 
-    asyncio.run(run())
+    finish(run())
 
 
 def test_a_mistake_beside_the_screen_ends_the_program_with_its_traceback(
@@ -201,4 +211,4 @@ def test_a_mistake_beside_the_screen_ends_the_program_with_its_traceback(
                 await asyncio.sleep(0.01)
         return app
 
-    assert isinstance(asyncio.run(run()).failure, ZeroDivisionError)
+    assert isinstance(finish(run()).failure, ZeroDivisionError)

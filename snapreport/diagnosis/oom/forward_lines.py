@@ -23,7 +23,7 @@ from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, NO_GRAD, PY
 _NODE = re.compile(r"(?:^|::)(\w{1,80}?)Backward\d*(?:::|$)")
 _OPERATOR = re.compile(r"(?:at::_ops::|VariableType::\(anonymous namespace\)::|^aten::)(\w{1,120})")
 _OVERLOAD = re.compile(
-    r"_(?:[A-Z]\w*|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
+    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
 )
 
 

@@ -119,7 +119,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     header = {
         "format": FORMAT,
         "summary": _shown(
-            summary | {"devices": [each | {"steps": None} for each in summary["devices"]]}
+            summary | {"devices": [each | {"steps": None} for each in summary.get("devices", ())]}
         ),
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
