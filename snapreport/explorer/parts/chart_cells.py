@@ -107,12 +107,13 @@ def in_line(cells: list[Cell]) -> tuple[Run, ...]:
 
 
 def grid(rows: int, low: int, high: int) -> dict[int, str]:
-    """Return labels of the y axis by row from the top, about one in four rows."""
-    count = max(min(rows // 4, 8), 1)
-    places = {round(k * (rows - 1) / count) for k in range(count + 1)}
+    """Return labels of the y axis by row from the top: round amounts, about one in four rows."""
+    height = max(high - low, 1)
+    least = -(-height // max(min(rows // 4, 8), 1))
+    step = 1 << (least - 1).bit_length()
     return {
-        row: format_bytes(round(high - (high - low) * row / max(rows - 1, 1)))
-        for row in sorted(places)
+        min((high - amount) * rows // height, rows - 1): format_bytes(amount)
+        for amount in range(-(-low // step) * step, high + 1, step)
     }
 
 
