@@ -47,9 +47,11 @@ def full(expandable: bool = False) -> Simulator:
     return fail(made, 60 * MIB)
 
 
-def fragmented(settings: AllocatorSettings | None = None) -> Simulator:
+def fragmented(
+    settings: AllocatorSettings | None = None, made: Simulator | None = None
+) -> Simulator:
     """Eleven segments of 80 MiB, of each 50 free: 550 MiB free, 200 asked for, 44 on the device."""
-    made = start(settings)
+    made = made or start(settings)
     at(made, "first")
     for block in [made.malloc(80 * MIB) for _ in range(11)]:
         made.free(block)
@@ -95,9 +97,9 @@ def waiting() -> Simulator:
     return fail(made, 200 * MIB)
 
 
-def other_stream() -> Simulator:
+def other_stream(settings: AllocatorSettings | None = None) -> Simulator:
     """40 segments of 20 MiB on a side stream, 12 of each free; 200 MiB asked for on the default."""
-    made = start()
+    made = start(settings)
     at(made, "side")
     pairs = [[made.malloc(8 * MIB, stream=SIDE_STREAM) for _ in range(2)] for _ in range(40)]
     for pair in pairs:

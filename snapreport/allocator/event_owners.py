@@ -62,6 +62,7 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
         start = other.addr[place[release]]
         return bool(start <= freed_at[free] < start + other.size[place[release]])
 
+    moved = np.isin(what, (_GROW, _RELEASE))
     before = np.flatnonzero(np.isin(what[:-1], (_RELEASE, _GROW, _LATE))) + 1
     requests = np.flatnonzero(what == _FAILED)
     requests = np.union1d(requests, before[what[before] == _REQUEST])
@@ -83,8 +84,7 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
                 inside, released = inside[inside > released[-1]], released[:0]
             else:
                 found.retried.add(request)
-        grew = inside[np.isin(what[inside], (_GROW, _RELEASE))]
-        found.owner[place[grew]] = request
+        found.owner[place[inside[moved[inside]]]] = request
         if len(released) or what[request] == _FAILED:
             waited = inside[what[inside] == _LATE].tolist()
             # A free right before it may have waited, too. If it did not, it was of no use either.

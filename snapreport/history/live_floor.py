@@ -48,3 +48,10 @@ def live_floor(history: DeviceHistory, divided: bool) -> LiveFloor:
     if wanted[most] <= floor.bytes:
         return floor
     return LiveFloor(int(wanted[most]), int(other.event[failed[most]]), failed=True)
+
+
+def live_at(history: DeviceHistory, event: int) -> int:
+    """Return the bytes of the requests that are live after an event, each rounded up to 512."""
+    rows = history.allocations
+    live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
+    return int(round_sizes(rows.size[live], SplitRules()).sum())

@@ -149,7 +149,7 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
                 "Let the allocator give back segments that were long unused before it asks for"
                 f" more. Of those that nothing used then, at most {format_bytes(idle)} could have"
                 " been saved.",
-                "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
+                "export PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
             )
         )
     if at_end:

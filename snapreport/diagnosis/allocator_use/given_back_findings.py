@@ -22,7 +22,7 @@ _CYCLES = 3
 clears up between its parts."""
 _COMES_BACK = 0.25
 """A burst counts if at least this part of it was got again before the next."""
-EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]:

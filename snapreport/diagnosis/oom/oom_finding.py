@@ -18,6 +18,11 @@ from snapreport.diagnosis.oom.oom_words import (
     remedies,
     why,
 )
+from snapreport.diagnosis.oom.setting_verdict import (
+    judge_settings,
+    settings_figure,
+    settings_words,
+)
 from snapreport.diagnosis.oom.settings_advice import advise_on_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
@@ -94,19 +99,25 @@ def _finding(
     situation = situation_of(tables, device) if verdict.missing > 0 else None
     layers = layers_sentence(situation, oom.event) if situation is not None else ""
     kept = _kept(tables, device, verdict)
+    settings = judge_settings(tables, device, verdict)
+    said = (why(verdict), settings_words(settings), asked, layers, outside(verdict))
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
         oom_title(verdict),
-        f"{why(verdict)}{asked} {layers}{outside(verdict)}",
+        " ".join(text.strip() for text in said if text),
         subject=subject,
-        evidence=(*_figures(verdict, _capacity(tables, device)), *kept.figures),
+        evidence=(
+            *_figures(verdict, _capacity(tables, device)),
+            settings_figure(settings),
+            *kept.figures,
+        ),
         tables=(*_removals(verdict), *kept.tables, *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
             *enough_changes(tables, device, verdict),
             *kept.suggestions,
-            *advise_on_settings(tables, device, verdict),
+            *advise_on_settings(tables, device, verdict, settings),
             *(suggest(situation) if situation is not None else ()),
             *make_room(verdict),
         ),

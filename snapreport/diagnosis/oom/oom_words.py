@@ -113,8 +113,7 @@ def _giant(of: OomVerdict) -> str:
     if of.size > of.ceiling:
         return (
             f"The request is larger than the {size_text(of.ceiling)} that PyTorch could have had"
-            " here with everything of its own freed. No setting helps: the program has to ask for"
-            " less."
+            " here with everything of its own freed: the program has to ask for less."
         )
     return (
         f"One giant request: it asked for more than half of the {size_text(of.ceiling)} that"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from snapreport.diagnosis.oom.failed_request import Request
+from snapreport.diagnosis.oom.setting_verdict import SettingVerdict, settings_that_serve
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.figures.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
 from snapreport.ground.units import format_bytes
@@ -27,7 +28,7 @@ _MANY_SIZES = 16
 
 
 def advise_on_settings(
-    tables: History, device: DeviceFigures, verdict: OomVerdict
+    tables: History, device: DeviceFigures, verdict: OomVerdict, settings: SettingVerdict
 ) -> tuple[Suggestion, ...]:
     """Return what would have made room for a request without a change of the model, most first.
 
@@ -35,13 +36,16 @@ def advise_on_settings(
         tables: the file.
         device: the device's figures.
         verdict: about the request.
+        settings: what they could have done; where that is known, nothing is guessed.
     """
     if verdict.missing <= 0:
         return ()
-    found = [*_of_use(verdict), *_of_settings(tables, device, verdict)]
+    found = [*_of_use(verdict)]
+    if not settings.known:
+        found += _of_settings(tables, device, verdict)
     worth = max(_WORTH * verdict.missing, 1)
     kept = sorted((each for each in found if each[0] >= worth), key=lambda each: -each[0])
-    return tuple(suggestion for _, suggestion in kept)
+    return (*settings_that_serve(settings), *(suggestion for _, suggestion in kept))
 
 
 def _is_enough(size: int, verdict: OomVerdict) -> str:
@@ -142,7 +146,7 @@ def _of_settings(
 
 
 def _setting(value: str, text: str) -> Suggestion:
-    return Suggestion("allocator-setting", text, f"PYTORCH_CUDA_ALLOC_CONF={value}")
+    return Suggestion("allocator-setting", text, f"export PYTORCH_CUDA_ALLOC_CONF={value}")
 
 
 def _from_pages(verdict: OomVerdict) -> int:

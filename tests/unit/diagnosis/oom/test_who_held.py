@@ -87,13 +87,21 @@ def test_pieces_are_counted_with_the_largest_hole_and_who_splits_them() -> None:
     assert (found.missing, found.pieces, found.hole) == (156 * MIB, 550 * MIB, 50 * MIB)
     assert found.removals == (Removal(("kept  train.py:1",), 330 * MIB),)
     (finding,) = findings_of(made)
-    split, pages, room = finding.suggestions  # settings first, of those the most bytes
+    *settings, room = finding.suggestions
+    assert [each.code for each in settings] == ["allocator-setting"] * 2
     assert (room.code, room.frees) == ("make-room", Frees.exactly(330 * MIB))
     assert room.sites == ("kept  train.py:1",)
-    assert split.change == "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
+
+
+def test_settings_are_estimated_where_the_model_is_not_asked() -> None:
+    """A request had failed before: what would have followed had it been served, nobody knows."""
+    made = diseases.fail(diseases.start(), 2000 * MIB)
+    (finding,) = findings_of(diseases.fragmented(made=made))
+    split, pages, _ = finding.suggestions  # the most bytes first
+    assert split.change == "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
     assert "550.0 MiB were free in segments of at least 64 MiB" in split.text
     # 330 MiB in use and 200 asked for take 27 pages of 20 MiB: 10 MiB stay unused.
-    assert pages.change == "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    assert pages.change == "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     assert "up to 540.0 MiB of what was free" in pages.text
     assert split.frees is pages.frees is None  # no more than the most is known
 
@@ -192,7 +200,7 @@ def training(steps: int, **sizes: int) -> Simulator:
 
 
 def test_rounding_is_offered_where_sizes_vary_and_what_it_costs_is_taken_off() -> None:
-    made = diseases.start()
+    made = diseases.fail(diseases.start(), 2000 * MIB)  # so that the model is not asked
     diseases.at(made, "first")
     for block in [made.malloc(80 * MIB) for _ in range(11)]:
         made.free(block)
@@ -211,7 +219,8 @@ def test_rounding_is_offered_where_sizes_vary_and_what_it_costs_is_taken_off() -
     (finding,) = findings_of(made)
     (offered,) = [each for each in finding.suggestions if "roundup" in each.change]
     assert f"At most {format_bytes(free - cost)} of what was free" in offered.text
-    (plain,) = findings_of(diseases.fragmented())
+    before = diseases.fail(diseases.start(), 2000 * MIB)
+    (plain,) = findings_of(diseases.fragmented(made=before))
     assert not any("roundup" in each.change for each in plain.suggestions)
 
 

@@ -1,0 +1,125 @@
+"""Under which other settings a request that failed would have been served, by the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from snapreport.allocator.allocator_settings import MIB, UNLIMITED, AllocatorSettings
+from snapreport.allocator.factual import ModelledDevice
+from snapreport.allocator.replay_tape import DEFAULT_POOL, FAIL, ReplayTape
+from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
+from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
+
+_WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
+"""Where the driver may put new segments."""
+_MOST_WORK = 5_000_000
+"""Operations replayed at most, so that a report does not wait: about 0.5 s."""
+_SPLIT_SIZES = tuple(size * MIB for size in (512, 256, 128, 64, 32))
+"""For ``max_split_size_mb``: large ones first, as they cost least."""
+_DIVISIONS = (8,) * 16
+
+
+@dataclass(frozen=True)
+class FailedSettings:
+    """Other settings for a request that failed, as ``PYTORCH_ALLOC_CONF`` has them."""
+
+    allocations: int
+    """Made in the recording, all of them where the model puts them."""
+    late: bool
+    """Whether memory was there before the recording: how it would have lain is not known, so it is
+    tried as it was, and asked for anew."""
+    serve: tuple[str, ...]
+    """Those that serve everything up to the request and itself, wherever the driver puts segments;
+    the least intrusive first."""
+    fail: tuple[str, ...]
+    """Those that fail, wherever it puts them; a range of them in words."""
+
+
+def settings_for_failed(
+    modelled: ModelledDevice, event: int, capacity: int
+) -> FailedSettings | None:
+    """Replay a recording up to its first failed request under other settings.
+
+    Args:
+        modelled: the device.
+        event: of the request.
+        capacity: bytes that segments could have together when it failed.
+
+    Returns:
+        None where the model does not explain the recording and this failure, and nothing follows:
+        the replay is not exact, another request failed before, the request was for a private pool,
+        the process has a limit of its own or was recorded with rounded sizes, or the model would
+        have served the request or refused an earlier one at this capacity. Likewise where it
+        decides nothing.
+    """
+    tape, recorded = modelled.tape, modelled.settings
+    failed = [int(op) for op in (tape.op == FAIL).nonzero()[0]]
+    if not modelled.factual.exact or not failed or int(tape.event[failed[0]]) != event:
+        return None
+    if recorded.memory_fraction or recorded.roundup_power2_divisions:
+        return None
+    if tape.lanes[int(tape.failed_lane[failed[0]])][0] != DEFAULT_POOL:
+        return None
+    tape = _up_to(tape, failed[0])
+    model = AllocatorModel(tape)
+    as_it_was = model.replay(recorded, capacity, room=tape.room, stop=True)
+    if capacity < tape.reserved or as_it_was.failed_op != failed[0]:
+        return None
+    starts = [model, AllocatorModel(from_scratch(tape))] if tape.reserved else [model]
+    left = _MOST_WORK
+    serve, fail = [], []
+    for name, group in _candidates(recorded):
+        failed_too = 0
+        for settings in group:
+            answers: set[bool] = set()
+            for start, way in product(starts, _WAYS):
+                left -= len(start.tape)
+                if len(answers) == 2 or left < 0:
+                    answers.clear()
+                    break
+                found = start.replay(settings, capacity, way, stop=True)
+                answers.add(found.failed_op < 0)
+            if answers == {True}:
+                serve.append(_text(settings))
+                break
+            failed_too += answers == {False}
+        if failed_too == len(group):
+            fail.append(name)
+    if not (serve or fail):
+        return None
+    return FailedSettings(
+        modelled.factual.allocations, bool(tape.reserved), tuple(serve), tuple(fail)
+    )
+
+
+def _candidates(recorded: AllocatorSettings) -> list[tuple[str, list[AllocatorSettings]]]:
+    """Return groups, the least intrusive first; of each, the first that serves is enough."""
+    other = replace(recorded, expandable_segments=not recorded.expandable_segments)
+    rounded = replace(recorded, roundup_power2_divisions=_DIVISIONS)
+    groups = [(_text(other), [other])]
+    if recorded.max_split_size == UNLIMITED:
+        name = f"max_split_size_mb from {_SPLIT_SIZES[-1] // MIB} to {_SPLIT_SIZES[0] // MIB}"
+        groups.append((name, [replace(recorded, max_split_size=size) for size in _SPLIT_SIZES]))
+    return [*groups, (_text(rounded), [rounded])]
+
+
+def _text(settings: AllocatorSettings) -> str:
+    """Return what to set the environment variable to."""
+    text = str(settings)
+    return "expandable_segments:False" if text == "default" else text
+
+
+def _up_to(tape: ReplayTape, last: int) -> ReplayTape:
+    """Return a tape without the operations behind one."""
+    cut = slice(last + 1)
+    return replace(
+        tape,
+        op=tape.op[cut],
+        row=tape.row[cut],
+        event=tape.event[cut],
+        given=tape.given[cut],
+        freeable=tape.freeable[cut],
+        failed_size=tape.failed_size[cut],
+        failed_lane=tape.failed_lane[cut],
+    )

@@ -1,0 +1,128 @@
+"""Whether a setting of the allocator would have served a request that failed, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from snapreport.allocator.factual import model_device
+from snapreport.allocator.failed_settings import FailedSettings, settings_for_failed
+from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.history.block_sizes import split_rules
+from snapreport.history.live_floor import live_at
+from snapreport.model.diagnoses import Figure, Suggestion
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import History
+
+_PROBABLY = {False: "", True: "probably "}
+"""By whether memory was there before the recording began."""
+
+
+@dataclass(frozen=True)
+class SettingVerdict:
+    """What settings of the allocator could have done for a request that failed."""
+
+    needed: int
+    """Bytes of all live requests with the failed one: no setting needs less."""
+    there: int | None
+    """Bytes that PyTorch could have had; None where that is not known."""
+    replayed: FailedSettings | None
+    """What a model of the allocator says; None where it cannot be asked, or need not be."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no setting could have helped."""
+        return self.there is not None and self.needed > self.there
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing is left to guess about settings."""
+        return self.hopeless or self.replayed is not None
+
+
+def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
+    """Say what settings could have done for a request.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        verdict: on the request.
+    """
+    divided = bool(split_rules(tables.settings).divisions)
+    # With roundup_power2_divisions it was recorded as rounded: by at most as much again.
+    size = verdict.size // 2 if divided else verdict.size
+    needed = live_at(device.history, verdict.event) + size
+    # Without what the driver had left, as older files have it, all there was is not known.
+    there = verdict.ceiling if verdict.device_free > 0 else None
+    found = SettingVerdict(needed, there, None)
+    first = device.ooms[0].event == verdict.event
+    # Others' memory came and went, or the driver refused what it had: no capacity is known.
+    known = verdict.missing > 0 and not verdict.foreign and verdict.cause != "unclear"
+    if there is None or found.hopeless or not (first and known) or verdict.pool != "default":
+        return found
+    modelled = model_device(tables, device.history)
+    if modelled is None:
+        return found
+    replayed = settings_for_failed(modelled, verdict.event, there)
+    return SettingVerdict(needed, there, replayed)
+
+
+def settings_words(of: SettingVerdict) -> str:
+    """Say what settings could have done, as sentences; "" where nothing is known."""
+    if of.there is not None and of.hopeless:
+        return _hopeless(of.needed, of.there)
+    replayed = of.replayed
+    if replayed is None or not (replayed.serve or replayed.fail):
+        return ""
+    by = (
+        "By a model of the allocator, which puts all"
+        f" {format_count(replayed.allocations)} allocations where they were recorded,"
+    )
+    if not replayed.serve:
+        others = _listed(replayed.fail, "or")
+        return f"{by} this request would probably have failed under {others} as well."
+    first, *rest = replayed.serve
+    text = f"{by} {first} would {_PROBABLY[replayed.late]}have served this request"
+    if rest:
+        text += f", and so would {_listed(rest, 'and')}"
+    if replayed.late:
+        text += "; how memory from before the recording would have lain is not known"
+        return f"{text}, nor what the program would have asked for next."
+    return f"{text}. What the program would have asked for next is not known."
+
+
+def settings_figure(of: SettingVerdict) -> Figure:
+    """Return the figure that decides whether any setting could have helped."""
+    return Figure(
+        "needed under any setting",
+        of.needed,
+        meaning="live requests with the failed one, each rounded to 512 bytes",
+    )
+
+
+def settings_that_serve(of: SettingVerdict) -> Iterator[Suggestion]:
+    """Yield the settings that would have served the request, by the model."""
+    if of.replayed is None or of.there is None:
+        return
+    for settings in of.replayed.serve:
+        yield Suggestion(
+            "allocator-setting",
+            f"Set {settings}: by the model of the allocator, this request would"
+            f" {_PROBABLY[of.replayed.late]}have been served with the {format_bytes(of.there)} that"
+            " PyTorch could have had. Nobody has measured it.",
+            f"export PYTORCH_CUDA_ALLOC_CONF={settings}",
+        )
+
+
+def _hopeless(needed: int, there: int) -> str:
+    needs, has = format_bytes(needed), format_bytes(there)
+    if needs == has:
+        more = format_bytes(needed - there)
+        return f"No setting could have helped: {has} were there, and {more} more were needed."
+    return f"No setting could have helped: {needs} were needed, {has} were there."
+
+
+def _listed(settings: Sequence[str], joint: str) -> str:
+    *others, last = settings
+    return f"{', '.join(others)} {joint} {last}" if others else last
