@@ -189,8 +189,10 @@ class Desk:
             self._open(self.screens[number - 1])
 
     def show_query(self) -> None:
-        """Ask in SQL."""
+        """Show the schema, and let the reader type a statement."""
         self.show(QueryScreen.name)
+        if isinstance(self.shown, QueryScreen):
+            self.shown.ask_sql()
 
     def show_change(self) -> None:
         """Show what the other recording holds more or less of."""
