@@ -345,9 +345,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "roles": many(record(what_if.RoleGrowth, role={"enum": list(roles.ROLES)})),
             **numbers("told_for"),
             "doubt": TEXT,
-            **dict.fromkeys(
-                ("target", "fits", "surely", "possibly", "reserved_beyond"), MAYBE_NUMBER
-            ),
+            **dict.fromkeys(("target", "fits", "reserved_beyond"), MAYBE_NUMBER),
         },
     ],
     "diff": [

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, load
-from snapreport.diagnosis.advice.batch_law import find_growth, put_together
+from snapreport.diagnosis.advice.batch_law import SeveralSizes, find_growth, put_together
 from snapreport.ground.errors import PlanError
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.units import parse_size
-from snapreport.model.what_if import BatchGrowth
+from snapreport.ground.units import format_bytes, parse_size
+from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth
+
+_FAR = 0.1
+"""By this share of a recorded peak no recordings of one program are off."""
 
 
 def batch_growth(
@@ -25,8 +29,9 @@ def batch_growth(
     """Tell how the allocated peak grows with the batch, and the largest batch that fits.
 
     Args:
-        recordings: two or more of the same program, by the size of its batch. Any other number
-            that its tensors grow with will do, such as the length of sequences.
+        recordings: two or more of the same program, by the size of its batch, or by another number
+            that its tensors grow with, such as the length of sequences: then three or more, as
+            from two a square with a fixed part is not told from a line.
         fit: what the peak is to fit into, in bytes or as text, ``"24GB"``.
         at: sizes to tell the peak for, beside the recorded ones.
         device: of all of them; None for the one that a report opens with.
@@ -35,8 +40,9 @@ def batch_growth(
 
     Raises:
         DeviceError: a file has no such device.
-        PlanError: there are fewer than two recordings, a size is below 1 or ``fit`` is none, or
-            a file has no history.
+        PlanError: there are fewer than two recordings, a size is below 1 or above 2 ** 24,
+            ``fit`` is none, a file has no history, the peak falls as the batch grows, or a recorded
+            peak is far from what follows from the others.
     """
     loaded = {
         batch: one
@@ -52,9 +58,11 @@ def growth_of(
 ) -> BatchGrowth:
     """Return the same for devices of loaded snapshots, by the size of the batch."""
     if len(devices) < 2:
-        raise PlanError("recordings at two sizes of the batch are needed, or at more.")
-    if min(*devices, *at) < 1:
-        raise PlanError(f"a batch of {min(*devices, *at)} is none.")
+        raise PlanError("recordings at two or more sizes of the batch are needed.")
+    if (smallest := min(*devices, *at)) < 1:
+        raise PlanError(f"a batch must be at least 1, not {smallest}.")
+    if (largest := max(*devices, *at)) > LARGEST_BATCH:
+        raise PlanError(f"a batch must be at most {LARGEST_BATCH}, not {largest}.")
     try:
         target = None if fit is None else parse_size(fit)
     except ValueError as error:
@@ -67,4 +75,30 @@ def growth_of(
             )
     ordered = sorted(devices.items())
     several = put_together([(batch, one.file, one.history) for batch, one in ordered])
-    return find_growth(several, target, at)
+    _refuse_falling(several)
+    growth = find_growth(several, target, at)
+    _refuse_missed(growth)
+    return growth
+
+
+def _refuse_falling(several: SeveralSizes) -> None:
+    told = list(zip(several.laws.batches.tolist(), several.requested, strict=True))
+    for (small, before), (large, after) in pairwise(told):
+        if after < before:
+            raise PlanError(
+                f"the peak falls from {format_bytes(before)} at batch {small} to"
+                f" {format_bytes(after)} at batch {large}, in requested bytes: are these the right"
+                " files for the sizes?"
+            )
+
+
+def _refuse_missed(growth: BatchGrowth) -> None:
+    for peak in growth.peaks:
+        recorded, expected = peak.recorded, peak.expected
+        if recorded is not None and abs(expected - recorded) > _FAR * recorded:
+            raise PlanError(
+                f"the recordings do not fit together: at batch {peak.batch} a peak of"
+                f" {format_bytes(recorded)} was recorded, and {format_bytes(expected)} would follow"
+                " from all of them. Record the same steps of one program, at sizes where it does"
+                " the same work."
+            )

@@ -19,9 +19,13 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
+from snapreport.model.what_if import LARGEST_BATCH
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
+
+_DIGITS = 20
+"""Longer numbers of a batch are not read."""
 
 
 @click.command(short_help="Find the cheapest changes, or the largest batch, to fit into memory.")
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     "--batch-from",
     metavar="N:FILE",
     multiple=True,
-    help="A recording at batch N, of several: tell the largest batch that fits.",
+    help="A recording at batch N, of several: tell the largest batch expected to fit.",
 )
 @device_option("On this device")
 @answer_options
@@ -60,7 +64,7 @@ def plan(
     reached, surely or as expected, and 3 if it is not; 1 and 2 are errors, as everywhere.
 
     With --batch-from 8:a.zip 16:b.zip and so on, recordings of one program at several batches
-    tell the largest batch that fits. Status 3 means that not even a batch of 1 does.
+    tell the largest batch that is expected to fit. Status 3 means that not even a batch of 1 is.
 
     \b
     Example:
@@ -99,16 +103,20 @@ def _sized(texts: Sequence[str]) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for text in texts:
         number, colon, path = text.partition(":")
-        if not (colon and path and number.isdecimal() and int(number)):
+        if not (colon and path and number.isdecimal()):
             raise click.UsageError(
-                f"{text!r} is no recording at a batch size: write the size, a colon and the file,"
-                " such as 8:a.zip."
+                f"Write the batch size, a colon and the file, such as 8:a.zip, not {text!r}."
             )
-        if int(number) in found:
-            raise click.UsageError(f"There are two recordings at batch {number}.")
-        found[int(number)] = Path(path)
+        size = int(number) if len(number) <= _DIGITS else LARGEST_BATCH + 1
+        if not 1 <= size <= LARGEST_BATCH:
+            raise click.UsageError(
+                f"A batch must be at least 1 and at most {LARGEST_BATCH}, not {number[:20]}."
+            )
+        if size in found:
+            raise click.UsageError(f"There are two recordings at batch {size}.")
+        found[size] = Path(path)
     if len(found) < 2:
-        raise click.UsageError("--batch-from needs recordings at two sizes, or at more.")
+        raise click.UsageError("--batch-from needs recordings at two or more sizes.")
     return found
 
 

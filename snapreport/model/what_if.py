@@ -104,15 +104,17 @@ class Plan(Shown):
         return self.steps[-1].most if self.steps else self.peak
 
 
+LARGEST_BATCH = 1 << 24
+"""Larger sizes of a batch are neither taken nor told."""
+
+
 @dataclass(frozen=True)
 class BatchPeak:
     """The allocated peak at one size of the batch, in bytes."""
 
     batch: int
     expected: int
-    least: int | None
-    """A bound where another size does the same work as the recorded ones; None for no bound."""
-    most: int | None
+    """An estimate; there is no bound, as a program may do something else at this size."""
     recorded: int | None
     """What was recorded at this size, None where nothing was."""
     phase: str
@@ -142,17 +144,15 @@ class BatchGrowth(Shown):
     told_for: int
     """The largest size that fits, or the largest recorded one."""
     doubt: str = ""
-    """Why there are no bounds, empty where there are: the recordings do ``other work``, sizes
-    follow ``no law``, ``convolutions`` choose their algorithms, sizes depend on ``data``, or only
-    ``one step`` was recorded."""
+    """What makes estimates less sure, empty for nothing known: the recordings do ``other work``,
+    sizes follow ``no law``, ``convolutions`` choose their algorithms, sizes depend on ``data``,
+    only ``one step`` was recorded, or, with none of these, a batch that is told is outside of the
+    recorded ones and ``extrapolated``."""
     target: int | None = None
     """What the peak is to fit into, in bytes."""
     fits: int | None = None
-    """The largest batch expected to fit, 0 for none; None where there is no limit or target."""
-    surely: int | None = None
-    """The largest batch that fits by the upper bound; None where there are no bounds."""
-    possibly: int | None = None
-    """The largest batch that may fit by the lower bound, likewise."""
+    """The largest batch expected to fit, 0 for none; None where any up to ``LARGEST_BATCH`` is, and
+    without a target."""
 
 
 FitOutcome = Literal["fits", "replayed", "depends", "cannot", "unknown"]

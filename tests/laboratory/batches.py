@@ -44,12 +44,6 @@ class Told:
         """By which part of the measured peak the expected one is wrong."""
         return abs(self.peak.expected - self.measured) / self.measured
 
-    @property
-    def within(self) -> bool:
-        """Whether the bounds hold."""
-        least, most = self.peak.least, self.peak.most
-        return (least is None or least <= self.measured) and (most is None or self.measured <= most)
-
 
 @dataclass(frozen=True)
 class Largest:
@@ -65,16 +59,6 @@ class Largest:
         """Whether it fits, and one more does not."""
         target = self.growth.target
         return target is not None and self.measured <= target < self.one_more
-
-    @property
-    def within(self) -> bool:
-        """Whether what is sure holds."""
-        growth = self.growth
-        if growth.target is None or growth.fits is None or growth.surely is None:
-            return True
-        sure = growth.surely < growth.fits or self.measured <= growth.target
-        no_more = growth.possibly != growth.fits or self.one_more > growth.target
-        return sure and no_more
 
 
 def _job(program: str, size: int) -> Job:
@@ -123,27 +107,14 @@ def run_all(programs: Sequence[str] = tuple(FROM)) -> tuple[list[Told], list[Lar
 def report(programs: Sequence[str] = tuple(FROM)) -> str:
     """Return the two tables and their summary as Markdown."""
     said, fits = run_all(programs)
-    names = (
-        "program",
-        "recorded at",
-        "size",
-        "least",
-        "expected",
-        "most",
-        "measured",
-        "holds",
-        "error",
-    )
+    names = ("program", "recorded at", "size", "expected", "measured", "error")
     first = markdown(names, [_row(each) for each in said])
-    columns = ("program", "into", "surely", "expected", "possibly", "measured", "one more", "holds")
+    columns = ("program", "into", "expected", "measured", "one more", "holds")
     second = markdown(columns, [_fit_row(each) for each in fits])
     errors = sorted(each.error for each in said)
-    bounded = sum(each.peak.most is not None for each in said)
-    false = sum(not each.within for each in said) + sum(not each.within for each in fits)
     median, most = errors[len(errors) // 2], errors[-1]
     lines = [
-        f"- sizes told: {len(said)}, with bounds: {bounded}",
-        f"- bounds that do not hold: {false}",
+        f"- sizes told: {len(said)}",
         f"- error of the expected peak: median {median:.1%}, at most {most:.1%}",
     ]
     return f"{first}\n\n{second}\n\n" + "\n".join(lines)
@@ -155,12 +126,8 @@ def _row(each: Told) -> list[str]:
         each.program.removeprefix("sized-"),
         " and ".join(map(str, FROM[each.program])),
         str(peak.batch),
-        *(
-            "" if size is None else format_bytes(size)
-            for size in (peak.least, peak.expected, peak.most)
-        ),
+        format_bytes(peak.expected),
         format_bytes(each.measured),
-        "" if peak.most is None else "yes" if each.within else "NO",
         f"{each.error:.1%}",
     ]
 
@@ -170,10 +137,7 @@ def _fit_row(each: Largest) -> list[str]:
     return [
         each.program.removeprefix("sized-"),
         format_bytes(growth.target or 0),
-        *(
-            "" if size is None else str(size)
-            for size in (growth.surely, growth.fits, growth.possibly)
-        ),
+        str(growth.fits),
         format_bytes(each.measured),
         format_bytes(each.one_more),
         "yes" if each.holds else "NO",

@@ -135,7 +135,7 @@ def test_the_peak_at_a_batch_that_was_not_recorded_is_what_was_told() -> None:
     devices = {size: recorded(Job("sized-wide-model", f"size:{size}", STEPS)) for size in (2, 4)}
     told = growth_of(devices, at=(16,)).peaks[-1]
     measured = recorded(Job("sized-wide-model", "size:16", STEPS)).peak.allocated
-    assert told.least == told.expected == told.most == measured
+    assert told.expected == measured
     # In the optimizer's step only the batch itself grows; at 16 the peak is in the backward pass.
     small, large = (devices[size].peak.allocated for size in (2, 4))
     assert 0 < large - small < 1024

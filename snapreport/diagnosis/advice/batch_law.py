@@ -2,12 +2,13 @@
 
 Where the recordings do the same one after the other, each allocation has a size at each of them,
 and its law gives the size at any other. The curve is added up again from those, so that the peak
-may move to another moment.
+may move to another moment. These are estimates and no bounds: a program that pads to a multiple, or
+splits what is large, does something else at a size that lies between two recorded ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import numpy as np
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
 from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
-from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
+from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import (
     BUFFER,
@@ -29,7 +30,7 @@ from snapreport.model.roles import (
     STATE,
     WORKSPACE,
 )
-from snapreport.model.what_if import BatchGrowth, BatchPeak, RoleGrowth
+from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
@@ -37,15 +38,13 @@ from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_OVERSIZE = 20 << 20
-"""A block for a request beyond ``max_split_size`` has less than this to spare."""
 _FIXED = (
     PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
 )  # fmt: skip
 """What is taken to be as it was where no other recording tells."""
 _PHASES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}
-_LARGEST = 1 << 24
-"""A batch of this size fits where memory does not grow with it."""
+_MOST_BYTES = 1 << 62
+"""No block is taken to be larger than its share of this, so that sums of them are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +60,17 @@ class SeveralSizes:
     """Bytes that blocks have beyond their requests as rounded."""
     peaks: tuple[int, ...]
     """Recorded, in bytes."""
+    requested: tuple[int, ...]
+    """The same of requested bytes, which do not depend on what the allocator splits off."""
 
-    @cached_property
-    def doubt(self) -> str:
-        """Why there are no bounds, as in ``BatchGrowth``."""
+    def doubt(self, smallest: int, largest: int) -> str:
+        """Return what makes estimates at batches from one to another less sure."""
         if not self.same:
             return "other work"
         if not self.laws.regular.all():
             return "no law"
-        return doubt_of(self.file, self.device)
+        beyond = smallest < self.laws.batches[0] or largest > self.laws.batches[-1]
+        return doubt_of(self.file, self.device) or ("extrapolated" if beyond else "")
 
     @cached_property
     def rules(self) -> SplitRules | None:
@@ -78,39 +79,29 @@ class SeveralSizes:
 
     def expected(self, batch: int) -> NDArray[np.int64]:
         """Return the block sizes that are expected at a batch."""
-        return _rounded(self.laws.expected(batch), self.rules) + self.spare
+        most = _MOST_BYTES // max(len(self.spare), 1)
+        return _rounded(self.laws.expected(batch, most), self.rules) + self.spare
 
-    def least(self, batch: int) -> NDArray[np.int64]:
-        """Return the least block sizes at a batch."""
-        return _rounded(self.laws.bounds(batch)[0], self.rules)
-
-    def most(self, batch: int) -> NDArray[np.int64]:
-        """Return the largest block sizes at a batch: what is left of a hole may not be split."""
-        blocks = _rounded(self.laws.bounds(batch)[1], self.rules)
-        if self.rules is None or self.rules.expandable or self.rules.pinned:
-            return blocks
-        spare = np.where(blocks >= self.rules.max_split_size, _OVERSIZE, SMALL_SIZE)
-        return blocks + np.where(blocks > SMALL_SIZE, spare, 0)
-
-    def peak(self, blocks: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the peak with some block sizes, and its first event."""
+    def peak(self, batch: int) -> tuple[int, int]:
+        """Return the peak that is expected at a batch, and its first event."""
         rows = self.device.allocations
-        curve = sum_live(blocks, rows.alloc_event, rows.free_requested_event, self.device.events)
+        lives = (rows.alloc_event, rows.free_requested_event, self.device.events)
+        curve = sum_live(self.expected(batch), *lives)
         place = int(curve.argmax())
         return int(curve[place]), place - 1
 
-    def largest(self, sizes: Callable[[int], NDArray[np.int64]], target: int) -> int | None:
-        """Return the largest batch at which some block sizes fit, 0 for none, None for any."""
-        if self.peak(sizes(1))[0] > target:
+    def largest(self, target: int) -> int | None:
+        """Return the largest batch expected to fit, 0 for none, None for any."""
+        if self.peak(1)[0] > target:
             return 0
         low, high = 1, 2
-        while self.peak(sizes(high))[0] <= target:
+        while self.peak(high)[0] <= target:
             low, high = high, high * 2
-            if high > _LARGEST:
+            if high > LARGEST_BATCH:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            if self.peak(sizes(middle))[0] <= target:
+            if self.peak(middle)[0] <= target:
                 low = middle
             else:
                 high = middle
@@ -118,19 +109,15 @@ class SeveralSizes:
 
     def at(self, batch: int) -> BatchPeak:
         """Return the peak at a batch."""
-        expected, event = self.peak(self.expected(batch))
-        least = most = None
-        if not self.doubt:
-            least = min(self.peak(self.least(batch))[0], expected)
-            most = max(self.peak(self.most(batch))[0], expected)
+        expected, event = self.peak(batch)
         recorded = dict(zip(self.laws.batches.tolist(), self.peaks, strict=True)).get(batch)
         passes, here = find_passes(self.file, self.device), np.array([event])
         phase = (name for pass_, name in _PHASES.items() if passes.covers(pass_, here)[0])
-        return BatchPeak(batch, expected, least, most, recorded, next(phase, ""))
+        return BatchPeak(batch, expected, recorded, next(phase, ""))
 
     def live(self, batch: int) -> NDArray[np.intp]:
         """Return what is live at the peak that is expected at a batch."""
-        rows, event = self.device.allocations, self.peak(self.expected(batch))[1]
+        rows, event = self.device.allocations, self.peak(batch)[1]
         return np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_requested_event))
 
     def roles(self, batch: int) -> tuple[RoleGrowth, ...]:
@@ -163,7 +150,7 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
     _, file, last = recordings[-1]
     role = find_roles(file, last).role
     grows = ~np.isin(role, _FIXED)
-    sizes, spare, peaks = [], [], []
+    sizes, spare, peaks, requested = [], [], [], []
     for (batch, one, device), rows in zip(recordings, matched.rows, strict=True):
         own = device.allocations
         known = rows != NONE
@@ -179,9 +166,10 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
         spare.append(extra)
         lives = (own.alloc_event, own.free_requested_event, device.events)
         peaks.append(int(sum_live(own.block_size, *lives).max()))
+        requested.append(int(sum_live(own.size, *lives).max()))
     extra = np.maximum(np.rint(np.mean(spare, axis=0)), 0).astype(np.int64)
     laws = find_laws(batches, np.stack(sizes))
-    return SeveralSizes(file, last, laws, matched.exact, extra, tuple(peaks))
+    return SeveralSizes(file, last, laws, matched.exact, extra, tuple(peaks), tuple(requested))
 
 
 def _rules_of(file: History, device: DeviceHistory) -> SplitRules | None:
@@ -203,21 +191,15 @@ def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]
         wanted: sizes of the batch to tell the peak for, beside the recorded ones.
     """
     recorded = several.laws.batches.tolist()
-    fits = surely = possibly = None
-    if target is not None:
-        fits = several.largest(several.expected, target)
-        if not several.doubt:
-            surely = several.largest(several.most, target)
-            possibly = several.largest(several.least, target)
+    fits = None if target is None else several.largest(target)
     shown = {*recorded, *wanted, *((fits, fits + 1) if fits is not None else ())} - {0}
     told_for = fits or recorded[-1]
+    largest = LARGEST_BATCH if fits is None and target is not None else max(shown)
     return BatchGrowth(
         tuple(several.at(batch) for batch in sorted(shown)),
         several.roles(told_for),
         told_for,
-        several.doubt,
+        several.doubt(min(shown), largest),
         target,
         fits,
-        surely,
-        possibly,
     )

@@ -48,7 +48,7 @@ WORDS = {
         whys=(
             "only what is kept for the backward pass shrinks",
             "what is kept for it, inputs and temporary tensors shrink",
-            "all but parameters, gradients and the optimizer's state shrinks with the square of it",
+            "everything but parameters, gradients and optimizer state shrinks quadratically",
         ),
     ),
     "accumulate": ChangeWords(
@@ -60,7 +60,7 @@ WORDS = {
         (
             "only what is kept for the backward pass shrinks, and gradients stay",
             "what is kept for it, inputs and temporary tensors shrink, and gradients stay",
-            "all but parameters, gradients and the optimizer's state shrinks with the square of it",
+            "everything but parameters, gradients and optimizer state shrinks quadratically",
         ),
     ),
     "chunked-loss": ChangeWords(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from snapreport.ground.units import format_bytes, format_count, share_in_words
-from snapreport.model.what_if import BatchGrowth, BatchPeak, RoleGrowth
+from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
 from snapreport.reporters.terminal.plan_text import plan_notes
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.role_words import plural_of
 
 _DOUBTS = {
-    "other work": "the recordings do not make and free the same, one after the other",
-    "no law": "the sizes of some allocations neither grow evenly nor with the square of the batch",
-    "convolutions": "convolutions choose their algorithms, and the memory for these, by the batch",
-    "data": "sizes differ from step to step, so they depend on the data, too",
-    "one step": "with only one step recorded, nothing shows whether sizes depend on the data, too",
+    "other work": "The recordings do not allocate and free the same tensors in the same order.",
+    "no law": "Some sizes grow neither evenly nor with the square of the batch.",
+    "convolutions": "Convolutions choose their algorithms, and the memory for these, by the batch.",
+    "data": "Sizes differ from step to step, so they depend on the data, too.",
+    "one step": "With only one step recorded, nothing shows whether sizes depend on the data, too.",
+    "extrapolated": "The recordings show nothing beyond their own sizes.",
 }
-"""Why there are no bounds; by what ``BatchGrowth.doubt`` says."""
+"""What makes the estimates less sure; by what ``BatchGrowth.doubt`` says."""
 
 
 def write_growth(
@@ -33,14 +34,7 @@ def write_growth(
     page.say(f"{device}: {growth_verdict(growth)}")
     page.say()
     page.say("The allocated peak by batch")
-    names = (
-        "batch",
-        "expected",
-        *(("least", "most") if not growth.doubt else ()),
-        "recorded",
-        "in",
-    )
-    page.table(names, [_peak_row(each, not growth.doubt) for each in growth.peaks])
+    page.table(("batch", "expected", "recorded", "in"), map(_peak_row, growth.peaks))
     page.say()
     page.say(f"What it consists of at batch {format_count(growth.told_for)}")
     curved = any(role.square for role in growth.roles)
@@ -60,26 +54,13 @@ def _largest(growth: BatchGrowth) -> str:
         return ""
     target = format_bytes(growth.target)
     if growth.fits is None:
-        return f"the allocated peak does not grow with the batch, and fits into {target}."
+        return f"any batch up to {format_count(LARGEST_BATCH)} is expected to fit into {target}."
+    peak = next(each for each in growth.peaks if each.batch == max(growth.fits, 1))
+    size = format_bytes(peak.expected)
     if not growth.fits:
-        least = next(each.expected for each in growth.peaks if each.batch == 1)
-        return (
-            f"not even a batch of 1 fits into {target}: its allocated peak is expected to be"
-            f" {format_bytes(least)}."
-        )
-    fits, peak = growth.fits, next(each for each in growth.peaks if each.batch == growth.fits)
-    sizes = f"a batch of {format_count(fits)}"
-    if growth.surely is None or growth.possibly is None:
-        return (
-            f"{sizes} is the largest expected to fit into {target}: {format_bytes(peak.expected)}."
-        )
-    if growth.surely == growth.possibly:
-        return f"{sizes} is the largest that fits into {target}: {format_bytes(peak.expected)}."
-    surely = f"{format_count(growth.surely)} surely does" if growth.surely else "none surely does"
-    return (
-        f"{sizes} is the largest expected to fit into {target}: {format_bytes(peak.expected)}."
-        f" {surely[0].upper()}{surely[1:]}, and more than {format_count(growth.possibly)} cannot."
-    )
+        return f"not even a batch of 1 is expected to fit into {target}: its peak would be {size}."
+    batch = format_count(growth.fits)
+    return f"a batch of {batch} is the largest expected to fit into {target}: {size}."
 
 
 def _what_grows(growth: BatchGrowth) -> str:
@@ -97,28 +78,28 @@ def _what_grows(growth: BatchGrowth) -> str:
 
 
 def how_sure(growth: BatchGrowth) -> str:
-    """Say what the figures rest on, and why they are no bounds where they are none."""
-    if not growth.doubt:
-        return (
-            "The recordings make and free the same, one after the other, and each allocation is"
-            " fixed in size, or grows evenly or with the square of the batch. Least and most hold"
-            " where another size does the same."
-        )
+    """Say what the figures rest on, and what may make them false."""
+    recorded = {each.batch: each.recorded for each in growth.peaks if each.recorded is not None}
     off = max(
-        abs(each.expected - each.recorded) for each in growth.peaks if each.recorded is not None
+        abs(each.expected - recorded[each.batch]) for each in growth.peaks if each.batch in recorded
     )
-    return (
-        f"These are estimates without bounds: {_DOUBTS[growth.doubt]}. At the recorded sizes the"
-        f" estimate is {format_bytes(off)} off at the most."
+    advice = (
+        ""
+        if growth.told_for in recorded
+        else f": record at {format_count(growth.told_for)} to be sure"
     )
+    said = (
+        f"These are estimates, at most {format_bytes(off)} off at the recorded sizes.",
+        _DOUBTS.get(growth.doubt, ""),
+        f"Splitting, padding and other thresholds may change other sizes{advice}.",
+    )
+    return " ".join(filter(None, said))
 
 
-def _peak_row(peak: BatchPeak, bounded: bool) -> tuple[str, ...]:
-    bounds = (peak.least or 0, peak.most or 0) if bounded else ()
+def _peak_row(peak: BatchPeak) -> tuple[str, ...]:
     return (
         format_count(peak.batch),
         format_bytes(peak.expected),
-        *map(format_bytes, bounds),
         "" if peak.recorded is None else format_bytes(peak.recorded),
         peak.phase,
     )
