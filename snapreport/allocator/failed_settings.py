@@ -13,8 +13,8 @@ from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
 
 _WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
 """Where the driver may put new segments."""
-_MOST_WORK = 5_000_000
-"""Operations replayed at most, so that a report does not wait: about 0.5 s."""
+_MOST_WORK = 2_500_000
+"""Operations replayed at most, so that a report does not wait: about 0.3 s."""
 _SPLIT_SIZES = tuple(size * MIB for size in (512, 256, 128, 64, 32))
 """For ``max_split_size_mb``: large ones first, as they cost least."""
 _DIVISIONS = (8,) * 16
