@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.iterations import Steps, StepUse, runs_of, step_range
+from snapreport.model.iterations import Steps, StepUse, step_range
 
 _WORTH_SAYING = 0.01
 """Of the peak: by less than this, no step is said to peak lower or to begin with more."""
-_MOST_RUNS = 2
+_MOST_NAMED = 5
+"""Numbers or ranges of steps; more are counted instead."""
 
 
 def steps_sentence(steps: Steps) -> str:
@@ -38,8 +40,7 @@ def _alike(steps: Steps) -> str:
     if len(steady) == len(steps):
         text = "both are alike" if len(steps) == 2 else "all are alike"
     else:
-        runs = [run for run in runs_of(steps.steps) if run[0].kind == "steady"]
-        text = f"{_numbers(runs, len(steady))} are alike"
+        text = f"{_which(steps)} are alike"
     top = max(step.peak_bytes for step in steps.steps)
     worth = _WORTH_SAYING * top
     more = steady[-1].start_bytes - steady[0].start_bytes
@@ -49,18 +50,11 @@ def _alike(steps: Steps) -> str:
             f"step {format_count(steady[-1].number)} begins with {format_bytes(abs(more))}"
             f" {'more' if more > 0 else 'less'} than step {format_count(steady[0].number)}"
         )
-    warm = steps.of_kind("warm-up")
-    if warm:
-        highest = max(warm, key=lambda step: step.peak_bytes)
-        # The next of the steady: where memory grows, the last would differ by more.
-        less = steady[0].peak_bytes - highest.peak_bytes
-        if abs(less) >= max(worth, 1):
-            who = (
-                f"step {highest.number} peaks"
-                if len(warm) == 1
-                else f"the highest of the {format_count(len(warm))} before peaks"
-            )
-            parts.append(f"{who} {format_bytes(abs(less))} {'lower' if less > 0 else 'higher'}")
+    others = [step for step in steps.steps if step.kind != "steady"]
+    if len(others) == 1:
+        parts.append(_apart(others[0], steady, max(worth, 1)))
+    elif others:
+        parts.append(f"the other {format_count(len(others))} peak at {_peaks(others)}")
     return ", ".join(parts[:-1]) + (f", and {parts[-1]}" if len(parts) > 1 else parts[0])
 
 
@@ -73,12 +67,34 @@ def _spread(steps: Sequence[StepUse]) -> str:
             return f"step {lower.number} peaks {format_bytes(most - least)} lower"
     if least == most:
         return f"{'both' if len(steps) == 2 else 'all'} peak as high and differ otherwise"
-    return f"they differ, and peak at {format_bytes(least)} to {format_bytes(most)}"
+    return f"they differ, and peak at {_peaks(steps)}"
 
 
-def _numbers(runs: Sequence[Sequence[StepUse]], count: int) -> str:
-    """Name steps by their numbers where that is short: ``steps 2 to 5 and 7 to 9``."""
-    if len(runs) > _MOST_RUNS:
-        return f"{format_count(count)} of them"
-    joined = ", and " if any(len(run) == 2 for run in runs) else " and "
-    return "steps " + joined.join(step_range(run) for run in runs)
+def _apart(one: StepUse, steady: Sequence[StepUse], worth: float) -> str:
+    """Say how far the peak of the only step that is not like the others lies from theirs."""
+    # The nearest of the others: where memory grows, one further off would differ by more.
+    nearest = min(steady, key=lambda step: abs(step.number - one.number))
+    less = nearest.peak_bytes - one.peak_bytes
+    if abs(less) < worth:
+        return f"step {format_count(one.number)} differs, but peaks about as high"
+    far = f"{format_bytes(abs(less))} {'lower' if less > 0 else 'higher'}"
+    return f"step {format_count(one.number)} peaks {far}"
+
+
+def _peaks(steps: Sequence[StepUse]) -> str:
+    least, most = (format_bytes(pick(step.peak_bytes for step in steps)) for pick in (min, max))
+    return least if least == most else f"{least} to {most}"
+
+
+def _which(steps: Steps) -> str:
+    """Name the steps that are alike: by their numbers, by those of the rest, or by their count."""
+    named: dict[bool, list[str]] = {True: [], False: []}
+    for alike, group in groupby(steps.steps, key=lambda step: step.kind == "steady"):
+        run = tuple(group)
+        named[alike] += [step_range(run)] if len(run) > 2 else [step_range([one]) for one in run]
+    for alike, before in ((True, ""), (False, "all but ")):
+        names = named[alike]
+        if len(names) <= _MOST_NAMED:
+            listed = ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+            return f"{before}step{'' if names[0] == listed and ' ' not in listed else 's'} {listed}"
+    return f"{format_count(len(steps.of_kind('steady')))} of them"

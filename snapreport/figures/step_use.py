@@ -61,13 +61,15 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     kinds = _kinds(_steady(peak - start, made, end - start))
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
-    at_peak = int(np.searchsorted(bounds, int(allocated.argmax()) - 1, side="right"))
+    # The first step that gets as high, even if the program did so before.
+    inside_peak, _ = range_maxima(allocated, bounds[:-1] + 1, bounds[1:] + 1)
+    highest = np.flatnonzero(inside_peak == allocated.max())
     return Steps(
         source=turns.source,
         confidence=turns.confidence,
         how=turns.how,
-        peak=at_peak if 0 < at_peak <= n else None,
-        peak_before=not at_peak,
+        peak=int(highest[0]) + 1 if len(highest) else None,
+        peak_before=not len(highest) and int(allocated.argmax()) <= int(bounds[0]),
         steps=tuple(
             StepUse(i, "" if name == f"iteration {i}" else name, *figures)
             for i, (name, *figures) in enumerate(found, 1)

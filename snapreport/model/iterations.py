@@ -90,9 +90,9 @@ class Steps(Shown):
     how: str
     """As in ``Iterations``, likewise the two before."""
     peak: int | None
-    """The number of the step that the device's allocated peak is in; None for none of them."""
+    """The number of the first step that attains the device's allocated peak; None for none."""
     peak_before: bool
-    """Whether the peak is before the first of them."""
+    """Whether the peak is before the first of them, and none of them attains it."""
     steps: tuple[StepUse, ...]
 
     def __len__(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import median, unique
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.loop_period import Period, find_period
+from snapreport.roles.passes import BACKWARD, BUILD, FORWARD, OPTIMIZER, Passes, find_passes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,6 +38,14 @@ _COVERS = 0.5
 _TOGETHER = 0.25
 """Ends of optimizer steps closer than this part of the usual distance belong to one step of the
 program: one that has several optimizers."""
+_LONGEST = 64
+"""More optimizer steps than this are not tried as one turn."""
+_LIMIT = 1 + _TOGETHER
+"""What ends so many usual turns before the first mark, or fewer, is the building before turn 1."""
+_CYCLES = 3
+"""Optimizers that take turns must do so as often: the first time each makes its state."""
+_AFTER_STEP, _AFTER_BACKWARD, _ELSEWHERE, _INSIDE = range(4)
+"""Where a turn may end, the likeliest first; inside a backward pass or a step it cannot."""
 _BY_OPTIMIZER, _BY_MARKER, _BY_NAME = 0.95, 0.9, 0.8
 """Confidence: an optimizer may be stepped twice a turn (GANs); zero_grad and data loaders are also
 used outside of the loop; a name that repeats may be a part of a step."""
@@ -60,16 +70,17 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     allocated = sum_live(
         rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
     )
+    passes = find_passes(tables, history)
     found = (
         _from_profiler(stages, history.events)
-        or _from_optimizer(stages, history.events, allocated)
-        or _from_markers(stages, history.events, allocated)
+        or _from_optimizer(history, passes, allocated)
+        or _from_markers(history, passes, allocated)
         or _from_names(stages, history.events)
     )
     if found is not None:
         return found
     period = find_period(tables, history)
-    return None if period is None else _from_period(period, history.events, allocated)
+    return None if period is None else _from_period(period, passes, allocated)
 
 
 def _from_profiler(stages: Stages, events: int) -> Iterations | None:
@@ -115,20 +126,63 @@ def _spans(
     return _iterations(source, sure, starts, end, names, how)
 
 
-def _from_optimizer(stages: Stages, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
-    found: dict[str, list[int]] = {}
-    for i, name in enumerate(stages.name):
-        complete = int(stages.end_time_us[i]) != NO_TIME and stages.end_event[i] > 0
-        if _OPTIMIZER_STEP.match(name) and complete:
-            found.setdefault(name, []).append(min(int(stages.end_event[i]), events))
-    if not found:
+def _from_optimizer(
+    history: DeviceHistory, passes: Passes, allocated: NDArray[np.int64]
+) -> Iterations | None:
+    stages, events = history.stages, history.events
+    rows = {
+        min(int(stages.end_event[i]), events): i  # of stages that end together, the inner one
+        for i, name in enumerate(stages.name)
+        if _OPTIMIZER_STEP.match(name)
+        and int(stages.end_time_us[i]) != NO_TIME
+        and stages.end_event[i] > 0
+    }
+    if not rows:
         return None
-    name, ends = max(found.items(), key=lambda item: len(item[1]))
-    bounds = _settle(_apart(unique(np.array(ends, np.int64))), events, allocated)
-    # What precedes the first is a turn too: with it comes the optimizer's state.
-    starts = np.concatenate([np.zeros(1, np.int64), bounds[:-1]])
-    how = f"by the stage {name}, which ends each"
-    return _iterations("optimizer", _BY_OPTIMIZER, starts, int(bounds[-1]), None, how)
+    ends = np.array(sorted(rows), np.int64)
+    names = [stages.name[rows[end]] for end in ends.tolist()]
+    starts = stages.start_event[[rows[end] for end in ends.tolist()]]
+    cycle = _cycle(history, [rows[end] for end in ends.tolist()])
+    if cycle > 1:
+        first = cycle - 1
+        if not (passes.of(BUILD)[0] < ends[0]).any():
+            # It began in the middle: a turn ends where the most comes before the next step.
+            pauses = starts[1:] - ends[:-1]
+            first = int(np.argmax([pauses[i::cycle].mean() for i in range(cycle)]))
+        last = names[first]
+        alone = names[:cycle].count(last) == 1
+        chosen = np.arange(len(ends)) % cycle == first
+    else:
+        counts = Counter(names)  # in the order in which they first come
+        # Of equally many, the one that comes last in a turn.
+        last = max(reversed(counts), key=counts.__getitem__)
+        chosen, alone = np.array([name == last for name in names]), True
+    bounds = _settle(_apart(ends[chosen]), history, passes, allocated)
+    # What precedes the first is a turn too: with it comes the optimizer's state. The rest of a step
+    # that had begun before the recording is none.
+    if starts[0] >= 0 or ends[0] != ends[chosen][0]:
+        bounds = np.append(np.int64(0), bounds)
+    how = f"by the stage {last}, which ends each"
+    if not alone:
+        how = f"by the stages Optimizer.step, of which {cycle} make one"
+    return _iterations("optimizer", _BY_OPTIMIZER, bounds[:-1], int(bounds[-1]), None, how)
+
+
+def _cycle(history: DeviceHistory, rows: list[int]) -> int:
+    """Return after how many optimizer steps the same optimizer's turn comes again.
+
+    Optimizers are told by their stages' names, and by how many allocations a step makes.
+    """
+    stages, made = history.stages, history.allocations.alloc_event
+    made = np.sort(made)
+    begin, end = (
+        np.searchsorted(made, edge[rows]) for edge in (stages.start_event, stages.end_event)
+    )
+    steps = [(stages.name[i], n) for i, n in zip(rows, (end - begin).tolist(), strict=True)]
+    for cycle in range(1, min(len(steps) // _CYCLES, _LONGEST) + 1):
+        if steps[cycle:-cycle] == steps[2 * cycle :]:
+            return cycle
+    return 1
 
 
 def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -141,15 +195,18 @@ def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     return kept
 
 
-def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
+def _from_markers(
+    history: DeviceHistory, passes: Passes, allocated: NDArray[np.int64]
+) -> Iterations | None:
+    stages = history.stages
     for pattern in _LOOP_MARKERS:
         rows = [
             i
             for i, name in enumerate(stages.name)
-            if pattern.match(name) and 0 <= stages.start_event[i] < events
+            if pattern.match(name) and 0 <= stages.start_event[i] < history.events
         ]
         if len(rows) > _FEWEST:
-            bounds = _settle(unique(stages.start_event[rows]), events, allocated)
+            bounds = _settle(unique(stages.start_event[rows]), history, passes, allocated)
             name = stages.name[rows[0]]
             how = f"by the stage {name}, which begins each"
             found = _iterations("stages", _BY_MARKER, bounds[:-1], int(bounds[-1]), None, how)
@@ -158,45 +215,93 @@ def _from_markers(stages: Stages, events: int, allocated: NDArray[np.int64]) -> 
     return None
 
 
-def _from_period(period: Period, events: int, allocated: NDArray[np.int64]) -> Iterations | None:
+def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -> Iterations | None:
     """Put the bounds where the least is allocated in each period: between two turns."""
-    marks = period.events
+    marks, events = period.events, len(allocated) - 1
     usual = median(np.diff(marks))
     if events - marks[-1] >= (1 - _TOGETHER) * usual:
         marks = np.append(marks, np.int64(events))
-    bounds = unique(_at_lowest(allocated, marks[:-1], marks[1:]))
+    bounds = unique(_at_lowest(allocated, marks[:-1], marks[1:], _places(passes, events)))
+    if not len(bounds):
+        return None
+    # Where the program is seen to be built just before, the first turn is complete as well.
+    built = passes.of(BUILD)[1] + 1
+    built = built[(built <= marks[0]) & (built >= marks[0] - _LIMIT * usual)]
+    bounds = np.append(built[-1:], bounds)
     return _iterations("pattern", period.confidence, bounds[:-1], int(bounds[-1]), None, period.how)
 
 
+def _places(passes: Passes, events: int) -> NDArray[np.int8]:
+    """Say what lies before and after each event; int8, shape (events + 1,)."""
+    found = np.full(events + 1, _ELSEWHERE, np.int8)
+    following = np.append(passes.start, np.int64(events))[1:]
+    after = {OPTIMIZER: _AFTER_STEP, BACKWARD: _AFTER_BACKWARD, BUILD: _ELSEWHERE}
+    for phase, first, last, following_one in zip(
+        *(column.tolist() for column in (passes.phase, passes.start, passes.end, following)),
+        strict=True,
+    ):
+        if phase in after:
+            found[first + 1 : last + 1] = _INSIDE
+            found[last + 1 : following_one + 1] = after[phase]
+    return found
+
+
 def _settle(
-    bounds: NDArray[np.int64], events: int, allocated: NDArray[np.int64]
+    bounds: NDArray[np.int64],
+    history: DeviceHistory,
+    passes: Passes,
+    allocated: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Move bounds a little on, to where the least is allocated.
+    """Move bounds a little on, to where the least is allocated, but into no part of the next turn.
 
     Gradients, the loss and the batch are mostly dropped just after the optimizer's step.
     """
     if len(bounds) < 2:
         return bounds
+    stages = history.stages
+    steps = [i for i, name in enumerate(stages.name) if _OPTIMIZER_STEP.match(name)]
+    begun = np.concatenate(
+        [stages.start_event[steps], passes.of(FORWARD)[0], passes.of(BACKWARD)[0]]
+    )
+    begun = np.append(np.sort(begun), history.events)
+    following = begun[np.minimum(np.searchsorted(begun, bounds), len(begun) - 1)]
     reach = int(_TOGETHER * median(np.diff(bounds)))
-    return unique(_at_lowest(allocated, bounds - 1, np.minimum(bounds + reach, events)))
+    last = np.maximum(np.minimum(bounds + reach, following), bounds)
+    settled = _at_lowest(allocated, bounds[:-1] - 1, last[:-1])
+    # After the last turn the program clears up, which is no part of it: it ends as the others do.
+    moved = int((settled - bounds[:-1]).max())
+    end = _at_lowest(allocated, bounds[-1:] - 1, np.minimum(last[-1:], bounds[-1:] + moved))
+    return unique(np.append(settled, end))
 
 
 def _at_lowest(
-    allocated: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
+    allocated: NDArray[np.int64],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    places: NDArray[np.int8] | None = None,
 ) -> NDArray[np.int64]:
-    """Return, for each span of events, that before which the least is allocated, the latest.
+    """Return, for each span of events, that before which the least is allocated; the first such.
 
     Args:
         allocated: int64, shape (n_events + 1,); index 0 is the start.
         first, last: int64, shape (n,); the bounds found are in ``first < bound <= last``.
+        places: of the likeliest the lowest is taken, and none where all are inside a pass.
     """
-    bounds = np.empty(len(first), np.int64)
-    for i, (low, high) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
-        # Index s is what is allocated just before event s. Of equals the last: all that the turn
-        # frees is gone then, and nothing new has begun.
+    bounds: list[int] = []
+    for low, high in zip(first.tolist(), last.tolist(), strict=True):
+        # Index s is what is allocated just before event s.
         inside = allocated[low + 1 : high + 1]
-        bounds[i] = high - int(inside[::-1].argmin())
-    return bounds
+        if places is not None:
+            kinds = places[low + 1 : high + 1]
+            best = kinds.min()
+            if best == _INSIDE:
+                continue
+            inside = np.where(kinds == best, inside, np.iinfo(np.int64).max)
+        start = int(inside.argmin())
+        # What follows at once and changes nothing, such as a completed free, belongs to the turn.
+        higher = inside[start:] != inside[start]
+        bounds.append(low + start + (int(higher.argmax()) if higher.any() else len(higher)))
+    return np.array(bounds, np.int64)
 
 
 def _iterations(

@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.step_words import steps_sentence
@@ -13,8 +15,10 @@ from snapreport.figures.step_use import ALIKE, measure_steps
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.iterations import Iterations, Steps, runs_of
 from snapreport.reporters.words.step_rows import step_rows
+from snapreport.roles.repeating_step import find_iterations
 from tests.programs import Plan, Program
 from tests.property.simulated import Simulated, for_simulations
+from tests.turns import Turns
 
 
 def check(device: DeviceFigures, found: Steps) -> None:
@@ -35,9 +39,13 @@ def check(device: DeviceFigures, found: Steps) -> None:
         assert step.kept_bytes == rows.block_size[made & (rows.free_requested_event >= end)].sum()
         assert step.change == step.allocated_bytes - rows.block_size[freed].sum()
     peak = int(curve.argmax()) - 1
-    where = [step.number for step in found.steps if step.start_event <= peak < step.end_event]
-    assert where == ([] if found.peak is None else [found.peak])
-    assert found.peak_before == (peak < found.steps[0].start_event)
+    as_high = [
+        step.number
+        for step in found.steps
+        if curve[step.start_event + 1 : step.end_event + 1].max() == curve.max()
+    ]
+    assert found.peak == (as_high[0] if as_high else None)
+    assert found.peak_before == (not as_high and peak < found.steps[0].start_event)
     steady = found.of_kind("steady")
     for name in ("rise", "allocated_bytes"):
         values = [
@@ -62,6 +70,48 @@ def test_steps_add_up_wherever_they_lie(simulation: Simulated) -> None:
                 names = tuple(f"iteration {i}" for i in range(1, len(bounds)))
                 turns = Iterations("stages", 1, bounds[:-1], int(bounds[-1]), names, "by hand")
                 check(device, measure_steps(device.history, turns, device.curves["allocated"]))
+
+
+@st.composite
+def loops(draw: st.DrawFn) -> tuple[Turns, int]:
+    """Return a loop and the number of its optimizers."""
+    turns = Turns(
+        layers=draw(st.integers(1, 5)),
+        work=draw(st.integers(0, 40)),
+        clears=draw(st.sampled_from(("first", "late", "last"))),
+        batch=draw(st.booleans()),
+        stages=draw(st.booleans()),
+    ).build()
+    optimizers = draw(st.sampled_from((("AdamW",), ("SGD", "AdamW"))))
+    for _ in range(draw(st.integers(2 if turns.stages else 8, 12))):
+        turns.train(optimizers)
+    return turns, len(optimizers)
+
+
+@settings(max_examples=80, deadline=None)
+@given(loops())
+def test_no_step_is_parted_within_a_pass(loop: tuple[Turns, int]) -> None:
+    turns, optimizers = loop
+    file = turns.builder.file()
+    found = find_iterations(file.devices[0], file)
+    if found is None:  # a turn may be too short, or too much the same, to be told without stages
+        assert not turns.stages
+        return
+    bounds = found.bounds
+    assert (np.diff(bounds) > 0).all()
+    assert bounds[0] >= 0
+    assert bounds[-1] <= file.devices[0].events
+    for bound in bounds.tolist():
+        assert not any(first < bound < end for first, end in turns.steps)
+        assert not any(first < bound <= last for first, last in turns.backward)
+    ends = [end for _, end in turns.steps[optimizers - 1 :: optimizers]]
+    if turns.stages:  # they cover the loop: a bound after each, and before the next forward pass
+        assert bounds[0] == 0
+        assert len(bounds) == len(ends) + 1
+    following = np.append(turns.forward, file.devices[0].events)
+    for bound in bounds[1:].tolist():
+        end = max(end for end in ends if end <= bound)
+        assert bound <= following[np.searchsorted(following, end)]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -62,17 +62,54 @@ def test_the_step_of_the_peak_the_steady_ones_and_how_far_below_the_first_stays(
         ),
         (
             steps(use(1, 100), use(2, 100), use(3, 180, "other"), use(4, 100), peak=3),
-            "The peak is in step 3 of 4; steps 1 and 2, and 4 are alike.",
+            (
+                "The peak is in step 3 of 4; steps 1, 2 and 4 are alike, and step 3 peaks"
+                " 80.00 MiB higher."
+            ),
         ),
         (
             steps(*(use(i, 100, "steady" if i % 2 else "other") for i in range(1, 8)), peak=1),
-            "The peak is in step 1 of 7; 4 of them are alike.",
+            (
+                "The peak is in step 1 of 7; steps 1, 3, 5 and 7 are alike, and the other 3 peak at"
+                " 100.0 MiB."
+            ),
+        ),
+        (
+            steps(*(use(i, 100, "steady" if i % 5 else "other") for i in range(1, 40)), peak=1),
+            (
+                "The peak is in step 1 of 39; 32 of them are alike, and the other 7 peak at"
+                " 100.0 MiB."
+            ),
+        ),
+        (
+            steps(
+                *(use(i, 999 + i % 2, "other" if i == 9 else "steady") for i in range(1, 30)),
+                peak=1,
+            ),
+            (
+                "The peak is in step 1 of 29; steps 1 to 8 and 10 to 29 are alike, and step 9"
+                " differs, but peaks about as high."
+            ),
+        ),
+        (
+            steps(*(use(i, 100, "steady" if i % 6 else "other") for i in range(1, 37)), peak=1),
+            (
+                "The peak is in step 1 of 36; 30 of them are alike, and the other 6 peak at"
+                " 100.0 MiB."
+            ),
+        ),
+        (
+            steps(*(use(i, 100, "steady" if i % 7 else "other") for i in range(1, 37)), peak=1),
+            (
+                "The peak is in step 1 of 36; all but steps 7, 14, 21, 28 and 35 are alike, and the"
+                " other 5 peak at 100.0 MiB."
+            ),
         ),
         (
             steps(use(1, 9, "warm-up"), use(2, 300, "warm-up"), use(3, 80), use(4, 80), peak=2),
             (
-                "The peak is in step 2 of 4; steps 3 and 4 are alike, and the highest of the 2"
-                " before peaks 220.0 MiB higher."
+                "The peak is in step 2 of 4; steps 3 and 4 are alike, and the other 2 peak at"
+                " 9.00 MiB to 300.0 MiB."
             ),
         ),
         (

@@ -9,6 +9,7 @@ from snapreport.model.iterations import Iterations
 from snapreport.roles.repeating_step import find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
 from tests.programs import Plan, Program
+from tests.turns import Turns
 
 
 def iterations(builder: TraceBuilder) -> Iterations | None:
@@ -153,3 +154,75 @@ def test_the_steps_of_a_training_are_found_from_its_allocations(seed: int, varie
     assert set(wanted.tolist()) & set(bare.bounds.tolist())
     assert len(bare) >= 10
     assert bare.confidence > 0.7
+
+
+def turns_of(turns: Turns) -> Iterations:
+    found = iterations(turns.builder)
+    assert found is not None
+    return found
+
+
+def test_a_turn_ends_with_the_optimizer_though_the_next_one_is_shorter_than_its_step() -> None:
+    turns = Turns(work=100, batch=False).build()
+    for _ in range(4):
+        turns.train()
+    # A step makes 103 allocations, and the rest of a turn 6. Between two steps as much is live as
+    # within the second, after the old gradients have gone and the new ones have come.
+    assert turns_of(turns).bounds.tolist() == [0, *(end for _, end in turns.steps)]
+
+
+def test_what_the_program_frees_in_the_end_is_in_no_turn() -> None:
+    turns = Turns(work=40).build()
+    for _ in range(4):
+        turns.train()
+    for layer in range(3):
+        turns.builder.free(f"p{layer}")
+    assert turns_of(turns).end == turns.steps[-1][1] + 2
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_of_two_optimizers_the_one_that_comes_last_ends_the_turn(count: int) -> None:
+    turns = Turns(work=30).build()
+    for _ in range(count):
+        turns.train(("SGD", "AdamW"))
+    found = turns_of(turns)
+    assert found.how == "by the stage Optimizer.step#AdamW.step, which ends each"
+    assert found.bounds.tolist() == [0, *(end + 2 for _, end in turns.steps[1::2])]
+
+
+def test_optimizers_that_take_turns_make_one_together() -> None:
+    turns = Turns().build()
+    for _ in range(5):
+        turns.train(layers=2).train(layers=2).train(layers=3)
+    found = turns_of(turns)
+    assert found.how == "by the stages Optimizer.step, of which 3 make one"
+    assert found.bounds.tolist() == [0, *(end + 2 for _, end in turns.steps[2::3])]
+
+
+def test_a_recording_that_begins_within_a_step_begins_with_the_next_turn() -> None:
+    turns = Turns(work=30).build()
+    for _ in range(5):
+        turns.train(("SGD", "AdamW"))
+    cut = turns.steps[1][1] - 8
+    late = trace()
+    late.events = turns.builder.events[cut:]
+    late._annotations = turns.builder._annotations
+    found = iterations(late)
+    assert found is not None
+    assert found.bounds.tolist() == [end + 2 - cut for _, end in turns.steps[1::2]]
+
+
+def test_passes_without_a_stage_are_parted_after_building_and_none_is_lost() -> None:
+    builder = trace()
+    init = [frame("__init__", "torch/nn/modules/linear.py"), frame("main", line=1)]
+    for layer in range(3):
+        builder.alloc(f"p{layer}", MIB, frames=init)
+    for _ in range(12):
+        for line in (4, 5, 6):
+            frames = [frame("forward", "model.py", line), frame("main", line=3)]
+            builder.alloc(f"a{line}", MIB, frames=frames)
+        for line in (4, 5, 6):
+            builder.free(f"a{line}")
+    found = iterations(builder)
+    assert found is not None
+    assert found.bounds.tolist() == list(range(3, 3 + 9 * 13, 9))
