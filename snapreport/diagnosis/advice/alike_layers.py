@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.diagnosis.advice.call_blocks import in_module
+from snapreport.diagnosis.advice.call_blocks import Blocks, in_module, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
-from snapreport.figures.callsites import short_site, site_text
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 
 if TYPE_CHECKING:
@@ -29,7 +28,10 @@ class AlikeLayers:
 
     caller: str
     """The line that calls them: ``forward (model.py:253)``."""
+    called: int
+    """How many calls that keep much there were up to then in that pass."""
     count: int
+    """How many of them held about the same."""
     bytes: int
     """Of all of them together."""
     least: int
@@ -47,7 +49,7 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     rows = situation.history.allocations
     live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
     held = np.where(live, rows.block_size, 0)
-    found = max(_candidates(situation, held), key=lambda each: each.bytes, default=None)
+    found = max(_candidates(situation, held, event), key=lambda each: each.bytes, default=None)
     if found is None or found.bytes < _PART * int(held.sum()):
         return None
     return found
@@ -64,17 +66,19 @@ def layers_sentence(situation: Situation, event: int) -> str:
     least, most = format_bytes(found.least), format_bytes(found.most)
     each = least if least == most else f"{least} to {most}"
     share = share_in_words(found.bytes, whole)
+    calls = f"{format_count(found.called)} calls of layers from {found.caller}"
+    few = found.count < found.called
+    calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"
     return (
-        f"The {format_count(found.count)} layers that {found.caller} calls held"
-        f" {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each. "
+        f"{calls} held {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each. "
     )
 
 
-def _candidates(situation: Situation, held: NDArray[np.int64]) -> Iterator[AlikeLayers]:
-    stack = situation.history.allocations.stack
+def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> Iterator[AlikeLayers]:
+    rows = situation.history.allocations
     for blocks in situation.blocks:
         one = blocks.rows[blocks.meant[blocks.instance].argmax()]  # made from the caller's line
-        if not in_module(situation.tables.stacks, int(stack[one]), blocks.caller):
+        if not in_module(situation.tables.stacks, int(rows.stack[one]), blocks.caller):
             continue
         kept = np.bincount(blocks.instance, weights=held[blocks.rows], minlength=len(blocks))
         of_turn = np.bincount(blocks.turn, weights=kept)
@@ -90,8 +94,23 @@ def _candidates(situation: Situation, held: NDArray[np.int64]) -> Iterator[Alike
         together[ends - np.arange(len(sizes)) < _FEWEST] = 0
         first = int(together.argmax())
         if together[first]:
-            caller = short_site(site_text(situation.tables.stacks, blocks.caller))
+            caller = name_caller(situation.tables.stacks, blocks)
             alike = sizes[first : ends[first]]
+            called = max(_called(situation, blocks, here, event), len(alike))
+            if called >= 2 * len(alike):
+                continue  # one of the operations inside of each layer
             yield AlikeLayers(
-                caller, len(alike), int(together[first]), int(alike[0]), int(alike[-1])
+                caller, called, len(alike), int(together[first]), int(alike[0]), int(alike[-1])
             )
+
+
+def _called(situation: Situation, blocks: Blocks, here: NDArray[np.bool_], event: int) -> int:
+    """Count some calls that began by an event; one that keeps little beside others is none."""
+    rows = situation.history.allocations
+    born, n = rows.alloc_event[blocks.rows], len(blocks)
+    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, -1, np.int64)
+    np.minimum.at(first, blocks.instance, born)
+    np.maximum.at(last, blocks.instance, born)
+    stays = rows.free_requested_event[blocks.rows] > last[blocks.instance]
+    kept = np.bincount(blocks.instance, rows.block_size[blocks.rows] * stays, n)
+    return int((keep_much(kept) & here & (first <= event)).sum())

@@ -8,27 +8,31 @@ that the first began with.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.figures.callsites import short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
-from snapreport.native.sorting import stable_order
+from snapreport.native.sorting import is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"
+_SEQUENTIAL = "torch/nn/modules/container.py"
 _STACKS = 4000
 """So many distinct stacks are looked into, those with the most bytes."""
 _GROUPS = 8
 """So many functions that call others are tried."""
+_MUCH = 0.25
+"""Of the block that keeps the most."""
 _INSIDE = 3
 """So many turns of a loop are taken to be inside of each call."""
 
@@ -39,6 +43,8 @@ class Blocks:
 
     caller: int
     """The frame that calls them: the line that does so most often."""
+    own: int
+    """The frame of the program itself that comes to it: ``caller``, or what calls a library's."""
     rows: NDArray[np.intp]
     """Allocations made in the calls, by time; shape (n,)."""
     instance: NDArray[np.int64]
@@ -87,17 +93,20 @@ def find_blocks(
     calls: dict[int, dict[int, int]] = defaultdict(dict)
     held: dict[int, float] = defaultdict(float)
     paths: dict[tuple[int, str, str], int] = {}
-    frames: dict[int, int] = {}
+    frames: dict[int, tuple[int, int]] = {}
+    inside: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     line = np.zeros(len(stacks), np.int64)
     for one in chosen.tolist():
         found_calls, line[one] = _calls_of(stacks, one, paths)
-        for group, call, frame in found_calls:
+        for found_call in found_calls:
+            group, call = found_call.group, found_call.line
             calls[group][one] = call
+            inside[group][one] = found_call.inside
             held[group] += bytes_of[one]
-            frames[call] = frame
+            frames[call] = found_call.caller, found_call.own
     for one in np.flatnonzero(apart)[:_STACKS].tolist():
-        for group, _, _ in _calls_of(stacks, one, paths)[0]:
-            calls.pop(group, None)
+        for found_call in _calls_of(stacks, one, paths)[0]:
+            calls.pop(found_call.group, None)
     # A function is numbered after those that call it: of two that hold the same, the inner one.
     best = sorted(calls, key=lambda group: (-held[group], -group))
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
@@ -110,17 +119,46 @@ def find_blocks(
             continue
         alone = np.append(True, np.diff(place) > 1)
         lines = call_of[stack[place]]
-        instance, first = _instances(line[stack[place]], lines, turn[place], alone)
+        inside_of = np.full((len(stacks), 2), -1, np.int64)
+        inside_of[list(inside[group])] = list(inside[group].values())
+        in_model = in_module(stacks, int(stack[place[0]]), frames[int(lines[0])][0])
+        inner = inside_of[stack[place]]
+        told = is_among(lines, _with_lines(lines, inner))
+        telling = np.where(told, inner[:, 1], line[stack[place]])
+        instance, first = _instances(telling, lines, turn[place], alone, told, in_model)
         # The line that calls most; where each calls equally often, all of them are meant.
         used, count = np.unique(lines[first], return_counts=True)
         caller = int(used[count.argmax()])
         meant = lines[first] == caller if len(set(count.tolist())) > 1 else first >= 0
-        blocks = Blocks(frames[caller], rows[place], instance, turn[place][first], meant)
+        blocks = Blocks(*frames[caller], rows[place], instance, turn[place][first], meant)
         if blocks.in_a_turn > 1:
             found.append(blocks)
         if len(found) == _GROUPS:
             break
     return found
+
+
+def keep_much(kept: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which calls keep much, of the bytes that each keeps: an embedding beside layers does not.
+
+    Args:
+        kept: shape (n_instances,).
+    """
+    much: NDArray[np.bool_] = (kept > 0) & (kept >= _MUCH * kept.max(initial=0))
+    return much
+
+
+def name_caller(stacks: StackTable, blocks: Blocks) -> str:
+    """Say where blocks are called from: ``forward (model.py:20)``.
+
+    Of a library's line it says what called that, such as an ``nn.Sequential``.
+    """
+    caller = short_site(site_text(stacks, blocks.caller))
+    if blocks.own in (-1, blocks.caller):
+        return caller
+    file = stacks.frames.filenames[blocks.caller].replace("\\", "/")
+    library = "nn.Sequential" if file.endswith(_SEQUENTIAL) else caller
+    return f"{library} at {short_site(site_text(stacks, blocks.own))}"
 
 
 def in_module(stacks: StackTable, stack: int, caller: int) -> bool:
@@ -143,13 +181,29 @@ def _calls_a_module(name: str, file: str) -> bool:
     return name in _CALLS and file.replace("\\", "/").endswith(_MODULE)
 
 
+@dataclass(frozen=True)
+class _Call:
+    """One call of a module or function in a stack."""
+
+    group: int
+    """The function that calls, told by those that called it."""
+    line: int
+    """Its line; of a library's, with the line of the program that came to it."""
+    caller: int
+    """The line's frame."""
+    own: int
+    """The innermost frame of the program up to there, -1 where there is none."""
+    inside: tuple[int, int]
+    """The function that is called, and its line; -1 where nothing of it is known."""
+
+
 def _calls_of(
     stacks: StackTable, stack: int, paths: dict[tuple[int, str, str], int]
-) -> tuple[list[tuple[int, int, int]], int]:
-    """Return a stack's calls of modules and functions: who calls, the line, the line's frame.
+) -> tuple[list[_Call], int]:
+    """Return a stack's calls of modules and functions, and the number of its innermost line.
 
-    And the number of its innermost line. A function is told by those that called it; from which
-    of their lines is all one. ``paths`` numbers functions and lines.
+    From which of their lines a function was called is all one. ``paths`` numbers functions and
+    lines.
     """
     names, files = stacks.frames.names, stacks.frames.filenames
     kinds = classify_frames(stacks.frames)
@@ -159,21 +213,50 @@ def _calls_of(
         if kinds[stacks.node_frame[node]] in (OUTSIDE, LIBRARY):
             nodes.append(node)
         node = int(stacks.node_parent[node])
-    found: list[tuple[int, int, int]] = []
-    path, caller, line = -1, -1, -1
+    found: list[_Call] = []
+    path, caller, line, own = -1, -1, -1, -1
+    waits = False  # a call whose inside comes next
+
+    def call() -> _Call:
+        of_line = line
+        if own not in (-1, caller):
+            of_line = paths.setdefault((line, "", f"from {own}"), len(paths))
+        return _Call(path, of_line, caller, own, (-1, -1))
+
     for node in reversed(nodes):
         frame = int(stacks.node_frame[node])
         name, file = names[frame], files[frame]
         if _calls_a_module(name, file):
             if caller >= 0:
-                found.append((path, line, caller))
+                found.append(call())
+                waits = True
             caller = -1
             continue
         if caller >= 0 and kinds[frame] == OUTSIDE:
-            found.append((path, line, caller))
+            found.append(call())
+            waits = True
         line = paths.setdefault((path, "", str(frame)), len(paths))
         path, caller = paths.setdefault((path, name, file), len(paths)), frame
+        if waits:
+            found[-1] = replace(found[-1], inside=(path, line))
+            waits = False
+        if kinds[frame] == OUTSIDE:
+            own = frame
     return found, line
+
+
+def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return those of the calls that go through several lines of one function.
+
+    These come once in each call, however often a loop on one of them calls others. Elsewhere the
+    innermost lines have to tell where a call begins.
+    """
+    pairs = np.unique(np.column_stack([call, inside]), axis=0)
+    functions = np.unique(pairs[:, :2], axis=0)
+    used, lines = np.unique(pairs[:, 0], return_counts=True)
+    one = np.unique(functions[:, 0], return_counts=True)[1] == 1
+    found: NDArray[np.int64] = used[one & (lines > 1)]
+    return found
 
 
 def _instances(
@@ -181,6 +264,8 @@ def _instances(
     call: NDArray[np.int64],
     turn: NDArray[np.int64],
     alone: NDArray[np.bool_],
+    told: NDArray[np.bool_],
+    in_model: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Number the calls in rows that are ordered by time, and say where each begins.
 
@@ -189,8 +274,11 @@ def _instances(
     between calls, and each of them has the same few turns of a loop, the loop is inside.
 
     Args:
-        line, call, turn: of each row; the innermost line.
+        line, call, turn: of each row; the line that tells calls apart.
         alone: where something was made between a row and the one before that is in no call.
+        told: whether that is a line of what is called itself.
+        in_model: whether a module calls. Of what the program itself calls, a line that comes once
+            in a pass says that the rest are turns of a loop inside: it calls the whole model.
     """
     begins = np.ones(len(line), np.bool_)
     begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
@@ -203,11 +291,11 @@ def _instances(
         here = comes & (number == k) & (turn == turn[row])
         turns = np.bincount(runs[here & (line == line[row])])
         turns = turns[turns > 0]
-        if len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
+        if not told[row] and len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
             step[k] = turns[0]
             continue
         whole = gcd(*np.unique(line[here], return_counts=True)[1].tolist())
-        if whole > 1:
+        if whole > 1 or not in_model:
             step[k] = int(turns.sum()) // whole
     opens = np.flatnonzero(comes & (line == line[first][number]))
     key = turn[opens] * len(calls) + number[opens]

@@ -30,8 +30,8 @@ class ChangeWords:
 
 WORDS = {
     "checkpoint": ChangeWords(
-        "Checkpoint the {count} layers that {caller} calls in a forward pass: keep what each is"
-        " given, and compute the rest again in the backward pass.",
+        "Checkpoint the {count} calls of layers from {caller} in each forward pass: keep what each"
+        " is given, and compute the rest again in the backward pass.",
         "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
         "Each step computes these layers' forward pass twice.",
         "A layer has to give the same result when it runs again.",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapreport.diagnosis.advice.call_blocks import Blocks
+from snapreport.diagnosis.advice.call_blocks import Blocks, keep_much, name_caller
 from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_of
 from snapreport.diagnosis.advice.edits import Change
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
-from snapreport.figures.callsites import label_sites, short_site, site_text
+from snapreport.figures.callsites import label_sites
 from snapreport.ground.units import format_count
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import DeviceFigures
@@ -23,8 +23,6 @@ _WORTH = 0.02
 _LAST = ("offload", "offload-activations")
 """What goes to the host and back in each step is the last resort."""
 _SITES = 5
-_MUCH = 0.25
-"""Of the block that keeps the most."""
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
 
@@ -84,7 +82,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     share = _SHARES.get(change.number, f"1/{change.number}")
     blanks = {"number": str(change.number), "share": share}
     if change.blocks is not None:
-        blanks["caller"] = short_site(site_text(situation.tables.stacks, change.blocks.caller))
+        blanks["caller"] = name_caller(situation.tables.stacks, change.blocks)
         blanks["count"] = format_count(_count(situation, change, change.blocks))
     code = code_for(change.code, change.about, framework_of(situation.tables.stacks.frames))
     return Suggestion(
@@ -104,7 +102,7 @@ def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
     """Count the calls of a forward pass that keep much: an embedding beside layers is none."""
     size = situation.history.allocations.block_size[blocks.rows]
     kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
-    much = blocks.meant & (kept >= _MUCH * kept.max(initial=0))
+    much = blocks.meant & keep_much(kept)
     return int(np.bincount(blocks.turn[much]).max(initial=0))
 
 

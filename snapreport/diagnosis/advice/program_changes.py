@@ -11,7 +11,10 @@ import numpy as np
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
-from snapreport.diagnosis.advice.state_changes import optimizer_changes
+from snapreport.diagnosis.advice.state_changes import (
+    optimizer_changes,
+    state_depends_on_data,
+)
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import START
@@ -76,6 +79,8 @@ def _changes(
 ) -> Iterator[Change]:
     if not len(situation.passes.phase):
         return
+    if state_depends_on_data(situation):
+        parts = ()
     for number in parts:
         yield _smaller_batch(situation, number)
     if not situation.trains:

@@ -11,6 +11,7 @@ import numpy as np
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.ground.memoize import once_for_each
+from snapreport.model.history import START
 from snapreport.model.roles import GRADIENT, OPTIMIZER_TEMPORARY, PARAMETER, STATE
 from snapreport.model.stacks import FrameTable
 from snapreport.native.sorting import is_among, unique
@@ -31,6 +32,9 @@ _SHARDED = re.compile(
     r"zero_redundancy_optimizer|[/\\]fsdp[/\\]|[/\\]runtime[/\\]zero[/\\]|distrib_optimizer"
 )
 _ON_HOST = re.compile(r"cpu_adam|cpu_offload|offload_optimizer")
+_KEEPS_HISTORY = re.compile(r"torch[/\\]optim[/\\]lbfgs\.py$")
+_GROWS = 3
+"""A line that makes state in so many steps, and keeps all of it, adds to it in each."""
 _LONG = 200
 
 
@@ -47,6 +51,18 @@ def optimizer_changes(situation: Situation, to_host: bool) -> Iterator[Change]:
     if to_host:
         yield from _offload_state(situation)
     yield _clear_gradients(situation)
+
+
+def state_depends_on_data(situation: Situation) -> bool:
+    """Say whether steps add to the optimizer's state, as LBFGS does: how much, the data decide."""
+    if any(_KEEPS_HISTORY.search(name) for name in situation.tables.stacks.frames.filenames):
+        return True
+    rows = situation.history.allocations
+    at = np.flatnonzero(situation.of(STATE) & situation.live() & (rows.alloc_event > START))
+    turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
+    once = np.unique(np.stack([rows.stack[at], rows.size[at], turn]), axis=1)[:2]
+    _, turns = np.unique(once, axis=1, return_counts=True)
+    return int(turns.max(initial=0)) >= _GROWS
 
 
 def _temporaries(situation: Situation) -> Change:

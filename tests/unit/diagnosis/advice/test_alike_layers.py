@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapreport.diagnosis.advice.alike_layers import find_layers, layers_sentence
+from snapreport.diagnosis.advice.program_advice import suggest
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.curves import find_curves
 from snapreport.model.history import History
@@ -25,7 +26,7 @@ def test_twelve_layers_hold_twelve_times_what_one_does() -> None:
     found = situation(training(12, weight=10).file())
     assert found.peak == (10 + 20 + 12 * 4) * MIB
     assert layers_sentence(found, found.event) == (
-        "The 12 layers that forward (model.py:20) calls held 48.00 MiB (61.5%) of what was"
+        "The 12 calls of layers from forward (model.py:20) held 48.00 MiB (61.5%) of what was"
         " allocated, 4.00 MiB each. "
     )
 
@@ -65,3 +66,58 @@ def test_what_is_no_call_of_a_module_or_little_is_not_named() -> None:
     found = situation(made.file())
     assert found.blocks[0].in_a_turn == 4
     assert layers_sentence(found, found.event) == ""
+
+
+def test_of_calls_whose_backward_has_begun_it_is_said_how_many_still_held() -> None:
+    made = trace()
+    for turn in range(2):
+        for layer in range(12):
+            made.alloc(f"{turn}.{layer}", 3 * MIB, frames=[frame("inner", "model.py", 3), *BLOCK])
+            made.alloc(f"{turn}.{layer} out", MIB, frames=BLOCK)
+        made.free(f"{turn}.11 out", frames=BACK).free(f"{turn}.11", frames=BACK)
+        made.alloc(f"{turn} back", 6 * MIB, frames=BACK).free(f"{turn} back", frames=BACK)
+        for layer in reversed(range(11)):
+            made.free(f"{turn}.{layer} out", frames=BACK).free(f"{turn}.{layer}", frames=BACK)
+    found = situation(made.file())
+    assert found.peak == (11 * 4 + 6) * MIB
+    assert layers_sentence(found, found.event) == (
+        "Of the 12 calls of layers from forward (model.py:20), 11 held 44.00 MiB (88.0%) of what"
+        " was allocated, 4.00 MiB each. "
+    )
+    (advised,) = (each for each in suggest(found) if each.code == "checkpoint")
+    assert "the 12 calls of layers from forward (model.py:20) in each" in advised.text
+
+
+def test_an_operation_inside_of_each_layer_is_no_layer() -> None:
+    made = trace()
+    for turn in range(2):
+        for layer in range(4):  # called by the program itself: three modules in each of them
+            for line, size in ((5, 10), (6, 4), (7, 6)):
+                block = [frame("forward", "block.py", line), *CALL, MAIN]
+                inner = [frame("forward", f"part{line}.py", 1), *CALL, *block]
+                made.alloc(f"{turn}.{layer}.{line}", size * MIB, frames=inner)
+        for layer in reversed(range(4)):
+            for line in (7, 6, 5):
+                made.free(f"{turn}.{layer}.{line}", frames=BACK)
+    found = situation(made.file())
+    assert [each.in_a_turn for each in found.blocks] == [12, 4]
+    assert layers_sentence(found, found.event) == ""
+
+
+def test_of_modules_in_a_sequential_the_line_of_the_program_is_named() -> None:
+    container = frame("forward", "/x/torch/nn/modules/container.py", 253)
+    made = trace()
+    for turn in range(2):
+        for layer in range(5):
+            inside = [container, *CALL, frame("run", "train.py", 7), MAIN]
+            for line in (3, 4):
+                frames = [frame("forward", "layer.py", line), *CALL, *inside]
+                made.alloc(f"{turn}.{layer}.{line}", MIB, frames=frames)
+        for layer in reversed(range(5)):
+            for line in (4, 3):
+                made.free(f"{turn}.{layer}.{line}", frames=BACK)
+    found = situation(made.file())
+    assert layers_sentence(found, found.event) == (
+        "The 5 calls of layers from nn.Sequential at run (train.py:7) held 10.00 MiB (100.0%)"
+        " of what was allocated, 2.00 MiB each. "
+    )

@@ -271,3 +271,66 @@ def test_what_also_runs_backward_is_no_block() -> None:
     situation, _ = changes_of(file)
     names = file.stacks.frames.names
     assert {names[blocks.caller] for blocks in situation.blocks}.isdisjoint({"main", "step"})
+
+
+def looped(calls: int, head: bool) -> Any:
+    """A program calls a model of six layers; each has two parts from lines of its own."""
+    made = trace().alloc("weight", MIB, frames=BUILD)
+    for turn in range(3):
+        names = []
+        for number in range(calls):
+            for layer in range(6):
+                for line in (30, 31):
+                    norm = [frame("norm", "model.py", 9), frame("forward", "model.py", line)]
+                    names.append(f"{turn}.{number}.{layer}.{line}")
+                    made.alloc(names[-1], 2 * MIB, frames=[*norm, *CALL, *MODEL])
+            if head:
+                names.append(f"{turn}.{number} head")
+                last = [frame("forward", "head.py", 2), *CALL, frame("forward", "model.py", 22)]
+                made.alloc(names[-1], MIB, frames=[*last, *CALL, MAIN])
+        for name in reversed(names):
+            made.free(name, frames=BACK)
+        made.alloc(f"grad{turn}", MIB, frames=BACK)
+        made.alloc(f"root{turn}", MIB, frames=STEP).free(f"root{turn}", frames=STEP)
+        made.free(f"grad{turn}", frames=CLEAR)
+    return made
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_one_call_of_a_whole_model_is_not_taken_for_its_layers(head: bool) -> None:
+    situation, found = changes_of(looped(1, head).file())
+    blocks = found["checkpoint"].blocks
+    assert blocks is not None
+    assert situation.tables.stacks.frames.lines[blocks.caller] == 20
+    assert int((blocks.meant & (blocks.turn == blocks.turn[0])).sum()) == 6
+
+
+def test_calls_of_a_model_for_several_inputs_are_counted_and_their_layers_too() -> None:
+    situation, _ = changes_of(looped(3, True).file())
+    lines = situation.tables.stacks.frames.lines
+    counts = {
+        int(lines[each.caller]): int((each.meant & (each.turn == each.turn[0])).sum())
+        for each in situation.blocks
+    }
+    assert counts == {1: 3, 20: 18, 30: 36}
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+@pytest.mark.parametrize("file", ["torch/optim/lbfgs.py", "newton.py"])
+def test_no_batch_is_advised_where_steps_add_to_the_optimizers_state(file: str, steps: int) -> None:
+    step = [frame("step", f"/x/{file}", 300), frame("step", "/x/torch/optim/optimizer.py"), MAIN]
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for turn in range(steps):
+        for layer in range(4):
+            made.alloc(f"{turn}.{layer}", 4 * MIB, frames=[frame("inner", "model.py", 3), *BLOCK])
+            made.alloc(f"{turn}.{layer} out", MIB, frames=BLOCK)
+        for layer in reversed(range(4)):
+            made.free(f"{turn}.{layer} out", frames=BACK).free(f"{turn}.{layer}", frames=BACK)
+        made.alloc(f"grad{turn}", 2 * MIB, frames=BACK)
+        made.alloc(f"direction{turn}", 2 * MIB, frames=step).free(f"grad{turn}", frames=CLEAR)
+    for turn in range(steps):  # used in each step, and let go at the end
+        made.free(f"direction{turn}", frames=[MAIN])
+    _, found = changes_of(made.file())
+    batches = {code for code in found if code.startswith(("smaller-batch", "accumulate"))}
+    # At the peak of the last forward pass two steps' state cannot tell yet, by its growth alone.
+    assert (not batches) == ("lbfgs" in file or steps > 3)
