@@ -112,20 +112,23 @@ def find_blocks(
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
     found: list[Blocks] = []
     for group in best[: 4 * _GROUPS]:
+        several = list(calls[group])
+        from_line = np.array(list(calls[group].values()))
+        inner = np.array([inside[group][one] for one in several])
         call_of = np.full(len(stacks), -1, np.int64)
-        call_of[list(calls[group])] = list(calls[group].values())
+        call_of[several] = from_line
         place = np.flatnonzero(call_of[stack] >= 0)
         if not len(place):
             continue
         alone = np.append(True, np.diff(place) > 1)
-        lines = call_of[stack[place]]
-        inside_of = np.full((len(stacks), 2), -1, np.int64)
-        inside_of[list(inside[group])] = list(inside[group].values())
-        in_model = in_module(stacks, int(stack[place[0]]), frames[int(lines[0])][0])
-        inner = inside_of[stack[place]]
-        told = is_among(lines, _with_lines(lines, inner))
-        telling = np.where(told, inner[:, 1], line[stack[place]])
-        instance, first = _instances(telling, lines, turn[place], alone, told, in_model)
+        at = stack[place]
+        lines = call_of[at]
+        in_model = in_module(stacks, int(at[0]), frames[int(lines[0])][0])
+        told = np.zeros(len(stacks), np.bool_)
+        told[several] = is_among(from_line, _with_lines(from_line, inner))
+        telling = line.copy()
+        telling[several] = np.where(told[several], inner[:, 1], line[several])
+        instance, first = _instances(telling[at], lines, turn[place], alone, told[at], in_model)
         # The line that calls most; where each calls equally often, all of them are meant.
         used, count = np.unique(lines[first], return_counts=True)
         caller = int(used[count.argmax()])
