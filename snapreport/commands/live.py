@@ -115,8 +115,8 @@ def live(
     page.say()
     most = None if full else top
     if by == "tree":
-        kinds = moment.device.frame_kinds
-        for line in tree_lines(moment.tree(), moment.device.file.stacks, kinds, most or 10**9):
+        tree = moment.tree(folded=True)
+        for line in tree_lines(tree, moment.device.file.stacks, most or 10**9):
             page.amount(*line)
     elif by == "allocation":
         found = moment.live()

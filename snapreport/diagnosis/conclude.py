@@ -145,7 +145,7 @@ def find_figures(
         roles=roles,
         held_by_role=find_role_use(history, roles, event),
         missing=missing_reason(history, tables.stacks),
-        tree=find_call_tree(history, tables.stacks, event),
+        tree=find_call_tree(history, tables.stacks, event, folded=True),
         sites=sites,
         stages=stages,
         steps=steps,

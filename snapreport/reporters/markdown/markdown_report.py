@@ -162,7 +162,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield from _steps(device, room.stages)
     yield from _stages(device, room.stages)
     if room.nodes:
-        lines = tree_lines(device.tree, findings.history.stacks, findings.frame_kinds, room.nodes)
+        lines = tree_lines(device.tree, findings.history.stacks, room.nodes)
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line.text}" for line in lines), ""]
         yield from folded("Call tree at the peak, without library-internal frames", block)
