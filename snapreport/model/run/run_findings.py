@@ -1,0 +1,93 @@
+"""What was concluded of a run: groups of ranks, those that are odd, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from snapreport.model.run.rank_facts import HolderKind
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a call site, a role or a stage holds on one rank, or group, beside what is usual."""
+
+    kind: HolderKind
+    key: str
+    bytes: int
+    usual: int
+    """Bytes; the median of what it is compared with."""
+    size: int
+    """Bytes of the commonest allocation; 0 where there is none."""
+    of_size: int
+    usual_size: int
+    usual_of_size: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that behave alike."""
+
+    name: str
+    """``ranks 8 to 15``, or with a layout ``pipeline stage 1``."""
+    rows: tuple[int, ...]
+    """Positions in ``RunFindings.rows``."""
+    allocated: int
+    """Median of the allocated peaks, in bytes."""
+    differences: tuple[Difference, ...]
+    """From the other ranks; () for the only group."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A rank that is unlike its group, or that failed."""
+
+    row: int
+    """Position in ``RunFindings.rows``."""
+    code: Literal["heavier", "lighter", "failed", "growth", "later"]
+    bytes: int
+    """By which its peak, or its growth in a step, differs from the group's median."""
+    differences: tuple[Difference, ...]
+    """What accounts for it, largest first."""
+    parts_event: int | None
+    """From where on it differs from its group; None where that is not known."""
+    parts_step: int | None
+    """Number of the step of that event, likewise."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Imbalance:
+    """How unlike the ranks along one dimension of the layout, or of a group, are."""
+
+    name: str
+    """``tp``, ``pp`` and so on; a group's name."""
+    least: int
+    """Bytes at the allocated peak; likewise ``most``."""
+    most: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class RunFindings:
+    """The answer of a run's page; positions are those of ``rows``."""
+
+    headline: str
+    """One sentence: which ranks are unlike the others, and why."""
+    rows: tuple[tuple[int, int], ...]
+    """Each device that is compared: position in ``Run.ranks``, position in its ``devices``."""
+    groups: tuple[Group, ...]
+    odd: tuple[Odd, ...]
+    """Most telling first."""
+    imbalances: tuple[Imbalance, ...]
+    missing: tuple[int, ...]
+    """Numbers of ranks of which there is no file."""
+    broken: tuple[int, ...]
+    """Positions in ``Run.ranks`` of files that could not be read."""
+    first_failure: tuple[int, int] | None
+    """The earliest failed request of all: position in ``rows``, in the device's ``failed``."""
+    replicated: tuple[Difference, ...] = ()
+    """What every rank holds a copy of, so that sharding it would save on each."""
+    notes: tuple[str, ...] = ()
+    """What could not be said, and why."""
