@@ -20,7 +20,8 @@ class Cells:
 
     Cell ``i`` covers ``[(first + i) << shift, (first + i + 1) << shift)`` of the axis. Cells of
     every rank have edges at multiples of a power of two, so that two cells side by side make
-    exactly one of the next ``shift``, and ranks can be brought to one width without loss.
+    exactly one of the next ``shift``, and ranks can be brought to one width without loss. The
+    first cell has what there was before the first event, too.
     """
 
     first: int
@@ -54,7 +55,7 @@ class StepPeak:
     """One step of the training loop, as the recording has it."""
 
     number: int
-    """As the program counted it, where it did; else from 0."""
+    """As the program counted it, where it did; else from 1, as in the rank's own report."""
     allocated: int
     """The most while it ran, in bytes."""
     left: int
@@ -100,7 +101,8 @@ class DeviceFacts:
     """Whether there is a history; else the peaks are the state at the end."""
     events: int
     capacity: int | None
-    """Bytes of the card, where the recorder or a failed request told it."""
+    """Bytes of the card as the recorder noted them; else what it had for this process when a
+    request failed. None where neither is known."""
     allocated: int
     """At the allocated peak."""
     allocated_width: int
@@ -116,7 +118,9 @@ class DeviceFacts:
     """Sites and roles at the allocated peak, stages over all; of each kind largest first. Those
     left out for their size are one with the key ``""``, so that sites add up to ``allocated``."""
     steps: tuple[StepPeak, ...]
+    """The last few hundred."""
     failed: tuple[FailedRequest, ...]
+    """The first few dozen."""
     findings: tuple[RankFinding, ...]
     """In the order of the rank's report."""
 

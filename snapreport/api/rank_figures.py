@@ -1,0 +1,119 @@
+"""What a run keeps of the findings of one rank."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from snapreport.figures.callsites import name_stacks
+from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
+from snapreport.figures.rank_parts.rank_holders import find_holders, site_key
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.iterations import StepUse
+from snapreport.model.run.rank_facts import (
+    Cells,
+    DeviceFacts,
+    FailedRequest,
+    RankFinding,
+    StepPeak,
+)
+
+MOST_STEPS, MOST_FAILED, MOST_FINDINGS = 512, 64, 64
+
+_NUMBER = re.compile(r"#(\d{1,18})$")
+
+
+def rank_facts(findings: Findings) -> tuple[DeviceFacts, ...]:
+    """Return the figures of the devices that were used, in the order of the file.
+
+    Where none was used they are those of the one that the report opens with. Names are as they
+    are in the findings, so redacted there is redacted here.
+    """
+    devices = list(enumerate(findings.devices))
+    used = [
+        (place, device)
+        for place, device in devices
+        if device.history.events or len(device.history.allocations)
+    ]
+    chosen = used or devices[findings.default : findings.default + 1]
+    return tuple(_device_facts(findings, *each) for each in chosen)
+
+
+def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> DeviceFacts:
+    peak, recorded = device.peak, device.recorded
+    highest = device.peaks.get("reserved") if recorded else None
+    reserved = peak.reserved if highest is None else highest.bytes
+    if recorded:
+        curves = device.curves["allocated"], device.curves.get("reserved")
+        by_event, by_time = event_cells(*curves), time_cells(*curves, device.times)
+    else:
+        by_event, by_time = _one_cell(peak.allocated, reserved), None
+    return DeviceFacts(
+        device=str(device.device),
+        kind=device.device.kind,
+        place=place,
+        opens=place == findings.default,
+        recorded=recorded,
+        events=device.history.events,
+        capacity=_capacity(findings, device),
+        allocated=peak.allocated,
+        allocated_width=device.peaks["allocated"].width if recorded else peak.allocated_width,
+        peak_event=peak.event,
+        peak_time_us=peak.time_us,
+        reserved=reserved,
+        by_event=by_event,
+        by_time=by_time,
+        holders=find_holders(device, findings.history.stacks),
+        steps=_steps(device),
+        failed=_failed(findings, device),
+        findings=tuple(
+            RankFinding(each.code, each.severity, each.title, each.per_iteration)
+            for each in device.diagnosis.findings[:MOST_FINDINGS]
+        ),
+    )
+
+
+def _one_cell(allocated: int, reserved: int | None) -> Cells:
+    return Cells(
+        0,
+        0,
+        np.array([allocated], np.int64),
+        None if reserved is None else np.array([reserved], np.int64),
+    )
+
+
+def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
+    """What the recorder noted, else what a failed request found reserved and free."""
+    noted = findings.history.recorder
+    about = None if noted is None else noted.device(str(device.device))
+    told = None if about is None else about.total_after or about.capacity
+    if told:
+        return told
+    return max(
+        (
+            oom.reserved + oom.device_free
+            for oom in device.ooms
+            if oom.reserved is not None and oom.device_free
+        ),
+        default=None,
+    )
+
+
+def _steps(device: DeviceFindings) -> tuple[StepPeak, ...]:
+    steps = () if device.steps is None else device.steps.steps[-MOST_STEPS:]
+    return tuple(StepPeak(_number(step), step.peak_bytes, step.end_bytes) for step in steps)
+
+
+def _number(step: StepUse) -> int:
+    counted = _NUMBER.search(step.name)
+    return int(counted[1]) if counted else step.number
+
+
+def _failed(findings: Findings, device: DeviceFindings) -> tuple[FailedRequest, ...]:
+    ooms = device.ooms[:MOST_FAILED]
+    names = name_stacks(findings.history.stacks, [oom.stack for oom in ooms])
+    return tuple(
+        FailedRequest(oom.event, oom.time_us, oom.size, site_key(name) if oom.stack >= 0 else "")
+        for oom, name in zip(ooms, names, strict=True)
+    )

@@ -1,0 +1,128 @@
+"""Who held a rank's peak: call sites and roles, and the most in each stage, by the same names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.figures.callsites import label_sites
+from snapreport.figures.curves import live_at
+from snapreport.model.findings import DeviceFigures, StageUse
+from snapreport.model.history import DeviceHistory
+from snapreport.model.roles import ROLES
+from snapreport.model.run.rank_facts import Holder, HolderKind
+from snapreport.model.stacks import StackTable
+from snapreport.native.sorting import distinct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_HOLDERS = 64
+"""Of each kind; further ones are one together."""
+
+_NUMBERED = re.compile(r"#\d{1,18}$")
+
+
+def find_holders(
+    device: DeviceFigures, stacks: StackTable, most: int = MOST_HOLDERS
+) -> tuple[Holder, ...]:
+    """Return sites and roles at the allocated peak, and stages, each kind largest first.
+
+    Sites, and likewise roles, add up to what was allocated then. Where there are more than
+    ``most`` of a kind, those left out are one with the key ``""``, the last.
+    """
+    history, event = device.history, device.peak.event
+    live = np.flatnonzero(live_at(history, event, "allocated"))
+    size = history.allocations.block_size[live]
+    sites, names = site_keys(history, stacks)
+    held = _held("site", sites[live], names, size, most)
+    held += _held("role", device.roles.role[live].astype(np.int64), ROLES, size, most)
+    return (*held, *_stages(device.stages, most))
+
+
+def site_key(name: str) -> str:
+    """Return the call site ``function  folder/file:line`` as every rank has it.
+
+    Hosts differ in their folders, so ``function file:line`` stands for the site.
+    """
+    function, _, place = name.partition("  ")
+    file = re.split(r"[/\\]", place)[-1]
+    return f"{function} {file}" if file else function
+
+
+def site_keys(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.int64], Sequence[str]]:
+    """Give every allocation the number of its site's key; int64, shape (n,), and the keys."""
+    number, names = label_sites(history, stacks)
+    keys = [site_key(name) for name in names]
+    known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    place = np.array([known[key] for key in keys], np.int64)
+    return place[number], list(known)
+
+
+def _held(
+    kind: HolderKind,
+    group: NDArray[np.int64],
+    keys: Sequence[str],
+    size: NDArray[np.int64],
+    most: int,
+) -> list[Holder]:
+    held, count = np.zeros(len(keys), np.int64), np.bincount(group, minlength=len(keys))
+    np.add.at(held, group, size)
+    ordered = sorted(np.flatnonzero(count).tolist(), key=lambda k: (-held[k], keys[k]))
+    # Those left out count as one group.
+    number = np.full(len(keys), len(ordered[:most]), np.int64)
+    number[ordered[:most]] = np.arange(len(ordered[:most]))
+    names = [keys[k] for k in ordered[:most]]
+    return _with_sizes(kind, number[group], [*names, ""], size)
+
+
+def _with_sizes(
+    kind: HolderKind, group: NDArray[np.int64], keys: Sequence[str], size: NDArray[np.int64]
+) -> list[Holder]:
+    """Return the groups in their order, each with the size that makes up most of it."""
+    sizes, place = distinct(size)
+    both, pair = distinct(group * len(sizes) + place)
+    of_pair = np.bincount(pair, minlength=len(both))
+    owner, which = np.divmod(both, max(len(sizes), 1))
+    found = []
+    bounds = np.searchsorted(owner, np.arange(len(keys) + 1))
+    for k, key in enumerate(keys):
+        mine = slice(int(bounds[k]), int(bounds[k + 1]))
+        number, of_size = of_pair[mine], sizes[which[mine]]
+        if not len(number):
+            continue
+        weight = number * of_size
+        top = len(weight) - 1 - int(weight[::-1].argmax())  # of equal ones the largest size
+        found.append(
+            Holder(
+                kind,
+                key,
+                int(weight.sum()),
+                int(number.sum()),
+                int(of_size[top]),
+                int(number[top]),
+            )
+        )
+    return found
+
+
+def _stages(stages: Iterable[StageUse], most: int) -> list[Holder]:
+    """Return stages by name, the most that was allocated in any of a name."""
+    peak: dict[str, int] = {}
+    count: dict[str, int] = {}
+    for stage in stages:
+        if stage.peak_bytes is not None:
+            key = _NUMBERED.sub("#N", stage.name)
+            peak[key] = max(peak.get(key, 0), stage.peak_bytes)
+            count[key] = count.get(key, 0) + 1
+    ordered = sorted(peak, key=lambda key: (-peak[key], key))
+    found = [Holder("stage", key, peak[key], count[key], 0, 0) for key in ordered[:most]]
+    if rest := ordered[most:]:
+        times = sum(count[key] for key in rest)
+        found.append(Holder("stage", "", peak[rest[0]], times, 0, 0))
+    return found
