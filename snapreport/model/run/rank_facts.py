@@ -165,6 +165,8 @@ class Run:
     """As the user gave it; may be ``""``."""
     ranks: tuple[RankFacts, ...]
     layout: tuple[tuple[str, int], ...] = ()
-    """Parallel dimensions and sizes, outermost first; () where unknown."""
+    """Parallel dimensions and sizes in the order of ranks, as Megatron-LM orders them: the first
+    changes from each rank to the next. With ``tp=8,pp=4,dp=2`` ranks 0 to 7 are one tensor group,
+    rank 8 is of pipeline stage 1 and rank 32 of the second replica. () where unknown."""
     expected: int | None = None
     """How many ranks the run has, where the recorder noted it or the layout tells it."""

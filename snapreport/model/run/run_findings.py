@@ -31,7 +31,7 @@ class Group:
     name: str
     """``ranks 8 to 15``, or with a layout ``pipeline stage 1``."""
     rows: tuple[int, ...]
-    """Positions in ``RunFindings.rows``."""
+    """Positions in ``RunFindings.rows``, those that are odd among them; of every dump."""
     allocated: int
     """Median of the allocated peaks, in bytes."""
     differences: tuple[Difference, ...]
@@ -44,17 +44,21 @@ class Odd:
     """A rank that is unlike its group, or that failed."""
 
     row: int
-    """Position in ``RunFindings.rows``."""
-    code: Literal["heavier", "lighter", "failed", "growth", "later"]
+    """Position in ``RunFindings.rows``; of several dumps the last of the rank, or the one that
+    failed."""
+    code: Literal["heavier", "lighter", "failed", "growth"]
     bytes: int
     """By which its peak, or its growth in a step, differs from the group's median."""
     differences: tuple[Difference, ...]
-    """What accounts for it, largest first."""
+    """What accounts for it, largest first. Those of sites add up to the difference of the peaks
+    to the byte: what no site of its own accounts for has the key ``""``."""
     parts_event: int | None
     """From where on it differs from its group; None where that is not known."""
     parts_step: int | None
-    """Number of the step of that event, likewise."""
+    """Number of the step from which on it does, likewise."""
     sentence: str
+    group: int | None = None
+    """Position in ``RunFindings.groups`` of what it is compared with."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,22 @@ class Imbalance:
     least: int
     """Bytes at the allocated peak; likewise ``most``."""
     most: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """As many bytes of a role on each rank along a dimension whose ranks may hold copies."""
+
+    dimension: str
+    """``dp``."""
+    copies: int
+    """The dimension's size."""
+    role: str
+    bytes: int
+    """On each rank, of the median group of ranks along it."""
+    saved: int
+    """Bytes that each rank would be spared if every copy but one were sharded away."""
     sentence: str
 
 
@@ -87,7 +107,9 @@ class RunFindings:
     """Positions in ``Run.ranks`` of files that could not be read."""
     first_failure: tuple[int, int] | None
     """The earliest failed request of all: position in ``rows``, in the device's ``failed``."""
-    replicated: tuple[Difference, ...] = ()
-    """What every rank holds a copy of, so that sharding it would save on each."""
+    growth: tuple[int | None, ...] = ()
+    """Bytes that each row's rank gains in a step, in the recording or between the dumps; None where
+    too few steps are known to tell."""
+    replicated: tuple[Replicated, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be said, and why."""
