@@ -107,6 +107,10 @@ class RecorderInfo:
     failure: Failure | None
     rank: int
     world_size: int
+    local_rank: int | None
+    """Among the processes of its machine; None where the launcher does not say, as below."""
+    node: int | None
+    """The number of its machine: which one that is, is not noted."""
     joined: bool
     """Something was recorded before already; what was, is not in the file."""
     children_s: int = 0
@@ -204,6 +208,8 @@ class _Reader:
             failure=self._failure(value.get("failure")),
             rank=_number(value.get("rank")) or 0,
             world_size=_number(value.get("world_size")) or 1,
+            local_rank=_number(value.get("local_rank")),
+            node=_number(value.get("node")),
             joined=value.get("joined") is True,
             children_s=_number(value.get("children_s")) or 0,
         )

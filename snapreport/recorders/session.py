@@ -271,6 +271,7 @@ class Session:
             "failure": failure,
             "rank": rank,
             "world_size": world_size,
+            **system.place_in_run(),
             "joined": self._joined,
             "children_s": int(system.children_seconds() - self._children_s),
         }

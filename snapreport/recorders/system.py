@@ -119,6 +119,19 @@ def rank_of_process() -> tuple[int, int]:
     return (rank, size) if 0 <= rank < size else (0, 1)
 
 
+def place_in_run() -> dict[str, int | None]:
+    """Return the numbers of this process on its machine and of the machine, as launchers say."""
+
+    def first(*names: str) -> int | None:
+        found = (os.environ.get(name, "") for name in names)
+        return next((int(each) for each in found if re.fullmatch(r"\d{1,9}", each)), None)
+
+    return {
+        "local_rank": first("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        "node": first("GROUP_RANK", "NODE_RANK", "SLURM_NODEID"),
+    }
+
+
 def children_seconds() -> float:
     """Return the processor time of all child processes that have ended, in seconds."""
     times = os.times()

@@ -204,10 +204,13 @@ def test_ranks_have_files_of_their_own(
 ) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("GROUP_RANK", "2")
     with snapreport.record(tmp_path, formats=["pickle", "html"], ranks=[3, 4]):
         gpu.alloc(MIB)
     assert names(tmp_path) == {"snapshot.rank3.pickle", "report.rank3.html"}
-    assert metadata(tmp_path / "1" / "snapshot.rank3.pickle")["world_size"] == 8
+    noted = metadata(tmp_path / "1" / "snapshot.rank3.pickle")
+    assert [noted[key] for key in ("world_size", "local_rank", "node")] == [8, 1, 2]
 
 
 def test_a_rank_that_is_not_chosen_runs_without_recording(
