@@ -37,6 +37,8 @@ class DeviceAllocator:
         self.small = BlockPool(small=True)
         self.large = BlockPool(small=False)
         self.private: dict[tuple[int, int], PrivatePool] = {}
+        self.limit: int | None = None
+        """The most that may be reserved, in bytes: ``set_per_process_memory_fraction()``."""
         self._requested = self._allocated = self._active = self._reserved = 0
         self._routes: list[PrivatePool] = []
         self._deferred: list[Block] = []
@@ -67,7 +69,7 @@ class DeviceAllocator:
         pool = self._pool_for(size)
         block = (
             self._cached(pool, stream, size)
-            or self._from_driver(pool, stream, size, context)
+            or self._after_garbage_collection(pool, stream, size, context)
             or self._after_oversize_release(pool, stream, size, context)
             or self._after_release(pool, stream, size, context)
         )
@@ -170,6 +172,7 @@ class DeviceAllocator:
 
     def _cached(self, pool: BlockPool, stream: int, size: int) -> Block | None:
         """Take the best fitting free block. Source: ``get_free_block``."""
+        pool.searches += 1
         found, position = pool.from_size(stream, size)
         if position == len(found):
             return None
@@ -194,6 +197,8 @@ class DeviceAllocator:
         self, pool: BlockPool, stream: int, size: int, context: Stack | None
     ) -> Block | None:
         """Get a new segment, or grow an expandable one. Source: ``alloc_block``."""
+        if self.limit is not None and self._reserved + segment_size(size) > self.limit:
+            return None
         if self.settings.expandable_segments:
             return self._expandable.allocate(pool, stream, size, context)
         total = segment_size(size)
@@ -205,6 +210,36 @@ class DeviceAllocator:
         self._reserved += total
         self._record("segment_alloc", address, total, stream, pool, context)
         return block
+
+    def _after_garbage_collection(
+        self, pool: BlockPool, stream: int, size: int, context: Stack | None
+    ) -> Block | None:
+        """Return what is long unused where too much is reserved, then ask the driver."""
+        threshold = self.settings.garbage_collection_threshold
+        if self.limit is not None and threshold > 0:
+            self._collect_garbage(int(threshold * self.limit), context)
+        return self._from_driver(pool, stream, size, context)
+
+    def _collect_garbage(self, threshold: int, context: Stack | None) -> None:
+        """Return the segments that are unused for longer than the average, until it is enough.
+
+        Source: ``garbage_collect_cached_blocks``. Private pools and small segments stay.
+        """
+        wanted, collected = self._reserved - threshold, 0
+        pool = self.large
+        idle = [
+            block
+            for block in pool.all_free()
+            if block.virtual is None and block.prev is None and block.next is None
+        ]
+        while idle and collected < wanted:
+            ages = [pool.searches - block.idle_since for block in idle]
+            average = sum(ages) / len(ages)
+            old = [block for block, age in zip(idle, ages, strict=True) if age >= average]
+            idle = [block for block, age in zip(idle, ages, strict=True) if age < average]
+            for block in old:
+                collected += block.size
+                self._release(block, context)
 
     def _after_oversize_release(
         self, pool: BlockPool, stream: int, size: int, context: Stack | None

@@ -31,6 +31,8 @@ class BlockPool:
     """By stream, sorted by size, then address: the order of best fit."""
     unmapped: dict[int, list[tuple[int, Block]]] = field(default_factory=dict)
     """By stream, sorted by address: parts of expandable segments without memory."""
+    searches: int = 0
+    """How often a free block was looked for: the clock of garbage collection."""
 
     @property
     def pool_id(self) -> tuple[int, int]:
@@ -40,6 +42,7 @@ class BlockPool:
     def insert(self, block: Block) -> None:
         """Add a free block."""
         if block.mapped:
+            block.idle_since = self.searches
             insort(self.free.setdefault(block.stream, []), (block.size, block.address, block))
         else:
             insort(self.unmapped.setdefault(block.stream, []), (block.address, block))
@@ -85,6 +88,7 @@ class Block:
         "allocated",
         "awaited_events",
         "context",
+        "idle_since",
         "life",
         "mapped",
         "next",
@@ -115,6 +119,7 @@ class Block:
         self.allocated = False
         self.mapped = True
         self.awaited_events = 0
+        self.idle_since = 0
         self.stream_uses: list[int] = []
         self.prev: Block | None = None
         self.next: Block | None = None

@@ -50,14 +50,12 @@ class Driver:
         self.addresses = addresses
         self.capacity = capacity
         self.taken = 0
-        self.limit = capacity
-        """The most that this process may take: ``set_per_process_memory_fraction()``."""
         self.free_bytes = capacity - others
         """What ``cudaMemGetInfo`` tells; ``others`` hold the rest (CUDA context, NCCL)."""
 
     def take(self, size: int) -> bool:
         """Use up memory; False, and nothing is taken, if there is not enough."""
-        if size > self.free_bytes or self.taken + size > self.limit:
+        if size > self.free_bytes:
             return False
         self.taken += size
         self.free_bytes -= size

@@ -37,6 +37,9 @@ class AllocatorSettings:
     """Bytes; a block at least this large is never split."""
     roundup_power2_divisions: tuple[int, ...] = NO_DIVISIONS
     """One per key of DIVISION_KEYS; 0 for off, otherwise a power of two."""
+    garbage_collection_threshold: float = 0.0
+    """Share of what the process may have, above which unused segments are given back; 0 for off.
+    Nothing happens where the process has no limit of its own."""
 
     def round_size(self, requested: int) -> int:
         """Return the smallest block size that serves a request, in bytes.
@@ -70,7 +73,7 @@ class AllocatorSettings:
         return {
             "PYTORCH_CUDA_ALLOC_CONF": self._config_string(),
             "max_split_size": self.max_split_size,
-            "garbage_collection_threshold": 0.0,
+            "garbage_collection_threshold": self.garbage_collection_threshold,
             "expandable_segments": self.expandable_segments,
             "pinned_num_register_threads": 1,
             "release_lock_on_cudamalloc": False,
@@ -91,6 +94,8 @@ class AllocatorSettings:
             pairs = zip(DIVISION_KEYS, self.roundup_power2_divisions, strict=True)
             listed = ",".join(f"{key}:{value}" for key, value in pairs)
             parts.append(f"roundup_power2_divisions:[{listed}]")
+        if self.garbage_collection_threshold:
+            parts.append(f"garbage_collection_threshold:{self.garbage_collection_threshold}")
         return ",".join(parts)
 
 

@@ -32,6 +32,8 @@ class Config:
     """How many of STREAMS are used; with more than one, frees can be pending."""
     capacity: int = 80 * GIB
     """Bytes per device; a few hundred MiB bring retries and ``oom`` events."""
+    memory_fraction: float = 0.0
+    """Of the capacity, for ``set_per_process_memory_fraction()``; 0 for no limit."""
     largest: int = 64 * MIB
     """Requests are at most this large."""
     target: int = 40
@@ -79,6 +81,9 @@ class _History:
             optional_keys=config.optional_keys,
             seed=config.seed,
         )
+        if config.memory_fraction:
+            for allocator in self.simulator.allocators:
+                allocator.limit = int(config.memory_fraction * config.capacity)
         self.stacks = CallTree(self.rng, odd=config.odd_frames).stacks
         self.streams = STREAMS[: config.streams]
         self.live: list[list[Block]] = [[] for _ in range(config.devices)]

@@ -138,9 +138,8 @@ def limit(seed: int) -> Case:
     rng = random.Random(f"limit {seed}")  # noqa: S311
     program = _started(rng)
     fill(program, rng, rng.randrange(500, 2000) * MIB)
-    driver = program.driver
     size = 2 * MIB * rng.randrange(60, 150)
-    driver.limit = driver.taken + rng.randrange(size // 2)
+    program.simulator.allocators[0].limit = program.driver.taken + rng.randrange(size // 2)
     return _case("limit", seed, program, "limit", fail(program, size))
 
 

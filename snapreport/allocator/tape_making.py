@@ -63,8 +63,9 @@ def make_tape(
     ooms = np.flatnonzero(code == _OOM)
     lane = lanes.of(rows.pool, rows.stream)
     life_lane = lanes.of(life_pool, lives.stream)
-    oom_lane = lanes.of(_pools_before(history, other.event[ooms]), other.stream[ooms])
-    lane, life_lane, oom_lane = lanes.in_order(rows.pool, lane, life_lane, oom_lane)
+    oom_lane = lanes.of(_failed_pools(history, ooms), other.stream[ooms])
+    order = _pool_order(history, lives, life_pool)
+    lane, life_lane, oom_lane = lanes.in_order(order, lane, life_lane, oom_lane)
 
     owners = find_owners(history, code, oversize=max_split_size < UNLIMITED)
     op, row, event = _operations(history, owners, other.event[ooms], ooms)
@@ -133,19 +134,14 @@ class _Lanes:
         found: NDArray[np.int64] = np.array(numbers, np.int64)[row]
         return found
 
-    def in_order(
-        self, used: NDArray[np.int32], *columns: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
-        """Number them anew: the default pool first, then as used, each with its streams."""
+    def in_order(self, pools: list[int], *columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Number them anew: the default pool first, then some in order, each with its streams."""
         if len({pool for pool, _ in self._numbers}) > MOST_POOLS:
             raise ValueError(f"more than {MOST_POOLS} private pools")
-        use = {
-            self._pools[pool]: int((used == pool).argmax())
-            for pool in np.flatnonzero(np.bincount(used + 1)) - 1
-        }
-        use[DEFAULT_POOL] = -1
-        late = len(used)
-        order = sorted(self._numbers, key=lambda pair: (use.get(pair[0], late), *pair))
+        place = {self._pools[pool]: number for number, pool in enumerate(pools)}
+        place[DEFAULT_POOL] = -1
+        late = len(pools)
+        order = sorted(self._numbers, key=lambda pair: (place.get(pair[0], late), *pair))
         self.pairs = order
         new = np.zeros(len(order) + 1, np.int64)
         for number, pair in enumerate(order):
@@ -236,13 +232,38 @@ def _life_pools(
     return known
 
 
-def _pools_before(history: DeviceHistory, event: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the pool that served the allocation before each event: that of a failed request."""
-    rows = history.allocations
-    before = np.searchsorted(rows.alloc_event, event) - 1
+def _pool_order(
+    history: DeviceHistory, lives: SegmentLives, life_pool: NDArray[np.int64]
+) -> list[int]:
+    """Return the pools in the order in which their memory is given back, so far as that shows.
+
+    PyTorch keeps them in a hash table. Where their memory is given back together, the order is in
+    the recording; a pool of which nothing shows comes in the order of use.
+    """
+    order: list[int] = []
+    used = history.allocations.pool.astype(np.int64)
+    first = {int(pool): int((used == pool).argmax()) for pool in distinct(used)[0] if pool != NO_ID}
+    if len(first) < 2:
+        return list(first)
+    ended = np.flatnonzero((lives.end_event < history.events) & (life_pool != NO_ID))
+    ended = ended[np.argsort(lives.end_event[ended], kind="stable")]
+    breaks = np.flatnonzero(np.diff(lives.end_event[ended]) > 1) + 1
+    runs = [list(dict.fromkeys(life_pool[run].tolist())) for run in np.split(ended, breaks)]
+    for run in sorted(runs, key=len, reverse=True):
+        for place, pool in enumerate(run):
+            if pool not in order:
+                order.insert(order.index(run[place - 1]) + 1 if place else 0, pool)
+    return order + sorted(set(first) - set(order), key=first.__getitem__)
+
+
+def _failed_pools(history: DeviceHistory, ooms: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the pool of each failed request; that of the allocation before, if nothing tells."""
+    rows, told = history.allocations, history.other.pool[ooms]
     if not len(rows):
-        return np.full(len(event), NO_ID, np.int32)
-    return np.where((before >= 0) & (rows.alloc_event[before] >= 0), rows.pool[before], NO_ID)
+        return told
+    before = np.searchsorted(rows.alloc_event, history.other.event[ooms]) - 1
+    likely = np.where((before >= 0) & (rows.alloc_event[before] >= 0), rows.pool[before], NO_ID)
+    return np.where(told != NO_ID, told, likely).astype(np.int32)
 
 
 def _mark_freeable(

@@ -84,7 +84,7 @@ def check_history(history: History) -> None:
             raise ValueError("a device cannot be")
         _counts("anomalies", device.anomalies)
         _check_allocations(device.allocations, device.events, history)
-        _check_events(device.other, device.events, len(history.stacks))
+        _check_events(device.other, device.events, history)
         _check_final_state(device, history)
         _check_every_event(device)
         _check_stages(device.stages, device.events)
@@ -126,11 +126,12 @@ def _check_every_event(device: DeviceHistory) -> None:
         raise ValueError("a device has an event that is not listed")
 
 
-def _check_events(other: Events, events: int, n_stacks: int) -> None:
+def _check_events(other: Events, events: int, history: History) -> None:
     _texts("event", other.action)
     _within("event", other.event, 0, events)
     _within("event", np.diff(other.event), 1)
-    _within("event", other.stack, NO_ID, n_stacks)
+    _within("event", other.pool, NO_ID, len(history.pools))
+    _within("event", other.stack, NO_ID, len(history.stacks))
     moves = np.array([name in MOVES for name in other.action], np.bool_)
     _memory("event", other.addr[moves], other.size[moves])
     _times("event", other.time_us)

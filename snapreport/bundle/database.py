@@ -245,6 +245,7 @@ class _Writer:
                 to_cells(other.size),
                 to_cells(other.time_us, NO_TIME),
                 to_cells(other.stream),
+                to_cells(other.pool, NO_ID),
                 to_cells(other.stack, NO_STACK),
             ],
         )

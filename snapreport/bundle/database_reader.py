@@ -139,7 +139,7 @@ class _Reader:
 
     def events(self) -> tuple[Columns, list[str]]:
         nulls = dict.fromkeys(("device", "event", "action", "addr", "size"))
-        nulls |= {"time_us": NO_TIME, "stream": None, "stack": NO_STACK}
+        nulls |= {"time_us": NO_TIME, "stream": None, "pool": NO_ID, "stack": NO_STACK}
         return read_with_text(self._tables, self._data, "events", nulls, "action")
 
     def segments(self) -> tuple[Columns, list[str]]:
@@ -255,6 +255,7 @@ class _Devices:
         rows = self._event_rows[index]
         return Events(
             action=self._actions[rows],
+            pool=_int32(self._events["pool"][rows]),
             stack=_int32(self._events["stack"][rows]),
             **{
                 name: self._events[name][rows]

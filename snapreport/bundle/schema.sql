@@ -77,6 +77,7 @@ CREATE TABLE events (                -- all trace events that belong to no alloc
     size INTEGER NOT NULL,
     time_us INTEGER,
     stream INTEGER NOT NULL,
+    pool INTEGER REFERENCES pools,
     stack INTEGER REFERENCES stacks
 );
 CREATE TABLE segments (              -- at the end of the recording

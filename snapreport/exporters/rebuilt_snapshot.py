@@ -101,6 +101,8 @@ class _Rebuilder:
             addr = "device_free" if action == "oom" else "addr"
             event = {"action": action, addr: int(other.addr[i]), "size": int(other.size[i])}
             event["stream"] = int(other.stream[i])
+            if other.pool[i] != NO_ID:
+                event["pool_id"] = self._history.pools[other.pool[i]]
             self._finish(event, int(other.time_us[i]), int(other.stack[i]))
             events[index] = event
         return [event for event in events if event is not None]

@@ -112,6 +112,7 @@ def _other_events(trace: Trace, pairs: Pairs) -> Events:
         size=trace.size[event],
         time_us=trace.time_us[event],
         stream=trace.stream[event],
+        pool=trace.pool[event],
         stack=trace.stack[event],
     )
 

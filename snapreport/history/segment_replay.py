@@ -44,8 +44,8 @@ def reserved_changes(
 def segment_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
     """Return the life of every segment, and how many events did not fit.
 
-    Pool and kind are those of the final segments; ``figures.fragmentation`` finds
-    some of the others.
+    Pools are those that the final segments or the events name, kinds those of the final segments;
+    ``figures.fragmentation`` finds some of the others.
     """
     final = _final_rows(segments, events)
     kind = code_actions(other, SEGMENT_KINDS, 0).astype(np.int8)
@@ -56,7 +56,7 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     rows, families, misfits = undo_segments(
         final, len(segments), (kind[chosen], event, addr, size, stream)
     )
-    return _as_columns(rows, families, segments), misfits
+    return _as_columns(rows, families, segments, other), misfits
 
 
 def _final_rows(segments: Segments, events: int) -> NDArray[np.int64]:
@@ -72,12 +72,18 @@ def _final_rows(segments: Segments, events: int) -> NDArray[np.int64]:
     return rows
 
 
-def _as_columns(rows: NDArray[np.int64], families: int, segments: Segments) -> SegmentLives:
+def _as_columns(
+    rows: NDArray[np.int64], families: int, segments: Segments, other: Events
+) -> SegmentLives:
     """Lay lives, in the columns of ``undo_segments``, out by start, then address."""
     table = rows.T[:, np.lexsort((rows[:, 0], rows[:, 2]))]
     family = table[5].astype(np.int32)
     pool = np.full(families, NO_ID, np.int32)
     pool[: len(segments)] = segments.pool
+    for event in (table[3], table[2]):
+        told = _pools_of(other, event)
+        untold = (told != NO_ID) & (pool[family] == NO_ID)
+        pool[family[untold]] = told[untold]
     kind = np.full(families, NO_ID, np.int8)
     kind[: len(segments)] = np.where(segments.large, LARGE, SMALL)
     return SegmentLives(
@@ -92,6 +98,14 @@ def _as_columns(rows: NDArray[np.int64], families: int, segments: Segments) -> S
         family=family,
         final=table[6].astype(np.int32),
     )
+
+
+def _pools_of(other: Events, event: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the pools that events name; NO_ID for those that name none, or are not listed."""
+    if not len(other):
+        return np.full(len(event), NO_ID, np.int32)
+    row = np.minimum(np.searchsorted(other.event, event), len(other) - 1)
+    return np.where(other.event[row] == event, other.pool[row], NO_ID).astype(np.int32)
 
 
 def segments_at(lives: SegmentLives, event: int) -> NDArray[np.int64]:

@@ -83,6 +83,8 @@ class Events(Shown):
     size: NDArray[np.int64]
     time_us: NDArray[np.int64]
     stream: NDArray[np.int64]
+    pool: NDArray[np.int32]
+    """Rows of ``History.pools``, or NO_ID where the event does not say, as before torch 2.13."""
     stack: NDArray[np.int32]
 
     def __len__(self) -> int:

@@ -186,6 +186,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
             _ints([size for _, size, _ in spec.ooms]),
             time(oom_events),
             np.zeros(len(spec.ooms), dtype=np.int64),
+            _ids([-1] * len(spec.ooms)),
             _ids(oom_stacks),
         ),
         segments=_no_segments(),

@@ -39,6 +39,7 @@ def test_segments_in_any_order_of_addresses_are_replayed_in_a_moment(order: str)
         size=np.full(n, 512, np.int64),
         time_us=np.zeros(n, np.int64),
         stream=np.zeros(n, np.int64),
+        pool=none,
         stack=none,
     )
     _, segments, _ = odd_recording(1)

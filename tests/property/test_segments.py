@@ -57,7 +57,7 @@ def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulat
             [other.action[i] for i in kept],
             *(
                 getattr(other, name)[kept]
-                for name in ("addr", "size", "time_us", "stream", "stack")
+                for name in ("addr", "size", "time_us", "stream", "pool", "stack")
             ),
         )
         assert_fragmentation_at_every_event(replace(history, other=some))

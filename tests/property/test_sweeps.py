@@ -107,6 +107,7 @@ def odd_recording(seed: int, many: bool = False) -> tuple[Events, Segments, int]
         size=column(events, 0, 99 if many else top // 2),
         time_us=np.zeros(events, np.int64),
         stream=column(events, 0, 2),
+        pool=small,
         stack=small,
     )
     none = np.zeros(0, np.int64)

@@ -139,6 +139,33 @@ def test_oversize_blocks_are_returned_first_when_max_split_size_is_set() -> None
     assert simulator.allocators[0].counters.reserved == 50 * MIB
 
 
+def test_a_limit_of_the_process_counts_whole_segments() -> None:
+    """512 bytes need 2 MiB, expandable or not; the driver would have had more."""
+    for expandable in (False, True):
+        simulator = Simulator(AllocatorSettings(expandable_segments=expandable))
+        simulator.allocators[0].limit = 41 * MIB
+        simulator.malloc(40 * MIB)
+        with pytest.raises(OutOfMemoryError):
+            simulator.malloc(1)
+
+
+def test_garbage_collection_returns_what_is_unused_for_longest() -> None:
+    """Of 100 MiB that are allowed 50 may be reserved, and 76 are. When 40 more are wanted, 30, 12
+    and 14 MiB lie unused since 3, 2 and 1 searches of the large pool: the first two go back."""
+    simulator = Simulator(AllocatorSettings(garbage_collection_threshold=0.5))
+    simulator.start_recording()
+    blocks = [simulator.malloc(size * MIB) for size in (30, 12, 14)]
+    for block in blocks:
+        simulator.free(block)
+        if block is not blocks[-1]:
+            simulator.malloc(9 * MIB, stream=7)
+    simulator.allocators[0].limit = 100 * MIB
+    simulator.malloc(40 * MIB)
+    assert actions(simulator)[-4:] == ["segment_free"] * 2 + ["segment_alloc", "alloc"]
+    trace = simulator.snapshot()["device_traces"][0]
+    assert [event["size"] // MIB for event in trace[-4:-2]] == [12, 30]
+
+
 def test_an_oversize_request_takes_a_hole_less_than_20_mib_larger() -> None:
     simulator = Simulator(AllocatorSettings(max_split_size=20 * MIB))
     simulator.start_recording()
