@@ -1,4 +1,4 @@
-// Builds app/ and style.css into built/, minified; with --check only says whether built/ is stale, and with
+// Builds app/ (a report's program and a run's) and style.css into built/, minified; with --check only says whether built/ is stale, and with
 // --metafile=FILE writes where each byte comes from.
 import { build } from "esbuild"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
@@ -9,7 +9,7 @@ import { checkInlined } from "./inlined.mjs"
 const here = dirname(fileURLToPath(import.meta.url))
 const result = await build({
   absWorkingDir: here,
-  entryPoints: { app: "app/main.ts", style: "style.css" },
+  entryPoints: { app: "app/main.ts", run: "app/run/run_main.ts", style: "style.css" },
   bundle: true,
   minify: true,
   write: false,

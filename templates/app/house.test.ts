@@ -19,6 +19,7 @@ const FOLDERS = [
   "views/panels",
   "views/timeline",
   "views/page",
+  "run",
 ]
 const MOST_MODULES = 20
 

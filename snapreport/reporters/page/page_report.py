@@ -127,7 +127,7 @@ class HtmlReporter:
                     name: Markup(base64.b64encode(block).decode("ascii"))  # noqa: S704
                     for name, block in packed._asdict().items()
                 },
-                summary=_json_for_script(_short(summary)),
+                summary=json_for_script(_short(summary)),
                 width=WIDTH,
                 height=HEIGHT,
                 rows=ROWS_WITHOUT_SCRIPT,
@@ -165,7 +165,7 @@ def _render_notes(notes: str) -> Markup:
     return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
 
 
-def _json_for_script(data: dict[str, Any]) -> Markup:
+def json_for_script(data: dict[str, Any]) -> Markup:
     """JSON that no HTML parser can mistake for the end of the script element around it."""
     text = plain_json(orjson.dumps(data)).decode()
     for character in "<>&":

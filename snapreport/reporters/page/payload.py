@@ -118,7 +118,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
             _add_cut(packed, device, part, columns)
     header = {
         "format": FORMAT,
-        "summary": _shown(
+        "summary": shown_data(
             summary | {"devices": [each | {"steps": None} for each in summary.get("devices", ())]}
         ),
         "strings": strings.values,
@@ -150,17 +150,17 @@ _MUCH = 1 << 22
 _NUMBERS = frozenset([int, float, bool, type(None)])
 
 
-def _shown(value: Any) -> Any:
+def shown_data(value: Any) -> Any:
     """Return plain data whose texts, a stranger's, cannot reverse a line of the page."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
         return {
             # Most are numbers, and there may be a million.
-            _shown_key(key): item if type(item) in _NUMBERS else _shown(item)
+            _shown_key(key): item if type(item) in _NUMBERS else shown_data(item)
             for key, item in value.items()
         }
-    return [_shown(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return [shown_data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 @functools.lru_cache(1024)  # few distinct values, often repeated
@@ -247,12 +247,14 @@ def _pack_device(
         "id": str(history.device),
         "events": history.events,
         "time_origin_us": origin,
-        "actions": _shown(actions),
+        "actions": shown_data(actions),
         "pools": pools,
-        "category_rules": _shown({category.name: category.rule for category in device.categories}),
+        "category_rules": shown_data(
+            {category.name: category.rule for category in device.categories}
+        ),
         "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
         "one_colour": [name for name, ids in groups.items() if not (ids != ids[:1]).any()],
-        "steps": device.steps and _shown(pack_steps(device.steps, later.add)),
+        "steps": device.steps and shown_data(pack_steps(device.steps, later.add)),
         "columns": packed,
     }
 

@@ -1,0 +1,125 @@
+"""The static heat map of a run, for a page without JavaScript and for print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from snapreport.ground.units import format_bytes, format_count, format_duration
+from snapreport.model.run.cell_widths import to_one_width
+from snapreport.model.run.rank_facts import Cells, Run
+from snapreport.model.run.run_findings import RunFindings
+from snapreport.reporters.run.heat_scale import HeatScale, scale_of
+from snapreport.reporters.run.run_words import row_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_COLUMNS, _ROWS = 96, 64
+CLASSES = 8
+"""Colours between the ends of the scale."""
+_OVER = CLASSES
+
+
+@dataclass(frozen=True)
+class HeatPicture:
+    """Paths of one colour each, in units of cells; the template puts them into an ``svg``."""
+
+    columns: int
+    rows: int
+    paths: tuple[tuple[str, str], ...]
+    """Class of the colour, path data."""
+    axis: Literal["time", "event"]
+    last: str
+    """The end of the axis; it begins at 0."""
+    top: str
+    """The names of the first and the last row."""
+    bottom: str
+    bundle: int
+    """How many ranks share a row; it shows the most of them."""
+    low: str
+    """What the colours stand for; likewise ``high``."""
+    high: str
+    clipped: str
+    """What is above them; ``""`` if nothing is."""
+
+
+def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
+    """Draw the allocated bytes of the commonest kind of memory; None where there are no cells."""
+    devices = [run.ranks[at].devices[place] for at, place in findings.rows]
+    kinds = [device.kind for device in devices]
+    if not kinds:
+        return None
+    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    names = row_names(run, findings)
+    shown = [k for k, device in enumerate(devices) if device.kind == kind]
+    axis: Literal["time", "event"] = (
+        "time" if all(devices[k].by_time is not None for k in shown) else "event"
+    )
+    curves = [
+        cells
+        for cells in (devices[k].by_time if axis == "time" else devices[k].by_event for k in shown)
+        if cells is not None and len(cells.allocated)
+    ]
+    if not curves:
+        return None
+    scale = scale_of([cells.allocated for cells in curves])
+    table, shift, first = _table(curves)
+    bundle = 1
+    while len(table) > _ROWS * bundle:
+        bundle *= 2
+    padded = np.pad(table, ((0, -len(table) % bundle), (0, 0)), constant_values=-1)
+    joined = padded.reshape(-1, bundle, padded.shape[1]).max(axis=1)
+    start = min(cells.first << cells.shift for cells in curves)
+    span = ((first + table.shape[1]) << shift) - max(start, first << shift)
+    return HeatPicture(
+        columns=table.shape[1],
+        rows=len(joined),
+        paths=_paths(_colours(joined, scale)),
+        axis=axis,
+        last=format_duration(span) if axis == "time" else format_count(span),
+        top=names[shown[0]],
+        bottom=names[shown[-1]],
+        bundle=bundle,
+        low=format_bytes(scale.low),
+        high=format_bytes(scale.high),
+        clipped=format_bytes(scale.most) if scale.most > scale.high else "",
+    )
+
+
+def _table(curves: list[Cells]) -> tuple[NDArray[np.int64], int, int]:
+    """Return the most of each rank in each of a few cells, their width and the first one."""
+    wide = to_one_width(curves, _COLUMNS)
+    first = min(cells.first for cells in wide)
+    end = max(cells.first + len(cells.allocated) for cells in wide)
+    table = np.full((len(wide), end - first), -1, dtype=np.int64)
+    for row, cells in zip(table, wide, strict=True):
+        at = cells.first - first
+        row[at : at + len(cells.allocated)] = cells.allocated
+    return table, wide[0].shift, first
+
+
+def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:
+    share = (table - scale.low) / max(scale.high - scale.low, 1)
+    classes = np.clip((share * CLASSES).astype(np.int64), 0, CLASSES - 1)
+    classes[table > scale.high] = _OVER
+    classes[table < 0] = -1
+    return classes
+
+
+def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, str], ...]:
+    """One path for each colour; cells of one colour side by side are one rectangle."""
+    parts: dict[int, list[str]] = {}
+    for y, row in enumerate(classes):
+        edges = np.flatnonzero(np.diff(row, prepend=-2, append=-2))
+        for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if row[start] >= 0:
+                parts.setdefault(int(row[start]), []).append(
+                    f"M{start} {y}h{end - start}v1H{start}"
+                )
+    return tuple(
+        ("over" if colour == _OVER else f"heat-{colour}", "".join(path))
+        for colour, path in sorted(parts.items())
+    )

@@ -1,0 +1,104 @@
+"""A run's figures and findings as plain data for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.run_findings import Difference, RunFindings
+from snapreport.reporters.run.run_words import group_of_rows, growths, row_names
+
+
+def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
+    """Return what a run comes to: bytes are whole numbers, and nothing is left out."""
+    names, groups = row_names(run, findings), group_of_rows(findings)
+    return {
+        "title": run.title,
+        "headline": findings.headline,
+        "layout": dict(run.layout),
+        "expected": run.expected,
+        "missing": list(findings.missing),
+        "broken": [
+            {"file": run.ranks[at].source, "error": run.ranks[at].error} for at in findings.broken
+        ],
+        "odd": [
+            {
+                "row": odd.row,
+                "name": names[odd.row],
+                "code": odd.code,
+                "group": odd.group,
+                "bytes": odd.bytes,
+                "sentence": odd.sentence,
+                "parts_event": odd.parts_event,
+                "parts_step": odd.parts_step,
+                "differences": [_difference(each) for each in odd.differences],
+            }
+            for odd in findings.odd
+        ],
+        "groups": [
+            {
+                "name": group.name,
+                "rows": list(group.rows),
+                "allocated": group.allocated,
+                "sentence": group.sentence,
+                "differences": [_difference(each) for each in group.differences],
+            }
+            for group in findings.groups
+        ],
+        "imbalances": [
+            {"name": each.name, "least": each.least, "most": each.most, "sentence": each.sentence}
+            for each in findings.imbalances
+        ],
+        "replicated": [
+            {
+                "dimension": each.dimension,
+                "copies": each.copies,
+                "role": each.role,
+                "bytes": each.bytes,
+                "saved": each.saved,
+                "sentence": each.sentence,
+            }
+            for each in findings.replicated
+        ],
+        "first_failure": findings.first_failure,
+        "notes": list(findings.notes),
+        "rows": [
+            _row(name, group, run.ranks[at], run.ranks[at].devices[place]) | {"growth": growth}
+            for name, group, (at, place), growth in zip(
+                names, groups, findings.rows, growths(findings), strict=True
+            )
+        ],
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "kind": difference.kind,
+        "key": difference.key,
+        "bytes": difference.bytes,
+        "usual": difference.usual,
+    }
+
+
+def _row(name: str, group: int, rank: RankFacts, device: DeviceFacts) -> dict[str, Any]:
+    return {
+        "name": name,
+        "file": rank.source,
+        "rank": rank.name.rank,
+        "dump": rank.name.dump,
+        "host": rank.name.host,
+        "coordinates": dict(rank.name.coordinates),
+        "device": device.device,
+        "group": group,
+        "events": device.events,
+        "capacity": device.capacity,
+        "allocated": device.allocated,
+        "allocated_width": device.allocated_width,
+        "peak_event": device.peak_event,
+        "peak_time_us": device.peak_time_us,
+        "reserved": device.reserved,
+        "failed": [
+            {"event": each.event, "time_us": each.time_us, "size": each.size, "site": each.site}
+            for each in device.failed
+        ],
+    }

@@ -1,0 +1,218 @@
+"""A run as Markdown that fits into an issue comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import BinaryIO
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.version import __version__
+from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.run_findings import Difference, RunFindings
+from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.run.run_words import (
+    KIND_WORDS,
+    ODD_WORDS,
+    amount_text,
+    balance,
+    change_text,
+    difference_name,
+    extent,
+    facts_of,
+    failed_text,
+    group_of_rows,
+    heading,
+    medians,
+    missing_text,
+    parting_text,
+    peak_text,
+    row_names,
+    versus,
+)
+from snapreport.reporters.words.plain_text import code_span, cut, escaped
+from snapreport.reporters.words.summary_rows import plural
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How much of each part there is room for."""
+
+    rows: int
+    """Of the table of ranks, of groups, and of broken files."""
+    odd: int
+    differences: int
+    letters: int
+    """Of a name."""
+
+
+_ROOMS = (
+    _Room(10_000, 100, 6, 80),
+    _Room(400, 60, 5, 80),
+    _Room(150, 30, 4, 60),
+    _Room(60, 15, 3, 40),
+    _Room(20, 6, 2, 30),
+)
+
+
+class RunMarkdownReporter:
+    """Writes what a run comes to as Markdown."""
+
+    def render(
+        self,
+        run: Run,
+        findings: RunFindings,
+        out: BinaryIO,
+        pages: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the Markdown in UTF-8.
+
+        Args:
+            run: its figures.
+            findings: what was concluded of them.
+            out: where to.
+            pages: links to pages of single files, by ``RankFacts.source``.
+        """
+        out.write(first_that_fits(partial(_report, _Parts(run, findings, pages or {})), _ROOMS))
+
+
+@dataclass
+class _Parts:
+    run: Run
+    findings: RunFindings
+    pages: Mapping[str, str]
+    names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = row_names(self.run, self.findings)
+
+    def linked(self, row: int, letters: int) -> str:
+        """A row's name, as a link to its page where there is one."""
+        name = code_span(self.names[row], letters)
+        link = self.pages.get(facts_of(self.run, self.findings, row)[0].source)
+        return f"[{name}](<{link}>)" if link and not set(link) & set("<>\n\\") else name
+
+
+def _report(parts: _Parts, room: _Room) -> Iterator[str]:
+    run, findings = parts.run, parts.findings
+    yield f"## {escaped(cut(heading(run), 200))}"
+    yield ""
+    yield f"**{escaped(findings.headline)}**"
+    yield ""
+    yield escaped(", ".join(extent(run, findings)))
+    yield ""
+    yield from _odd(parts, room)
+    yield from _groups(parts, room)
+    yield from _lost(parts, room)
+    for sentence in balance(findings):
+        yield f"- {escaped(sentence)}"
+    if balance(findings):
+        yield ""
+    if findings.rows:
+        yield from folded("All ranks", list(_ranks(parts, room)))
+    yield f"<sub>snapreport {__version__}</sub>"
+    yield ""
+
+
+def _odd(parts: _Parts, room: _Room) -> Iterator[str]:
+    odd = parts.findings.odd
+    if not odd:
+        return
+    yield "### Unlike the others"
+    yield ""
+    for each in odd[: room.odd]:
+        name = parts.linked(each.row, room.letters)
+        yield f"**{ODD_WORDS[each.code]}**, {name}: {escaped(each.sentence)}"
+        if parting := parting_text(each):
+            yield escaped(parting)
+        yield ""
+        yield from _differences(each.differences, room)
+    yield from _more(len(odd) - room.odd, "odd rank")
+
+
+def _differences(differences: tuple[Difference, ...], room: _Room) -> Iterator[str]:
+    if not differences:
+        return
+    rows = [
+        (
+            change_text(each),
+            amount_text(each.bytes, each.size, each.of_size),
+            amount_text(each.usual, each.usual_size, each.usual_of_size),
+            KIND_WORDS[each.kind],
+            code_span(difference_name(each), room.letters),
+        )
+        for each in differences[: room.differences]
+    ]
+    yield from table(("difference", "here", "usually", "kind", "what"), rows, left=(3, 4))
+    yield from _more(len(differences) - room.differences, "difference")
+
+
+def _groups(parts: _Parts, room: _Room) -> Iterator[str]:
+    groups = parts.findings.groups
+    if not groups:
+        return
+    yield "### Groups of ranks that behave alike"
+    yield ""
+    rows = [
+        (
+            escaped(cut(each.name, room.letters)),
+            format_count(len(each.rows)),
+            format_bytes(each.allocated),
+            escaped(cut(each.sentence, 300)),
+        )
+        for each in groups[: room.rows]
+    ]
+    yield from table(("group", "ranks", "median peak", ""), rows, left=(0, 3))
+    yield from _more(len(groups) - room.rows, "group")
+
+
+def _lost(parts: _Parts, room: _Room) -> Iterator[str]:
+    run, findings = parts.run, parts.findings
+    if missing := missing_text(findings):
+        yield missing
+        yield ""
+    for at in findings.broken[: room.rows]:
+        rank = run.ranks[at]
+        yield f"- {code_span(rank.source, room.letters)}: {escaped(cut(rank.error, 300))}"
+    if findings.broken:
+        yield ""
+    yield from _more(len(findings.broken) - room.rows, "broken file")
+
+
+def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
+    run, findings = parts.run, parts.findings
+    groups, middle = group_of_rows(findings), medians(run, findings)
+    rows = []
+    for row in range(min(len(findings.rows), room.rows)):
+        rank, device = facts_of(run, findings, row)
+        rows.append(
+            (
+                parts.linked(row, room.letters),
+                code_span(rank.name.host, room.letters) if rank.name.host else "",
+                escaped(cut(findings.groups[groups[row]].name, room.letters))
+                if groups[row] >= 0
+                else "",
+                peak_text(device),
+                versus(device, middle[device.kind]),
+                "-" if device.reserved is None else format_bytes(device.reserved),
+                failed_text(device),
+            )
+        )
+    headings = (
+        "rank",
+        "host",
+        "group",
+        "peak allocated",
+        "vs. median",
+        "reserved",
+        "out of memory",
+    )
+    yield from table(headings, rows, left=(0, 1, 2))
+    yield from _more(len(findings.rows) - room.rows, "rank")
+
+
+def _more(count: int, word: str) -> Iterator[str]:
+    if count > 0:
+        yield f"{plural(count, f'more {word}')} {'is' if count == 1 else 'are'} left out."
+        yield ""

@@ -1,0 +1,228 @@
+"""A run as one HTML file that opens offline: which ranks are odd and why, and all of them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from markupsafe import Markup
+
+from snapreport.ground.templates import (
+    LOADER,
+    STARTER,
+    built,
+    built_packed,
+    environment,
+    hash_source,
+    style_beside,
+)
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.run_findings import Difference, Group, Odd, RunFindings
+from snapreport.reporters.page.about import about_page
+from snapreport.reporters.page.page_report import json_for_script
+from snapreport.reporters.page.payload import shown_data
+from snapreport.reporters.run.heat_svg import draw_heat
+from snapreport.reporters.run.run_json import run_as_json
+from snapreport.reporters.run.run_payload import FORMAT, pack_run
+from snapreport.reporters.run.run_words import (
+    KIND_WORDS,
+    ODD_WORDS,
+    amount_text,
+    balance,
+    change_text,
+    difference_name,
+    extent,
+    failed_text,
+    group_of_rows,
+    heading,
+    medians,
+    missing_text,
+    parting_text,
+    peak_text,
+    peak_title,
+    row_names,
+    versus,
+)
+
+ROWS_WITHOUT_SCRIPT = 50
+"""Ranks in the HTML itself; with JavaScript the page lists them all."""
+_CARDS = 8
+"""Of odd ranks and of groups, that are open to see; the others unfold."""
+_DIFFERENCES = 6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One device of one rank."""
+
+    place: int
+    name: str
+    group: str
+    rank: RankFacts
+    device: DeviceFacts
+    link: str
+    versus: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """An odd rank."""
+
+    odd: Odd
+    row: Row
+    word: str
+    severity: str
+    parting: str
+
+
+class RunHtmlReporter:
+    """Writes a run as one self-contained HTML page."""
+
+    def render(
+        self,
+        run: Run,
+        findings: RunFindings,
+        out: BinaryIO,
+        pages: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the page as UTF-8.
+
+        Args:
+            run: its figures.
+            findings: what was concluded of them.
+            out: where to.
+            pages: links to pages of single files, by ``RankFacts.source``.
+        """
+        styles = {"built/style.css": built("style.css"), "run.css": style_beside("run.css")}
+        script = built("run.js")
+        rows = _rows(run, findings, pages or {})
+        cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
+        scripts = {"starts": STARTER, "unpacks the next": LOADER, "built/run.js": script}
+        page = (
+            environment()
+            .get_template("run.html.j2")
+            .render(
+                run=run,
+                findings=findings,
+                title=heading(run),
+                extent=extent(run, findings),
+                figures=_figures(rows),
+                cards=cards[:_CARDS],
+                more_cards=cards[_CARDS:],
+                groups=_with_names(findings.groups[:_CARDS], rows),
+                more_groups=_with_names(findings.groups[_CARDS:], rows),
+                differences_shown=_DIFFERENCES,
+                missing=missing_text(findings),
+                balance=balance(findings),
+                broken=[run.ranks[at] for at in findings.broken],
+                picture=draw_heat(run, findings),
+                rows=rows[:ROWS_WITHOUT_SCRIPT],
+                more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
+                kind_word=KIND_WORDS.__getitem__,
+                change=change_text,
+                difference_name=difference_name,
+                here=_here,
+                usually=_usually,
+                bytes=format_bytes,
+                count=format_count,
+                peak=peak_text,
+                exact=peak_title,
+                failed=failed_text,
+                csp=_policy(scripts, styles),
+                about=about_page(styles, scripts, FORMAT),
+                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+                starter=Markup(STARTER),  # noqa: S704
+                loader=Markup(LOADER),  # noqa: S704
+                app=Markup(built_packed("run.js")),  # noqa: S704
+                styles=[Markup(text) for text in styles.values()],  # noqa: S704
+                payload=_base64(pack_run(run, findings, pages or {})),
+                summary=json_for_script(shown_data(_short(run_as_json(run, findings)))),
+            )
+        )
+        out.write(page.encode("utf-8", errors="replace"))
+
+
+def _base64(data: bytes) -> Markup:
+    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704
+
+
+def _short(summary: dict[str, object]) -> dict[str, object]:
+    """The summary without the list of all rows; the payload holds them whole."""
+    return {name: value for name, value in summary.items() if name != "rows"}
+
+
+def _policy(scripts: Mapping[str, str], styles: Mapping[str, str]) -> str:
+    allowed = " ".join(map(hash_source, scripts.values()))
+    styled = " ".join(map(hash_source, styles.values()))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {styled}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _rows(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> list[Row]:
+    names, groups, middle = (
+        row_names(run, findings),
+        group_of_rows(findings),
+        medians(run, findings),
+    )
+    rows = []
+    for row, (at, place) in enumerate(findings.rows):
+        rank = run.ranks[at]
+        device = rank.devices[place]
+        link = pages.get(rank.source, "")
+        if link and not device.opens:
+            link += f"#device={device.place}"
+        group = findings.groups[groups[row]].name if groups[row] >= 0 else ""
+        rows.append(
+            Row(row, names[row], group, rank, device, link, versus(device, middle[device.kind]))
+        )
+    return rows
+
+
+def _card(odd: Odd, row: Row) -> Card:
+    severity = "critical" if odd.code == "failed" else "warning"
+    return Card(odd, row, ODD_WORDS[odd.code], severity, parting_text(odd))
+
+
+def _with_names(groups: tuple[Group, ...], rows: list[Row]) -> list[tuple[Group, int, int]]:
+    """Groups, each with its least and its highest peak."""
+    return [
+        (
+            group,
+            min((rows[k].device.allocated for k in group.rows), default=0),
+            max((rows[k].device.allocated for k in group.rows), default=0),
+        )
+        for group in groups
+    ]
+
+
+def _figures(rows: list[Row]) -> list[tuple[str, str, str]]:
+    """The lowest, the middle and the highest peak, of the kind of memory that most rows have."""
+    kinds = [row.device.kind for row in rows]
+    if not kinds:
+        return []
+    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    ordered = sorted(
+        (row for row in rows if row.device.kind == kind), key=lambda row: row.device.allocated
+    )
+    picked = {
+        "Median peak": ordered[(len(ordered) - 1) // 2],
+        "Highest": ordered[-1],
+        "Lowest": ordered[0],
+    }
+    return [
+        (label, peak_text(row.device), f"{row.name}: {peak_title(row.device)}")
+        for label, row in picked.items()
+    ]
+
+
+def _here(difference: Difference) -> str:
+    return amount_text(difference.bytes, difference.size, difference.of_size)
+
+
+def _usually(difference: Difference) -> str:
+    return amount_text(difference.usual, difference.usual_size, difference.usual_of_size)

@@ -1,0 +1,247 @@
+"""Packs a run into the block of typed columns that its page unpacks.
+
+The layout is that of ``reporters/page/payload.py``, with a header of its own:
+``templates/app/run/data/run_payload.ts`` reads it. Bytes are whole: where all of a column are
+multiples of 512, as the sizes of PyTorch's blocks are, it holds that many times 512.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from snapreport.ground.safe_text import shown
+from snapreport.model.run.cell_widths import coarser, smallest_shift
+from snapreport.model.run.rank_facts import Cells, DeviceFacts, Holder, Run
+from snapreport.model.run.run_findings import Difference, RunFindings
+from snapreport.reporters.page.payload import Columns
+from snapreport.reporters.page.stack_subset import Strings
+from snapreport.reporters.run.heat_scale import scale_of
+from snapreport.reporters.run.run_words import (
+    ODD_WORDS,
+    difference_name,
+    group_of_rows,
+    parting_text,
+    row_names,
+)
+
+FORMAT = 1
+
+MOST_CELLS = 1 << 19
+"""Of all ranks, on one axis: what the page draws at once is about as much."""
+_LEAST_CELLS = 64
+_HOLDERS = 12
+"""Of each kind, of one rank; the rest are put together."""
+_BLOCK = 512
+
+
+def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes:
+    """Pack what the page draws and reads, gzip-compressed; equal input gives equal bytes.
+
+    Args:
+        run: its figures.
+        findings: what was concluded of them.
+        pages: links to pages of single files, by ``RankFacts.source``.
+    """
+    columns, strings = Columns(), Strings()
+    ranks = [run.ranks[at] for at, _ in findings.rows]
+    devices = [run.ranks[at].devices[place] for at, place in findings.rows]
+    names = [rank.name for rank in ranks]
+    links = [
+        pages[rank.source] + ("" if device.opens else f"#device={device.place}")
+        if rank.source in pages
+        else ""
+        for rank, device in zip(ranks, devices, strict=True)
+    ]
+
+    def numbers(values: Iterable[int | None]) -> dict[str, Any]:
+        return columns.add([-1 if value is None else value for value in values])
+
+    def texts(values: Iterable[str]) -> dict[str, Any]:
+        return columns.add([strings.id(value) if value else -1 for value in values])
+
+    by_row = {
+        "label": texts(row_names(run, findings)),
+        "source": texts(rank.source for rank in ranks),
+        "host": texts(name.host for name in names),
+        "place": texts(
+            " ".join(f"{key}={value}" for key, value in name.coordinates) for name in names
+        ),
+        "kind": texts(device.kind for device in devices),
+        "link": texts(links),
+        "rank": numbers(name.rank for name in names),
+        "dump": numbers(name.dump for name in names),
+        "group": numbers(group_of_rows(findings)),
+        "events": numbers(device.events for device in devices),
+        "capacity": numbers(device.capacity for device in devices),
+        "allocated": numbers(device.allocated for device in devices),
+        "allocated_width": numbers(device.allocated_width for device in devices),
+        "peak_event": columns.add([device.peak_event for device in devices]),
+        "peak_time_us": numbers(device.peak_time_us for device in devices),
+        "reserved": numbers(device.reserved for device in devices),
+        "recorded": numbers(int(device.recorded) for device in devices),
+    }
+    header = {
+        "format": FORMAT,
+        "columns": by_row,
+        "cells": {
+            "event": _pack_cells(columns, [device.by_event for device in devices]),
+            "time": _pack_cells(columns, [device.by_time for device in devices]),
+        },
+        "steps": _pack_steps(columns, devices),
+        "holders": _pack_holders(columns, strings, devices),
+        "failed": _pack_failed(columns, strings, devices),
+        "findings": _pack_findings(columns, strings, devices),
+        "scales": _scales(devices),
+        "groups": [{"name": shown(group.name)} for group in findings.groups],
+        "odd": [
+            {
+                "row": odd.row,
+                "code": odd.code,
+                "word": ODD_WORDS[odd.code],
+                "sentence": shown(odd.sentence),
+                "parting": parting_text(odd),
+                "event": odd.parts_event,
+                "differences": [_difference(each) for each in odd.differences[:_HOLDERS]],
+            }
+            for odd in findings.odd
+        ],
+        "strings": strings.values,
+    }
+    head = orjson.dumps(header)
+    body = len(head).to_bytes(4, "little") + head
+    body += bytes(-len(body) % 8) + columns.tobytes()
+    packer = zlib.compressobj(level=9, wbits=31)
+    return packer.compress(body) + packer.flush()
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "kind": difference.kind,
+        "name": shown(difference_name(difference)),
+        "bytes": difference.bytes,
+        "usual": difference.usual,
+        "each": [difference.size, difference.of_size],
+        "usual_each": [difference.usual_size, difference.usual_of_size],
+    }
+
+
+def _pack_cells(columns: Columns, curves: Sequence[Cells | None]) -> dict[str, Any] | None:
+    """Cells of all rows, one after the other; None where no row has any."""
+    present = [each for each in curves if each is not None and len(each.allocated)]
+    if not present:
+        return None
+    most = max(MOST_CELLS // len(present), _LEAST_CELLS)
+    nothing = Cells(0, 0, np.zeros(0, np.int64), None)
+    fitted = [nothing if each is None else _fitted(each, most) for each in curves]
+    allocated = np.concatenate([each.allocated for each in fitted])
+    reserved = [
+        np.full(len(each.allocated), -_BLOCK) if each.reserved is None else each.reserved
+        for each in fitted
+    ]
+    return {
+        "first": columns.add([each.first for each in fitted]),
+        "shift": columns.add([each.shift for each in fitted]),
+        "count": columns.add([len(each.allocated) for each in fitted]),
+        "allocated": _add_bytes(columns, allocated),
+        "reserved": _add_bytes(columns, np.concatenate(reserved)),
+    }
+
+
+def _fitted(cells: Cells, most: int) -> Cells:
+    """Return the same in wider cells where there are more than ``most``."""
+    last = cells.first + max(len(cells.allocated) - 1, 0)
+    return coarser(cells, cells.shift + smallest_shift(cells.first, last, most))
+
+
+def _add_bytes(columns: Columns, values: Any) -> dict[str, Any]:
+    """Append a column of bytes; says what each of its numbers stands for."""
+    column = np.asarray(values, dtype=np.int64)
+    unit = _BLOCK if not (column % _BLOCK).any() else 1
+    return {"unit": unit, "column": columns.add(column // unit, delta=True)}
+
+
+def _pack_steps(columns: Columns, devices: Sequence[DeviceFacts]) -> dict[str, Any]:
+    steps = [step for device in devices for step in device.steps]
+    return {
+        "count": columns.add([len(device.steps) for device in devices]),
+        "number": columns.add([step.number for step in steps], delta=True),
+        "allocated": _add_bytes(columns, [step.allocated for step in steps]),
+        "left": _add_bytes(columns, [step.left for step in steps]),
+    }
+
+
+def _pack_holders(
+    columns: Columns, strings: Strings, devices: Sequence[DeviceFacts]
+) -> dict[str, Any]:
+    kept = [_few(device.holders) for device in devices]
+    holders = [holder for each in kept for holder in each]
+    return {
+        "count": columns.add([len(each) for each in kept]),
+        "kind": columns.add([strings.id(holder.kind) for holder in holders]),
+        "key": columns.add([strings.id(holder.key) for holder in holders]),
+        "bytes": _add_bytes(columns, [holder.bytes for holder in holders]),
+        "allocations": columns.add([holder.count for holder in holders]),
+        "size": columns.add([holder.size for holder in holders]),
+        "of_size": columns.add([holder.of_size for holder in holders]),
+    }
+
+
+def _few(holders: Sequence[Holder]) -> list[Holder]:
+    """The largest of each kind, and the rest of the kind as one, so that they still add up."""
+    few = []
+    for kind in ("site", "role", "stage"):
+        those = [holder for holder in holders if holder.kind == kind]
+        named = [holder for holder in those if holder.key][:_HOLDERS]
+        few += named
+        rest = [holder for holder in those if holder not in named]
+        if rest and kind != "stage":  # stages overlap: they do not add up
+            total = sum(holder.bytes for holder in rest)
+            few.append(Holder(kind, "", total, sum(holder.count for holder in rest), 0, 0))
+    return few
+
+
+def _pack_failed(
+    columns: Columns, strings: Strings, devices: Sequence[DeviceFacts]
+) -> dict[str, Any]:
+    failed = [request for device in devices for request in device.failed]
+    return {
+        "count": columns.add([len(device.failed) for device in devices]),
+        "event": columns.add([request.event for request in failed]),
+        "time_us": columns.add(
+            [-1 if request.time_us is None else request.time_us for request in failed]
+        ),
+        "size": columns.add([request.size for request in failed]),
+        "site": columns.add([strings.id(request.site) for request in failed]),
+    }
+
+
+def _pack_findings(
+    columns: Columns, strings: Strings, devices: Sequence[DeviceFacts]
+) -> dict[str, Any]:
+    found = [finding for device in devices for finding in device.findings]
+    return {
+        "count": columns.add([len(device.findings) for device in devices]),
+        "severity": columns.add([strings.id(finding.severity) for finding in found]),
+        "title": columns.add([strings.id(finding.title) for finding in found]),
+    }
+
+
+def _scales(devices: Sequence[DeviceFacts]) -> dict[str, dict[str, list[int]]]:
+    """By kind of memory and curve what the colours stand for: low, high, least, most."""
+    scales = {}
+    for kind in dict.fromkeys(device.kind for device in devices):
+        cells = [device.by_event for device in devices if device.kind == kind]
+        reserved = [each.reserved for each in cells if each.reserved is not None]
+        scales[kind] = {
+            name: [scale.low, scale.high, scale.least, scale.most]
+            for name, scale in (
+                ("allocated", scale_of([each.allocated for each in cells])),
+                ("reserved", scale_of(reserved)),
+            )
+        }
+    return scales

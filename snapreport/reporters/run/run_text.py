@@ -1,0 +1,131 @@
+"""A run as text for a terminal: what is odd and why, the groups, and the ranks."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.run_findings import RunFindings
+from snapreport.reporters.run.run_words import (
+    ODD_WORDS,
+    balance,
+    difference_text,
+    extent,
+    facts_of,
+    failed_text,
+    group_of_rows,
+    medians,
+    missing_text,
+    parting_text,
+    peak_text,
+    row_names,
+    versus,
+)
+from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.plain_text import cut
+
+_DIFFERENCES = 3
+_ODD, _GROUPS, _RANKS, _BROKEN = 12, 16, 20, 10
+
+
+def write_run(page: Page, run: Run, findings: RunFindings, *, full: bool = False) -> None:
+    """Write what a run comes to.
+
+    Args:
+        page: to write to.
+        run: its figures.
+        findings: what was concluded of them.
+        full: list everything, whatever its length.
+    """
+
+    def most(count: int) -> int:
+        return 10**9 if full else count
+
+    if run.title:
+        page.say(run.title, "title")
+    page.say(", ".join(extent(run, findings)))
+    page.say()
+    page.say(findings.headline, "title")
+    _write_odd(page, findings, most(_ODD))
+    _write_groups(page, findings, most(_GROUPS))
+    _write_ranks(page, run, findings, most(_RANKS))
+    _write_lost(page, run, findings, most(_BROKEN))
+    for sentence in balance(findings):
+        page.part()
+        page.say(sentence)
+
+
+def _write_odd(page: Page, findings: RunFindings, most: int) -> None:
+    if not findings.odd:
+        return
+    page.part()
+    page.say("Unlike the others", "title")
+    for each in findings.odd[:most]:
+        style = "critical" if each.code == "failed" else "warning"
+        page.say(f"{ODD_WORDS[each.code]}: {each.sentence}", style)
+        for difference in each.differences[:_DIFFERENCES]:
+            page.say(f"  {cut(difference_text(difference), page.width - 2)}")
+        if parting := parting_text(each):
+            page.say(f"  {parting}")
+    _more(page, len(findings.odd) - most, "odd rank")
+
+
+def _write_groups(page: Page, findings: RunFindings, most: int) -> None:
+    if not findings.groups:
+        return
+    page.part()
+    page.say("Groups of ranks that behave alike", "title")
+    page.table(
+        ("ranks", "median peak", "group"),
+        [
+            (format_count(len(each.rows)), format_bytes(each.allocated), each.name)
+            for each in findings.groups[:most]
+        ],
+    )
+    _more(page, len(findings.groups) - most, "group")
+
+
+def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None:
+    if not findings.rows:
+        return
+    names, groups, middle = (
+        row_names(run, findings),
+        group_of_rows(findings),
+        medians(run, findings),
+    )
+    odd = {each.row: place for place, each in reversed(list(enumerate(findings.odd)))}
+    order = sorted(range(len(names)), key=lambda row: odd.get(row, len(odd)))
+    rows = []
+    for row in order[:most]:
+        _, device = facts_of(run, findings, row)
+        rows.append(
+            (
+                peak_text(device),
+                versus(device, middle[device.kind]),
+                "" if device.reserved is None else format_bytes(device.reserved),
+                names[row],
+                findings.groups[groups[row]].name if groups[row] >= 0 else "",
+                failed_text(device),
+            )
+        )
+    page.part()
+    page.say("Ranks" + (", the odd ones first" if odd else ""), "title")
+    headings = ("peak", "vs. median", "reserved", "rank", "group", "out of memory")
+    page.table(headings, rows, texts=[False, False, False, True, True, True])
+    _more(page, len(names) - most, "rank")
+
+
+def _write_lost(page: Page, run: Run, findings: RunFindings, most: int) -> None:
+    if missing := missing_text(findings):
+        page.part()
+        page.say(missing, "warning")
+    if findings.broken:
+        page.part()
+        page.say("Files without figures", "title")
+        for at in findings.broken[:most]:
+            page.say(f"  {run.ranks[at].source}: {run.ranks[at].error}")
+        _more(page, len(findings.broken) - most, "file")
+
+
+def _more(page: Page, count: int, word: str) -> None:
+    if count > 0:
+        page.say(f"{format_count(count)} more {word}{'' if count == 1 else 's'}.")

@@ -1,0 +1,191 @@
+"""What the reports of a run say in words, the same on the page, in Markdown and in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median_low
+
+from snapreport.ground.units import (
+    format_bytes,
+    format_change,
+    format_count,
+    format_signed_bytes,
+)
+from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.run_findings import Difference, Odd, RunFindings
+from snapreport.reporters.words.summary_rows import plural
+
+ODD_WORDS = {
+    "heavier": "Heavier",
+    "lighter": "Lighter",
+    "failed": "Out of memory",
+    "growth": "Growing",
+}
+"""What each code of an odd rank is called."""
+
+KIND_WORDS = {"site": "call site", "role": "role", "stage": "stage"}
+_ALIKE = 0.005
+
+
+def heading(run: Run) -> str:
+    """Return the title that was given, else how many ranks there are."""
+    return run.title or f"Run of {_ranks(run)}"
+
+
+def extent(run: Run, findings: RunFindings) -> list[str]:
+    """Say in a few words how much there is, and what is not."""
+    hosts = {rank.name.host for rank in run.ranks if rank.name.host}
+    dumps = {rank.name.dump for rank in run.ranks if rank.name.dump is not None}
+    said = [
+        plural(len(run.ranks), "file"),
+        _ranks(run),
+        plural(len(hosts), "host") if hosts else "",
+        plural(len(dumps), "dump") if len(dumps) > 1 else "",
+        " ".join(f"{name}={size}" for name, size in run.layout),
+        f"{format_count(len(findings.missing))} missing" if findings.missing else "",
+        f"{format_count(len(findings.broken))} not readable" if findings.broken else "",
+    ]
+    return [each for each in said if each]
+
+
+def _ranks(run: Run) -> str:
+    numbers = {rank.name.rank for rank in run.ranks if rank.name.rank is not None}
+    return plural(len(numbers) or len(run.ranks), "rank")
+
+
+def facts_of(run: Run, findings: RunFindings, row: int) -> tuple[RankFacts, DeviceFacts]:
+    """Return the rank and the device of a row of the findings."""
+    at, place = findings.rows[row]
+    return run.ranks[at], run.ranks[at].devices[place]
+
+
+def row_names(run: Run, findings: RunFindings) -> list[str]:
+    """Name all rows: with their device where more than one of a rank is compared."""
+    counts: dict[int, int] = {}
+    for at, _ in findings.rows:
+        counts[at] = counts.get(at, 0) + 1
+    return [
+        f"{run.ranks[at].label}, {run.ranks[at].devices[place].device}"
+        if counts[at] > 1
+        else run.ranks[at].label
+        for at, place in findings.rows
+    ]
+
+
+def group_of_rows(findings: RunFindings) -> list[int]:
+    """The group of each row, -1 for a row that is in none."""
+    of_row = [-1] * len(findings.rows)
+    for k, group in enumerate(findings.groups):
+        for row in group.rows:
+            of_row[row] = k
+    return of_row
+
+
+def growths(findings: RunFindings) -> tuple[int | None, ...]:
+    """What each row gains in a step; None where that is not known."""
+    return findings.growth or (None,) * len(findings.rows)
+
+
+def medians(run: Run, findings: RunFindings) -> dict[str, int]:
+    """The median of the allocated peaks of each kind of memory; of two middle ones the lower."""
+    peaks: dict[str, list[int]] = {}
+    for at, place in findings.rows:
+        device = run.ranks[at].devices[place]
+        peaks.setdefault(device.kind, []).append(device.allocated)
+    return {kind: median_low(each) for kind, each in peaks.items()}
+
+
+def versus(device: DeviceFacts, middle: int) -> str:
+    """Say by what part a peak differs from the median; ``""`` where it is next to nothing."""
+    if not middle or abs(device.allocated - middle) < _ALIKE * middle:
+        return ""
+    return format_change(device.allocated - middle, middle)
+
+
+def peak_text(device: DeviceFacts) -> str:
+    """Write an allocated peak; a lower bound says so."""
+    return f"{'≥ ' if device.allocated_width else ''}{format_bytes(device.allocated)}"
+
+
+def peak_title(device: DeviceFacts) -> str:
+    """Write it to the byte, and what else is to be known of it."""
+    text = f"{format_count(device.allocated)} bytes"
+    if device.allocated_width:
+        text = f"at least {text}, at most {format_count(device.allocated_width)} more"
+    return text if device.recorded else f"{text} when the snapshot was written; no history"
+
+
+def failed_text(device: DeviceFacts) -> str:
+    """Say whether requests failed, and what the first asked for; ``""`` if none did."""
+    if not device.failed:
+        return ""
+    first = f"{format_bytes(device.failed[0].size)} refused"
+    return (
+        first if len(device.failed) == 1 else f"{first}, {format_count(len(device.failed))} times"
+    )
+
+
+def parting_text(odd: Odd) -> str:
+    """Say from where on a rank differs from its group; ``""`` where that is not known."""
+    if odd.parts_event is None and odd.parts_step is None:
+        return ""
+    said = [] if odd.parts_step is None else [f"step {format_count(odd.parts_step)}"]
+    if odd.parts_event is not None:
+        said.append(f"event {format_count(odd.parts_event)}")
+    return f"Differs from its group from {', '.join(said)} on."
+
+
+def change_text(difference: Difference) -> str:
+    """Write by how much what is held differs."""
+    return format_signed_bytes(difference.bytes - difference.usual)
+
+
+def amount_text(size: int, each: int, count: int) -> str:
+    """Write an amount, and the allocations that most of it consists of."""
+    if not count or not each:
+        return format_bytes(size)
+    return f"{format_bytes(size)} ({format_count(count)} \u00d7 {format_bytes(each)})"
+
+
+def difference_name(difference: Difference) -> str:
+    """Name what differs; the rest of a kind has no name."""
+    return difference.key or f"all other {KIND_WORDS[difference.kind]}s"
+
+
+def difference_text(difference: Difference) -> str:
+    """Say in a line what differs."""
+    here = amount_text(difference.bytes, difference.size, difference.of_size)
+    usual = amount_text(difference.usual, difference.usual_size, difference.usual_of_size)
+    return f"{change_text(difference)}  {difference_name(difference)}: {here}, usually {usual}"
+
+
+def listed(numbers: Sequence[int], most: int = 20) -> str:
+    """List numbers of ranks, those that follow each other as a range: ``5, 6, 8 to 15``."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    said = []
+    for first, last in ranges[:most]:
+        if last - first < 2:
+            said += [format_count(each) for each in range(first, last + 1)]
+        else:
+            said.append(f"{format_count(first)} to {format_count(last)}")
+    more = sum(last - first + 1 for first, last in ranges[most:])
+    return ", ".join(said) + (f" and {format_count(more)} more" if more else "")
+
+
+def missing_text(findings: RunFindings) -> str:
+    """Say which ranks there is no file of; ``""`` for none."""
+    if not findings.missing:
+        return ""
+    one = len(findings.missing) == 1
+    return f"There is no file of rank{'' if one else 's'} {listed(findings.missing)}."
+
+
+def balance(findings: RunFindings) -> list[str]:
+    """The sentences on how unlike ranks are along a dimension, on copies, and what is not known."""
+    unlike = [each.sentence for each in findings.imbalances]
+    return [*unlike, *(each.sentence for each in findings.replicated), *findings.notes]

@@ -1,0 +1,3 @@
+/** Starts the page of a run. */
+
+document.documentElement.classList.remove("starting")

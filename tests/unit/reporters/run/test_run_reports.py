@@ -1,0 +1,233 @@
+"""A run as Markdown, text and a page: what is said, what is left out, and that texts stay texts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import itertools
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from benchmarks.run_facts import make_run
+from snapreport.model.run.rank_facts import Cells, RankFacts, Run
+from snapreport.model.run.run_findings import Difference, Replicated, RunFindings
+from snapreport.reporters.markdown.markdown_parts import LIMIT
+from snapreport.reporters.run.run_json import run_as_json
+from snapreport.reporters.run.run_markdown import RunMarkdownReporter
+from snapreport.reporters.run.run_page import RunHtmlReporter
+from snapreport.reporters.run.run_text import write_run
+from snapreport.reporters.run.run_words import listed
+from snapreport.reporters.terminal.text_tables import Page
+from tests.hostile_text import ATTACKS, is_calm
+from tests.unit.reporters.test_hostile_outputs import check_markdown
+
+Made = tuple[Run, RunFindings]
+
+
+@pytest.fixture(scope="module")
+def small() -> Made:
+    return make_run(12, steps=3, cells=64)
+
+
+def html_of(made: Made, pages: dict[str, str] | None = None) -> str:
+    out = io.BytesIO()
+    RunHtmlReporter().render(*made, out, pages)
+    return out.getvalue().decode()
+
+
+def markdown(made: Made, pages: dict[str, str] | None = None) -> str:
+    out = io.BytesIO()
+    RunMarkdownReporter().render(*made, out, pages)
+    return out.getvalue().decode()
+
+
+def text(made: Made) -> str:
+    page = Page(100)
+    write_run(page, *made)
+    return page.render().decode()
+
+
+def test_ranks_in_a_row_are_a_range() -> None:
+    assert listed((7, 5, 8, 9, 1, 2)) == "1, 2, 5, 7 to 9"
+    assert listed(range(0, 100, 2), most=3) == "0, 2, 4 and 47 more"
+
+
+def test_every_form_names_what_is_odd_missing_and_broken(small: Made) -> None:
+    run, findings = small
+    broken = run.ranks[findings.broken[0]]
+    for said in (html_of(small), markdown(small).replace("\\", ""), text(small)):
+        said = " ".join(said.split())
+        assert findings.headline in said
+        for odd in findings.odd:
+            assert odd.sentence in said
+        assert "There is no file of ranks 9, 10." in said
+        assert broken.source in said
+        assert broken.error in said
+        for group in findings.groups:
+            assert group.name in said
+
+
+def test_a_row_is_linked_to_its_page_where_there_is_one(small: Made) -> None:
+    page = html_of(small, {"rank3.pickle": "ranks/rank3.html"})
+    assert page.count('href="ranks/rank3.html"') == 2  # the odd rank's card, and the table
+    assert "[`rank 3`](<ranks/rank3.html>)" in markdown(small, {"rank3.pickle": "ranks/rank3.html"})
+
+
+def test_markdown_of_many_ranks_fits_and_counts_what_it_leaves_out() -> None:
+    made = make_run(600, steps=1, cells=8)
+    said = markdown(made, {each.source: f"ranks/{each.source}.html" for each in made[0].ranks})
+    assert len(said.encode()) < LIMIT
+    shown = said.count("pipeline stage") - 4  # the list of groups
+    left = re.search(r"(\d+) more ranks are left out", said)
+    assert left
+    assert shown + int(left[1]) == 600 - 3
+
+
+def test_a_run_without_any_figures_says_so(small: Made) -> None:
+    run, findings = small
+    ranks = tuple(replace(each, devices=(), error="cut off") for each in run.ranks)
+    nothing = replace(findings, rows=(), groups=(), odd=(), broken=tuple(range(len(ranks))))
+    made = (replace(run, ranks=ranks), nothing)
+    assert "there are no figures" in html_of(made)
+    assert "heat-still" not in html_of(made)
+    assert "cut off" in text(made)
+    assert "`rank0.pickle`: cut off" in markdown(made)
+
+
+def test_json_has_every_row_to_the_byte(small: Made) -> None:
+    run, findings = small
+    rows = run_as_json(run, findings)["rows"]
+    assert [row["allocated"] for row in rows] == [
+        run.ranks[at].devices[place].allocated for at, place in findings.rows
+    ]
+
+
+class _Scripts(HTMLParser):
+    """The text of each script and style that a browser would run or apply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.tags: list[str] = []
+        self._open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
+        if tag in ("script", "style") and not dict(attrs).get("type"):
+            self._open = True
+            self.found.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = False
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.found[-1] += data
+
+
+def hash_of(part: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+
+
+def test_the_policy_allows_what_the_page_has_and_nothing_else(small: Made) -> None:
+    page = html_of(small)
+    policy = unescape(page.partition('Content-Security-Policy" content="')[2].partition('"')[0])
+    parser = _Scripts()
+    parser.feed(page)
+    allowed = set(re.findall(r"sha256-[A-Za-z0-9+/=]{44}", policy))
+    assert policy.startswith("default-src 'none'")
+    assert {hash_of(part) for part in parser.found} <= allowed
+    colophon = page.partition('<details class="colophon">')[2].partition("</footer>")[0]
+    assert set(re.findall(r"sha256-[A-Za-z0-9+/=]{44}", colophon)) == allowed
+    assert not re.search(r"https?://|url\(", "".join(parser.found))
+
+
+def hostile(made: Made, first: int) -> Made:
+    """A run in which every text of a stranger attacks, each in the next way."""
+    run, findings = made
+    attacks = list(ATTACKS.values())
+    texts = itertools.cycle(attacks[first:] + attacks[:first])
+
+    def rank(each: RankFacts) -> RankFacts:
+        devices = tuple(
+            replace(
+                device,
+                device=next(texts),
+                holders=tuple(replace(holder, key=next(texts)) for holder in device.holders),
+                failed=tuple(replace(request, site=next(texts)) for request in device.failed),
+            )
+            for device in each.devices
+        )
+        return replace(
+            each,
+            source=f"{each.source}{next(texts)}",
+            label=next(texts),
+            name=replace(each.name, host=next(texts), coordinates=((next(texts), 1),)),
+            devices=devices,
+            error=next(texts) if each.error else "",
+        )
+
+    differences = tuple(Difference("site", text, 5, 3, 1, 1, 1, 1) for text in attacks[:6])
+    return (
+        Run(next(texts), tuple(map(rank, run.ranks)), ((next(texts), 4),)),
+        replace(
+            findings,
+            headline=next(texts),
+            groups=tuple(
+                replace(each, name=next(texts), sentence=next(texts), differences=differences)
+                for each in findings.groups
+            ),
+            odd=tuple(
+                replace(each, sentence=next(texts), differences=differences)
+                for each in findings.odd
+            ),
+            replicated=(Replicated(next(texts), 2, next(texts), 5, 3, next(texts)),),
+            notes=tuple(attacks),
+        ),
+    )
+
+
+@pytest.mark.parametrize("first", range(0, len(ATTACKS), 9))
+def test_strangers_texts_stay_texts(small: Made, first: int) -> None:
+    calm, parser = _Scripts(), _Scripts()
+    calm.feed(html_of(small))
+    made = hostile(small, first)
+    check_markdown(markdown(made))
+    assert is_calm(text(made))
+    page = html_of(made)
+    parser.feed(page)
+    assert set(parser.tags) <= set(calm.tags)
+    assert is_calm(page)
+
+
+def test_without_reserved_bytes_times_or_hosts_there_is_still_a_page(small: Made) -> None:
+    run, findings = small
+    ranks = tuple(
+        replace(
+            rank,
+            devices=tuple(
+                replace(
+                    device,
+                    kind="cpu",
+                    reserved=None,
+                    capacity=None,
+                    by_time=None,
+                    by_event=replace(device.by_event, reserved=None),
+                )
+                for device in rank.devices
+            ),
+        )
+        for rank in run.ranks
+    )
+    assert "not known" in html_of((replace(run, ranks=ranks), findings))
+    flat = Cells(0, 0, np.zeros(0, np.int64), None)
+    bare = replace(ranks[0], devices=(replace(ranks[0].devices[0], by_event=flat),))
+    only = replace(findings, rows=((0, 0),), groups=(), odd=(), missing=(), broken=())
+    assert "heat-still" not in html_of((Run("", (bare,)), only))
