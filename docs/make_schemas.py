@@ -142,6 +142,7 @@ TRUST = record(
     closing=maybe(CLOSING),
     at_peak=_PARTS_OF_RESERVED,
     at_end=_PARTS_OF_RESERVED,
+    replay=maybe(record(replays.FactualReplay, exact=of(bool))),
     verdict=of(trust.Verdict),
     sentence=TEXT,
     checks=many(of(trust.Check)),

@@ -11,6 +11,7 @@ from snapreport.allocator.replay_tape import RETURNED, UNMAPPED
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
+from snapreport.native.sorting import is_among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +64,22 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
         return bool(start <= freed_at[free] < start + other.size[place[release]])
 
     moved = np.isin(what, (_GROW, _RELEASE))
-    before = np.flatnonzero(np.isin(what[:-1], (_RELEASE, _GROW, _LATE))) + 1
-    requests = np.flatnonzero(what == _FAILED)
-    requests = np.union1d(requests, before[what[before] == _REQUEST])
+    between = moved | (what == _LATE)
+    settled = np.flatnonzero(~between)  # the last one is behind the last event
+
+    def followed_by(events: NDArray[np.int64]) -> NDArray[np.int64]:
+        return settled[np.searchsorted(settled, events)]
+
+    before = np.flatnonzero(between[:-1]) + 1
+    failed = np.flatnonzero(what == _FAILED)
+    requests = np.union1d(failed, before[what[before] == _REQUEST])
+    # Most that grew gave nothing back before, so that nothing else is to be found out.
+    unsure = np.union1d(failed, followed_by(np.flatnonzero(what == _RELEASE)))
+    grown = np.flatnonzero(what == _GROW)
+    for_whom = followed_by(grown)
+    plain = (what[for_whom] == _REQUEST) & ~is_among(for_whom, unsure)
+    found.owner[place[grown[plain]]] = for_whom[plain]
+    requests = requests[is_among(requests, unsure)]
     for request in requests.tolist():
         first = request
         told = stack[request] != NO_STACK
@@ -97,14 +111,13 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
                 waited.append(first - 1)
             found.after.update(dict.fromkeys(waited, request))
     releases = np.flatnonzero(np.isin(code, (RETURNED, UNMAPPED)) & (found.owner == n))
-    run = last = -2
-    for each in releases.tolist():
-        event = int(other.event[each])
-        if last < 0 or not (what[last + 1 : event] == _LATE).all() or event - last > n:
-            run = event
-            found.emptied.append(run)
-        found.owner[each] = run
-        last = event
+    at = other.event[releases]
+    # Frees that are completed meanwhile part no run.
+    parting = np.concatenate([[0], np.cumsum(what[:-1] != _LATE)])
+    first_of = np.ones(len(at), np.bool_)
+    first_of[1:] = parting[at[1:]] > parting[at[:-1] + 1]
+    found.emptied += at[first_of].tolist()
+    found.owner[releases] = at[first_of][np.cumsum(first_of) - 1]
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 LEAST_EVENTS = 2
 """A trace of one event is that of a ring of one entry: no history."""
 
+_known: WeakKeyDictionary[DeviceHistory, tuple[Any, Any]] = WeakKeyDictionary()
+"""What was worked out for each device, behind what of its file that rests on."""
+
 
 @dataclass(frozen=True, eq=False)
 class ModelledDevice:
@@ -48,7 +52,21 @@ class ModelledDevice:
 
 
 def model_device(history: History, device: DeviceHistory) -> ModelledDevice | None:
-    """Model a device and replay its recording; None where there is nothing to replay."""
+    """Model a device and replay its recording; None where there is nothing to replay.
+
+    What is worked out is kept as long as the device's history is in use.
+    """
+    about = history.layout, history.settings, history.pools
+    before = _known.get(device)
+    if before is None or before[0] != about:
+        before = _known[device] = about, _model(history, device)
+    # Not kept with it: what holds its own key is never let go.
+    return None if before[1] is None else ModelledDevice(device, *before[1])
+
+
+def _model(
+    history: History, device: DeviceHistory
+) -> tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None:
     if device.device.kind != "cuda" or device.events < LEAST_EVENTS:
         return None
     if history.layout not in ("trace", "torch-2.0") or not len(device.segments):
@@ -62,7 +80,7 @@ def model_device(history: History, device: DeviceHistory) -> ModelledDevice | No
         factual = replay_as_recorded(device, model, settings)
     except ValueError:  # sizes and addresses that no allocator has
         return None
-    return ModelledDevice(device, tape, model, settings, factual)
+    return tape, model, settings, factual
 
 
 def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:

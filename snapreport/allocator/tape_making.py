@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _OOM, _ELSE = 4, 5
 _SMALL_SIZE, _SMALL_SEGMENT = 1 << 20, 2 << 20
 _MOST_RANGES = 3000
+_MOST_LOOKED_AT = 100_000_000
+"""Allocations to look at in all, for the pools of segments that say nothing of theirs."""
 MOST_ROOM = 1 << 42
 """Addresses of an expandable segment where nothing tells: more than any card has memory."""
 
@@ -175,7 +177,7 @@ def _operations(
         (FAIL, ooms, oom_event, 2 * oom_event),
     )
     key = np.concatenate([part[3] for part in parts])
-    order = stable_order(key)
+    order = _order_of(key, 2 * n + 2)
     op = np.concatenate([np.full(len(part[1]), part[0]) for part in parts])
     row = np.concatenate([part[1] for part in parts])
     event = np.concatenate([part[2] for part in parts])
@@ -184,6 +186,14 @@ def _operations(
         row[order].astype(np.int64),
         event[order].astype(np.int64),
     )
+
+
+def _order_of(key: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return the order of keys: those of events, so that hardly two are the same."""
+    at = np.full(most - 2 * START, NO_ID, np.int32)
+    at[key - 2 * START] = np.arange(len(key), dtype=np.int32)
+    order = at[at != NO_ID].astype(np.int64)
+    return order if len(order) == len(key) else stable_order(key)
 
 
 def _segments(
@@ -220,9 +230,11 @@ def _life_pools(
     if any(pool != DEFAULT_POOL for pool in pools) and len(unknown):
         order = np.argsort(rows.addr, kind="stable")
         ordered = rows.addr[order]
-        for each in unknown.tolist():
-            low = lives.address[each]
-            first, last = np.searchsorted(ordered, [low, low + lives.size[each]])
+        low = lives.address[unknown]
+        ends = np.searchsorted(ordered, [low, low + lives.size[unknown]])
+        if int((ends[1] - ends[0]).sum()) > _MOST_LOOKED_AT:
+            raise ValueError("too many segments lay where too many others did")
+        for each, first, last in zip(unknown.tolist(), *ends.tolist(), strict=True):
             inside = order[first:last]
             born = rows.alloc_event[inside]
             live = (born < lives.end_event[each]) & (born >= lives.start_event[each])
@@ -320,7 +332,11 @@ def _with_ranges(tape: ReplayTape, lives: SegmentLives, moved: NDArray[np.int64]
             grow((lane, large), address, size, START)
     at_start = dict(of_group)
     recorded = tape.recorded
-    columns = (recorded.op, recorded.kind, recorded.address, recorded.size, moved)
+    paged = np.flatnonzero(np.isin(recorded.kind, (MAPPED, UNMAPPED)))
+    columns = (
+        column[paged]
+        for column in (recorded.op, recorded.kind, recorded.address, recorded.size, moved)
+    )
     for op, kind, address, size, event in zip(*(each.tolist() for each in columns), strict=True):
         if kind == MAPPED and op != NO_ID:
             row = tape.row[op]

@@ -351,7 +351,7 @@ class Device:
         assert wanted is not None
         return fit_card(self.file, self.figures, wanted)
 
-    @cached_property
+    @property
     def _modelled(self) -> ModelledDevice:
         found = model_device(self.file, self.history)
         if found is None:

@@ -8,6 +8,7 @@ from typing import Literal
 from snapreport.ground.object_display import Shown
 from snapreport.model.diagnoses import Figure, Suggestion
 from snapreport.model.recording_facts import Closing, CurvePeak
+from snapreport.model.replay.replays import FactualReplay
 
 LossState = Literal["lost", "missing", "suspected", "not known", "none"]
 """Older events were overwritten in the ring; were recorded but are not in the file, as after
@@ -148,6 +149,8 @@ class TrustFacts:
     """Events that fit nothing, by kind, with how often."""
     oddities: dict[str, int]
     """Parts of the file that were left out, with how often."""
+    replay: FactualReplay | None
+    """Through a model of the allocator; None where there is nothing to replay."""
 
 
 @dataclass(frozen=True, eq=False)

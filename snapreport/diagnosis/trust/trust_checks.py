@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.allocator.factual import model_device
 from snapreport.diagnosis.trust.recording_warnings import file_warnings, unknown_actions
 from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.diagnosis.trust.trust_sentences import verdict_sentence, write_checks
@@ -46,6 +47,7 @@ def judge_recording(tables: History, device: DeviceFigures) -> Trust:
 
 def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
     history = device.history
+    modelled = model_device(tables, history)
     return TrustFacts(
         window=_window(device),
         loss=find_loss(history, tables, device.missing, device.start.reserved or 0),
@@ -59,6 +61,7 @@ def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
         unknown_actions=unknown_actions(history),
         anomalies=history.anomalies,
         oddities=tables.oddities,
+        replay=None if modelled is None else modelled.factual,
     )
 
 

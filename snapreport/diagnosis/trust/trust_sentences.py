@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_mistakes import GONE
+from snapreport.diagnosis.trust.replay_check import check_replay
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, share_in_words
 from snapreport.model.diagnoses import Figure, Finding
 from snapreport.model.findings import DeviceFigures
@@ -180,6 +181,8 @@ def write_checks(
         )
         checks += [sizes]
     checks += [_closing(account, facts), _reserved(account, device, facts)]
+    if facts.replay is not None:
+        checks.append(check_replay(facts.replay))
     if device.history.events:
         good = "Every event is of a known kind and fits the others."
         kinds = account.check(

@@ -168,6 +168,10 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         yield from folded("Call tree at the peak, without library-internal frames", block)
     yield escaped(device.trust.sentence)
     yield ""
+    for check in device.trust.checks:
+        if check.code == "replay":
+            yield escaped(check.text)
+            yield ""
     if device.closing is None or not device.closing.closes:  # else the sentence says so
         yield f"Final state: {closing_text(device)}."
         yield ""

@@ -42,6 +42,9 @@ def trust_as_json(trust: Trust) -> dict[str, Any]:
         parts = getattr(trust.facts, name)
         if parts is not None:
             facts[name]["difference"] = parts.difference
+    replay = trust.facts.replay
+    if replay is not None:
+        facts["replay"]["exact"] = replay.exact
     closing = trust.facts.closing
     if closing is not None:
         facts["closing"]["closes"] = closing.closes

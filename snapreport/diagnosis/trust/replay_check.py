@@ -1,0 +1,54 @@
+"""How the recording fares when it is replayed through a model of PyTorch's allocator, in words."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_count, share_in_words
+from snapreport.model.diagnoses import Figure
+from snapreport.model.replay.replays import CAUSES, FactualReplay
+from snapreport.model.trust import Check, Mark
+
+_MODEL = "A model of PyTorch's allocator puts"
+
+
+def check_replay(found: FactualReplay) -> Check:
+    """Answer whether the model does all as the allocator did, which no other figure rests on."""
+    mark: Mark = "ok" if found.exact else "unknown"
+    return Check("replay", mark, "Replay", replay_sentence(found), _figures(found))
+
+
+def replay_sentence(found: FactualReplay) -> str:
+    """Say how much the model does as the allocator did, and what follows where that is not all."""
+    count = format_count(found.allocations)
+    if found.exact:
+        if found.allocations == 1:
+            return f"{_MODEL} the only allocation on its recorded address{_same(found)}."
+        return f"{_MODEL} all {count} allocations on their recorded addresses{_same(found)}."
+    if found.placed == found.allocations:
+        how = f"all {count} allocations on their recorded addresses, but treats segments otherwise"
+    else:
+        share = share_in_words(found.placed, found.allocations)
+        how = f"{share} of the allocations on their recorded addresses"
+    return (
+        f"{_MODEL} {how}; so no other settings are tried on this recording. Likely cause:"
+        f" {CAUSES[found.cause]}."
+    )
+
+
+def _same(found: FactualReplay) -> str:
+    return ", and reserves the same at every event, to the byte" if found.reserved_equal else ""
+
+
+def _figures(found: FactualReplay) -> tuple[Figure, ...]:
+    figures = [Figure("on their recorded address", found.placed, "count")]
+    if found.segment_events:
+        figures.append(Figure("segment events the same", found.segment_events_met, "count"))
+    if found.divergence is None:
+        return tuple(figures)
+    return (
+        Figure("allocations", found.allocations, "count"),
+        figures[0],
+        Figure("segment events", found.segment_events, "count"),
+        *figures[1:],
+        Figure("reserved at most, by the model", found.peak_reserved_model),
+        Figure("first departs at event", found.divergence, "count"),
+    )
