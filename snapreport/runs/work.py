@@ -16,6 +16,7 @@ from snapreport.ground.progress import Progress
 if TYPE_CHECKING:
     from snapreport.model.findings import DeviceFindings, Findings
     from snapreport.model.ranks import RankDevice
+    from snapreport.runs.gathered import Gathered
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,13 +25,14 @@ NO_MEMORY = "not enough memory for this file; try --jobs 1, or where more is fre
 
 @dataclass(frozen=True)
 class Task:
-    """One file to convert or render."""
+    """One file to convert, to render, or to gather the figures of."""
 
-    verb: Literal["convert", "render"]
+    verb: Literal["convert", "render", "gather"]
     source: Path
     target: Path
+    """What to write; where figures are gathered, nothing is."""
     options: dict[str, Any]
-    """As ``convert()`` or ``render()`` takes them."""
+    """As ``convert()`` or ``render()`` takes them, or of ``load()`` and ``findings()``."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Outcome(Shown):
     """What to warn of in a snapshot that was converted, a line each."""
     devices: tuple[RankDevice, ...] = field(default=(), repr=False)
     """Figures of what was rendered."""
+    gathered: Gathered | None = field(default=None, repr=False)
+    """What was gathered, or is left of what was rendered; None where that failed."""
 
 
 def run_task(task: Task, progress: Progress) -> Outcome:
@@ -53,6 +57,8 @@ def run_task(task: Task, progress: Progress) -> Outcome:
     try:
         if task.verb == "convert":
             return _convert(task, progress)
+        if task.verb == "gather":
+            return _gather(task, progress)
         return _render(task, progress)
     except SnapreportError as error:
         return Outcome(task.source, None, str(error))
@@ -72,16 +78,30 @@ def _convert(task: Task, progress: Progress) -> Outcome:
     return Outcome(task.source, path, warnings=tuple(warnings))
 
 
+def _gather(task: Task, progress: Progress) -> Outcome:
+    from snapreport.api.loading import load_named
+    from snapreport.runs.gathered import gather
+
+    options = dict(task.options)
+    snapshot = load_named(task.source, options.pop("names"), progress)
+    progress("Analysing", None)
+    return Outcome(task.source, None, gathered=gather(snapshot.findings(**options)))
+
+
 def _render(task: Task, progress: Progress) -> Outcome:
     from snapreport.api.making import render
 
     devices: list[RankDevice] = []
+    kept: list[Gathered] = []
 
     def see(findings: Findings) -> None:
+        from snapreport.runs.gathered import gather
+
         devices.extend(rank_devices(findings))
+        kept.append(gather(findings))
 
     path = render(task.source, task.target, progress=progress, see=see, **task.options)
-    return Outcome(task.source, path, devices=tuple(devices))
+    return Outcome(task.source, path, devices=tuple(devices), gathered=kept[0])
 
 
 def rank_devices(findings: Findings) -> list[RankDevice]:

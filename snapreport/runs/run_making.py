@@ -1,0 +1,245 @@
+"""The files of a run put in order: which rank each is of, at which dump, and what it is called."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.files import stem_of
+from snapreport.model.run.rank_facts import RankFacts, RankName, Run
+from snapreport.runs.gathered import Gathered
+from snapreport.runs.rank_names import NameReader, read_bare_numbers, read_name
+
+Layout = tuple[tuple[str, int], ...]
+
+MOST_RANKS = 1 << 20
+"""Of a layout: more are a slip of the pen."""
+
+UNTOLD = "no figures could be made of it."
+"""Where names are redacted, for a message that names the file; who ran it was told."""
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A file of a run before it is read."""
+
+    path: Path
+    source: str
+    """Its path below the run's folder, with ``/``."""
+    name: RankName
+
+
+def parse_layout(text: str) -> Layout:
+    """Read ``tp=8,pp=4,dp=2``: dimensions in the order of ranks, the first changing fastest.
+
+    Raises:
+        InputError: it is none.
+    """
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([a-z][a-z_]{0,30})\s*=\s*([1-9]\d{0,5})\s*", part, re.IGNORECASE)
+        if found is None or found[1].lower() in sizes:
+            raise InputError(f"--layout is {text!r}; it takes dimensions such as tp=8,pp=4,dp=2.")
+        sizes[found[1].lower()] = int(found[2])
+    layout = tuple(sizes.items())
+    if _ranks_of(layout) > MOST_RANKS:
+        raise InputError(f"--layout {text} is for {_ranks_of(layout):,} ranks.")
+    return layout
+
+
+def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> list[RunFile]:
+    """Name the files of a run; those that a pattern of the user's does not fit are left out.
+
+    Args:
+        paths: in order.
+        root: the folder that all of them are in.
+        read: the user's pattern; None for what names usually say.
+    """
+    sources = ["/".join(path.relative_to(root).parts) for path in paths]
+    if read is not None:
+        told = [(path, source, read(f"{root.name}/{source}")) for path, source in zip(
+            paths, sources, strict=True)]  # fmt: skip
+        return [RunFile(path, source, name) for path, source, name in told if name is not None]
+    names = [read_name(source) for source in sources]
+    if all(name.rank is None and name.dump is None for name in names):
+        bare = read_bare_numbers(sources)
+        if bare is not None:
+            names = [replace(name, rank=rank) for name, rank in zip(names, bare, strict=True)]
+    return [RunFile(*each) for each in zip(paths, sources, names, strict=True)]
+
+
+def make_run(
+    files: Sequence[RunFile],
+    gathered: Iterable[Gathered | None],
+    errors: Sequence[str],
+    *,
+    title: str = "",
+    layout: Layout = (),
+    named: bool = False,
+    stand_ins: Callable[[list[str]], list[str]] | None = None,
+) -> Run:
+    """Put what was read of the files into a run, in the order of dump and rank.
+
+    Args:
+        files: as from ``name_files()``.
+        gathered: of each file; None where there are no figures.
+        errors: why not, a line for each file; ``""`` where there are.
+        title: of the run.
+        layout: as from ``parse_layout()``.
+        named: whether names are by a pattern of the user's, and then right whatever was noted.
+        stand_ins: gives what to write for the names of files and hosts; None for the names.
+
+    Raises:
+        InputError: the layout is for another number of ranks.
+    """
+    kept = list(gathered)
+    names = _global_ranks(
+        [_as_noted(file.name, each, named) for file, each in zip(files, kept, strict=True)]
+    )
+    names = _count_dumps(names, [file.source for file in files])
+    sources, hosts = _shown([file.source for file in files], names, stand_ins)
+    expected = max((each.ranks for each in kept if each and each.ranks), default=None)
+    if layout:
+        _check_layout(layout, expected, names)
+        expected = _ranks_of(layout)
+    names = [
+        replace(name, host=host, coordinates=name.coordinates or _coordinates(name.rank, layout))
+        for name, host in zip(names, hosts, strict=True)
+    ]
+    labels = _labels(names, sources)
+    ranks = []
+    for file, source, name, label, each, error in zip(
+        files, sources, names, labels, kept, errors, strict=True
+    ):
+        if each is None:
+            size = file.path.stat().st_size if file.path.is_file() else 0
+            said = UNTOLD if stand_ins is not None else error.replace(str(file.path), source)
+            ranks.append(RankFacts(source, label, name, size, "", (), (), said))
+        else:
+            ranks.append(
+                RankFacts(source, label, name, each.size, each.sha256, each.devices, each.warnings)
+            )
+    ranks.sort(key=lambda each: (*_order(each.name), _natural(each.source)))
+    return Run(title, tuple(ranks), layout, expected)
+
+
+def _as_noted(name: RankName, gathered: Gathered | None, named: bool) -> RankName:
+    """Prefer what the recorder noted to what the name of a file says, not to the user's word."""
+    if gathered is None:
+        return name
+    if gathered.rank is not None and not (named and name.rank is not None):
+        name = replace(name, rank=gathered.rank)
+    if gathered.node is not None and not name.host:
+        name = replace(name, host=f"node{gathered.node}")
+    return name
+
+
+def _global_ranks(names: Sequence[RankName]) -> list[RankName]:
+    """Count ranks over all hosts where each host counts its own from 0."""
+    pairs = Counter((name.rank, name.dump) for name in names if name.rank is not None)
+    hosts = sorted({name.host for name in names if name.host}, key=_natural)
+    ranks = {name.rank for name in names if name.rank is not None}
+    each_once = Counter((name.host, name.rank, name.dump) for name in names)
+    if (
+        len(hosts) < 2
+        or max(pairs.values(), default=1) < 2
+        or max(each_once.values()) > 1
+        or any(name.rank is None or not name.host for name in names)
+    ):
+        return list(names)
+    of_host = max(rank for rank in ranks if rank is not None) + 1
+    place = {host: k for k, host in enumerate(hosts)}
+    return [replace(name, rank=place[name.host] * of_host + (name.rank or 0)) for name in names]
+
+
+def _count_dumps(names: Sequence[RankName], sources: Sequence[str]) -> list[RankName]:
+    """Count dumps from 1 by their folders, where names have none and a rank has several files."""
+    folders = [source.rpartition("/")[0] for source in sources]
+    of_rank = Counter((name.rank, name.dump) for name in names)
+    of_folder = Counter(zip((name.rank for name in names), folders, strict=True))
+    if (
+        any(name.dump is not None or name.rank is None for name in names)
+        or max(of_rank.values(), default=1) < 2
+        or max(of_folder.values()) > 1
+        or max(of_rank.values()) != len(set(folders))
+    ):
+        return list(names)
+    place = {folder: k for k, folder in enumerate(sorted(set(folders), key=_natural), 1)}
+    return [replace(name, dump=place[folder]) for name, folder in zip(names, folders, strict=True)]
+
+
+def _shown(
+    sources: list[str],
+    names: Sequence[RankName],
+    stand_ins: Callable[[list[str]], list[str]] | None,
+) -> tuple[list[str], list[str]]:
+    """Return the files' and the hosts' names as they may be shown."""
+    hosts = [name.host for name in names]
+    if stand_ins is None:
+        return sources, hosts
+    parts = [source.split("/") for source in sources]
+    shown = iter(stand_ins([part for each in parts for part in each] + hosts))
+    return ["/".join(next(shown) for _ in each) for each in parts], list(shown)
+
+
+def _labels(names: Sequence[RankName], sources: Sequence[str]) -> list[str]:
+    """Return what tells each file from the others, as short as can be."""
+    several = len({name.dump for name in names}) > 1
+    labels = [_label(name, source, several) for name, source in zip(names, sources, strict=True)]
+    often = Counter(labels)
+    return [
+        label if often[label] == 1 else f"{label} ({source})"
+        for label, source in zip(labels, sources, strict=True)
+    ]
+
+
+def _label(name: RankName, source: str, several: bool) -> str:
+    folder, slash, file = source.rpartition("/")
+    who = f"rank {name.rank}" if name.rank is not None else name.host
+    when = f"step {name.dump}" if several and name.dump is not None else ""
+    if not who:
+        return when if when else folder + slash + stem_of(file)
+    return f"{who}, {when}" if when else who
+
+
+def _check_layout(layout: Layout, expected: int | None, names: Sequence[RankName]) -> None:
+    ranks = _ranks_of(layout)
+    text = ",".join(f"{name}={size}" for name, size in layout)
+    if expected is not None and expected != ranks:
+        raise InputError(f"--layout {text} is for {ranks:,} ranks, and the run has {expected:,}.")
+    highest = max((name.rank for name in names if name.rank is not None), default=0)
+    if highest >= ranks:
+        raise InputError(f"--layout {text} is for {ranks:,} ranks, and there is a rank {highest}.")
+
+
+def _ranks_of(layout: Layout) -> int:
+    ranks = 1
+    for _, size in layout:
+        ranks *= size
+    return ranks
+
+
+def _coordinates(rank: int | None, layout: Layout) -> Layout:
+    """Return the place of a rank in the layout."""
+    if rank is None:
+        return ()
+    found = []
+    for name, size in layout:
+        rank, place = divmod(rank, size)
+        found.append((name, place))
+    return tuple(found)
+
+
+def _order(name: RankName) -> tuple[int, int, int, int]:
+    dump, rank = name.dump, name.rank
+    return int(dump is None), dump or 0, int(rank is None), rank or 0
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sort ``node2`` before ``node10``."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]
