@@ -43,6 +43,7 @@ ROOMS = (
     "root",
     "integrations",
     "explorer",
+    "mcp",
     "commands",
     "main",
 )

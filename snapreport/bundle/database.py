@@ -42,10 +42,15 @@ def default_first(history: History) -> list[int]:
     return [history.default_device, *others] if history.devices else []
 
 
+def schema_text() -> str:
+    """Return the statements that make the tables, with what their columns mean as comments."""
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")
+
+
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
     connection = apsw.Connection(":memory:", flags=_ALONE)
-    connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
+    connection.execute(schema_text())
     with connection:
         _Writer(connection).write(history)
     database = connection.serialize("main")

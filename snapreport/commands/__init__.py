@@ -33,6 +33,7 @@ _NAMES = (
     "check",
     "query",
     "explore",
+    "mcp",
     "export",
     "strings",
 )

@@ -14,15 +14,13 @@ from snapreport.commands.options.shared_options import full_option, quiet_option
 from snapreport.commands.output.console import print_bytes, progress_bar
 from snapreport.commands.output.query_shell import Shell, terminal_lines
 from snapreport.ground.errors import QueryError
+from snapreport.model.answer_tables import QUERY_MEMORY, QUERY_SECONDS
 
 if TYPE_CHECKING:
     from snapreport.api.loading import QueryProcess
 
 ROWS = 100
 """Rows of a table that are shown without --full."""
-
-MEMORY = 8 * 2**30
-"""Bytes that SQLite may use: a query of a runaway kind ends before the machine does."""
 
 
 @click.command(short_help="Ask a bundle in SQL.")
@@ -34,7 +32,7 @@ MEMORY = 8 * 2**30
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
-    default=60,
+    default=QUERY_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="The most that one statement may take; 0 for no limit.",
@@ -67,7 +65,7 @@ def query(
             source,
             keep_paths=paths_kept(),
             seconds=timeout or None,
-            memory=MEMORY,
+            memory=QUERY_MEMORY,
             progress=progress,
         )
     with closing(database):

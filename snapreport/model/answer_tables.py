@@ -172,6 +172,11 @@ class AllocationStatistics(Shown):
     largest: int | None
 
 
+QUERY_SECONDS, QUERY_MEMORY = 60.0, 8 * 2**30
+"""What one SQL statement may take unless told otherwise, so that one of a runaway kind ends before
+the machine does."""
+
+
 @dataclass(frozen=True)
 class QueryAnswer:
     """What one SQL statement gives."""

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from snapreport.ground.errors import MomentError
 
 Address = tuple[int, int | None]
 """An address, and how many allocations came before at it; None for the only one."""
+
+_ADDRESS = re.compile(r"b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?")
+
+
+def parse_address(text: str) -> Address:
+    """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
+
+    Raises:
+        MomentError: the text is none of them.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise MomentError(f"{text!r} is no address; write it as 0x7f3a00000000 or ..._2")
+    return int(match[1], 16), None if match[2] is None else int(match[2])
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from snapreport.commands.options.shared_options import curve_option
-from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.ground.errors import MomentError
+from snapreport.model.moment_wanted import Address, MomentWanted, parse_address
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_ADDRESS = re.compile(r"^b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?$")
-
-
-def parse_address(text: str) -> Address:
-    """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
-
-    Raises:
-        BadParameter: the text is none of them.
-    """
-    match = _ADDRESS.match(text)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is no address; write it as 0x7f3a00000000 or ..._2")
-    return int(match[1], 16), None if match[2] is None else int(match[2])
 
 
 def moment_options(function: F) -> F:
@@ -41,12 +27,19 @@ def moment_options(function: F) -> F:
             options = " and ".join(f"--{name.replace('time_us', 'time')}" for name in given)
             raise click.UsageError(f"{options} each name a moment; give one of them.")
         if at := chosen.pop("at"):
-            chosen[at[0]] = parse_address(at[1])
+            chosen[at[0]] = _address(at[1])
         return function(wanted=MomentWanted(**chosen), **values)
 
     for option in reversed(_OPTIONS):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+def _address(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except MomentError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 _OPTIONS = (

@@ -13,13 +13,13 @@ from snapreport.explorer.screens.screen_base import Desk, ListScreen
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_count
+from snapreport.model.answer_tables import QUERY_MEMORY, QUERY_SECONDS
 
 if TYPE_CHECKING:
     from snapreport.api.loading import QueryProcess
     from snapreport.model.answer_tables import Cell
 
 MOST_ROWS = 10_000
-_SECONDS, _MEMORY = 60.0, 8 * 2**30
 _WIDEST = 60
 
 
@@ -71,7 +71,7 @@ class QueryScreen(ListScreen):
             try:
                 if self._process is None:
                     path = self.view.opened.bundle
-                    self._process = open_database(path, seconds=_SECONDS, memory=_MEMORY)
+                    self._process = open_database(path, seconds=QUERY_SECONDS, memory=QUERY_MEMORY)
                 answer = question(self._process)
             except SnapreportError as error:
                 text = str(error)

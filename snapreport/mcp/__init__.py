@@ -1,0 +1,1 @@
+"""Recordings for agents: a server of the Model Context Protocol over what ``api`` answers."""

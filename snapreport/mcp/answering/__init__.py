@@ -1,0 +1,1 @@
+"""Questions to an open recording, and answers of a stated size."""

@@ -1,0 +1,49 @@
+"""Values of answers as JSON that hides nothing: no control characters, no text without end."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from snapreport.ground.safe_text import replaced
+
+LONGEST = 1500
+"""Letters of one text in an answer."""
+_LARGEST = 2**53
+"""Larger numbers, such as addresses, are texts: half of all readers of JSON would round them."""
+
+# Marks that change the letter before them are in no name, and can carry a hidden text.
+_HIDING = re.compile("[\ufe00-\ufe0f\U000e0000-\U000e01ef\u115f\u1160\u3164\uffa0\u2800\u034f]")
+
+
+def clean_text(text: str, longest: int = LONGEST) -> str:
+    """Return a text that reads as what it is, cut where it is long."""
+    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    if short.isascii() and short.isprintable():
+        return short
+    return _HIDING.sub("\ufffd", replaced(short, "\n\t"))
+
+
+def clean(value: Any, longest: int = LONGEST) -> Any:
+    """Return plain JSON of a value, every text in it clean."""
+    if isinstance(value, str):
+        return clean_text(value, longest)
+    if isinstance(value, Mapping):
+        return {
+            clean_text(str(key), longest): clean(each, longest)
+            for key, each in value.items()
+            if each is not None
+        }
+    if isinstance(value, list | tuple):
+        return [clean(each, longest) for each in value]
+    if isinstance(value, bytes):
+        return f"0x{value[: longest // 2].hex()}"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int | float | None):
+        return value
+    return clean(value.item() if hasattr(value, "item") else str(value), longest)

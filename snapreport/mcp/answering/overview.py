@@ -1,0 +1,288 @@
+"""``open`` and ``summary``: what a recording is, what went wrong, and who held the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.units import format_share
+from snapreport.mcp.answering.finding_answers import brief, found_in, suggestion_json
+from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
+from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.model.diagnoses import SEVERITIES
+from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.words.recording_words import recording_rows
+
+PARTS = ("peaks", "sites", "roles", "stages", "steps", "trust", "settings", "recording")
+"""What ``summary`` can be asked for."""
+
+_HOLDERS = 10
+_SUGGESTIONS = 3
+_AMOUNTS = (
+    "allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation",
+)  # fmt: skip
+
+
+def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
+    """Say what the file is, what went wrong, and what to ask next: most of a first answer."""
+    found, device = chosen_device(recording, arguments)
+    every = found_in(found)
+    # What is of the file comes first in the list, but a failure on this device goes before.
+    own = [finding for name, finding in every if name in ("", str(device.device))]
+    worst = sorted(own, key=lambda finding: SEVERITIES.index(finding.severity))[:1]
+    head: dict[str, Any] = {
+        "answer": device.answer,
+        "trust": {"verdict": device.trust.verdict, "text": device.trust.sentence},
+        "peak": {
+            **(size(device.peak.allocated) or {}),
+            "event": device.peak.event,
+            "allocations": device.peak.live,
+            "may_be_more": size(device.peak.allocated_width)
+            if device.peak.allocated_width
+            else None,
+        },
+        "reserved": _peak(device, "reserved"),
+        "failed_requests": [_failed(oom) for oom in device.ooms[:3]],
+    }
+    if worst:
+        finding = worst[0]
+        head["first_finding"] = {
+            "id": finding.id,
+            "severity": finding.severity,
+            "title": finding.title,
+            "explanation": finding.explanation,
+            "suggestions": [suggestion_json(each) for each in finding.suggestions[:_SUGGESTIONS]],
+        }
+    head["next"] = _next(device, worst[0].id if worst else "")
+    parts = [
+        listed("findings", [brief(name, finding) for name, finding in every]),
+        _sites(device, _HOLDERS),
+        _roles(device),
+    ]
+    if len(found.devices) > 1:
+        parts.insert(0, _devices(found))
+    return Reply(about(recording, device), head, tuple(parts))
+
+
+def summary_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
+    """Return one part of a summary as tables, or all of them."""
+    found, device = chosen_device(recording, arguments)
+    wanted = arguments.get("part")
+    names = [wanted] if wanted else PARTS
+    parts = [part for name in names for part in _PARTS[name](found, device)]
+    head = {"answer": device.answer if wanted in (None, "peaks") else None}
+    if wanted and not any(part.count for part in parts):
+        head["answer"] = f"There is nothing about {wanted} in this recording."
+    if wanted == "trust":
+        head["answer"] = device.trust.sentence
+    return Reply(about(recording, device), head, tuple(parts))
+
+
+def about(recording: KeptRecording, device: DeviceFindings) -> dict[str, Any]:
+    """Say which file and device an answer is about."""
+    return {"file": recording.file.shown, "device": str(device.device)}
+
+
+def chosen_device(
+    recording: KeptRecording, arguments: Mapping[str, Any]
+) -> tuple[Findings, DeviceFindings]:
+    """Return the findings, and those of the device that is meant: the one a report opens with.
+
+    Raises:
+        SnapreportError: there is no such device, or none at all.
+    """
+    found = recording.findings
+    if not found.devices:
+        raise SnapreportError(f"{recording.file.shown} has no device; nothing was recorded in it.")
+    if arguments.get("device") is None:
+        return found, found.devices[found.default]
+    name = recording.device(arguments["device"]).name
+    return found, next(each for each in found.devices if str(each.device) == name)
+
+
+def _next(device: DeviceFindings, worst: str) -> list[str]:
+    said = []
+    if worst:
+        said.append(f"findings with id={worst}: its evidence and every suggestion")
+    if device.recorded:
+        said.append("at: who holds the memory at the peak or any event, by line, role or stage")
+        said.append("whatif: the peak without something, other allocator settings, another card")
+    return said
+
+
+def _failed(oom: Any) -> dict[str, Any]:
+    return {
+        "event": oom.event,
+        "asked_for": size(oom.size),
+        "device_free": size(oom.device_free),
+        "allocated": size(oom.allocated),
+        "reserved": size(oom.reserved),
+    }
+
+
+def _peak(device: DeviceFindings, curve: str) -> dict[str, Any] | None:
+    peak = device.peaks.get(curve)
+    return None if peak is None else size(peak.bytes, event=peak.event)
+
+
+def _devices(found: Findings) -> Part:
+    columns = (
+        ("device", "text"), ("events", "count"), ("peak allocated", "bytes"), ("at event", "event"),
+        ("peak reserved", "bytes"), ("failed requests", "count"),
+    )  # fmt: skip
+    rows = [
+        (
+            str(each.device),
+            each.history.events,
+            each.peak.allocated,
+            each.peak.event,
+            each.peaks["reserved"].bytes if "reserved" in each.peaks else None,
+            len(each.ooms),
+        )
+        for each in found.devices
+    ]
+    return table("Devices: never add them up", columns, rows)
+
+
+def _sites(device: DeviceFindings, most: int | None = None) -> Part:
+    rows = [
+        (
+            f"{site.name}  {site.filename}:{site.line}" if site.filename else site.name,
+            site.bytes,
+            format_share(site.bytes, device.peak.allocated),
+            site.count,
+        )
+        for site in device.sites[:most]
+    ]
+    columns = (
+        ("call site", "text"), ("held", "bytes"), ("share of the peak", "text"),
+        ("allocations", "count"),
+    )  # fmt: skip
+    name = f"Held at the allocated peak, event {device.peak.event}, by call site"
+    return table(name, columns, rows)
+
+
+def _roles(device: DeviceFindings) -> Part:
+    rows = [
+        (use.role, use.bytes, format_share(use.bytes, device.peak.allocated), use.count)
+        for use in device.held_by_role
+    ]
+    columns = (
+        ("role", "text"), ("held", "bytes"), ("share of the peak", "text"),
+        ("allocations", "count"),
+    )  # fmt: skip
+    return table("Held at the allocated peak, by role (what it is for)", columns, rows)
+
+
+def _amounts(_: Findings, device: DeviceFindings) -> list[Part]:
+    moments = (device.start, device.peak, device.end)
+    rows = []
+    for name in _AMOUNTS:
+        own = device.peaks.get(name)
+        values = [getattr(each, name) for each in moments]
+        rows.append((name, *values, own and own.bytes, own and own.event))
+    columns = (
+        ("memory", "text"), ("start", "bytes"), ("at the allocated peak", "bytes"),
+        ("end", "bytes"), ("own peak", "bytes"), ("own peak at event", "event"),
+    )  # fmt: skip
+    sizes = asdict(device.sizes)
+    average = {
+        name: each.average for name, each in device.statistics.items() if name != "requested"
+    }
+    more = [
+        ("allocations made", sizes["made"], "count"),
+        ("of those freed", sizes["freed"], "count"),
+        ("live before the first event", sizes["baseline"], "count"),
+        ("live at the allocated peak", device.peak.live, "count"),
+        ("events", device.history.events, "count"),
+        ("requested in all", sizes["requested"], "bytes"),
+        ("smallest request", sizes["smallest"], "bytes"),
+        ("median request", sizes["median"], "bytes"),
+        ("largest request", sizes["largest"], "bytes"),
+        *((f"{name} on average", value, "bytes") for name, value in average.items()),
+    ]
+    figures = [
+        {"name": name, **(size(value) or {} if unit == "bytes" else {"count": value})}
+        for name, value, unit in more
+        if value is not None
+    ]
+    return [table("Memory in bytes", columns, rows), listed("figures", figures)]
+
+
+def _stages(_: Findings, device: DeviceFindings) -> list[Part]:
+    columns = (
+        ("stage", "text"), ("depth", "count"), ("start event", "event"), ("end event", "event"),
+        ("start", "bytes"), ("peak", "bytes"), ("peak event", "event"), ("end", "bytes"),
+        ("cut off", "text"),
+    )  # fmt: skip
+    stages = device.stages
+
+    def take(first: int, last: int) -> list[tuple[Any, ...]]:
+        return [
+            (
+                each.name, each.depth, each.start_event, each.end_event, each.start_bytes,
+                each.peak_bytes, each.peak_event, each.end_bytes, each.cut,
+            )
+            for each in stages[first:last]
+        ]  # fmt: skip
+
+    return [Part("Stages, in allocated bytes", len(stages), take, columns)]
+
+
+def _steps(_: Findings, device: DeviceFindings) -> list[Part]:
+    if device.steps is None:
+        return []
+    columns = (
+        ("step", "count"), ("name", "text"), ("kind", "text"), ("start event", "event"),
+        ("end event", "event"), ("start", "bytes"), ("peak", "bytes"), ("peak event", "event"),
+        ("change", "bytes"), ("kept", "bytes"),
+    )  # fmt: skip
+    steps = device.steps.steps
+
+    def take(first: int, last: int) -> list[tuple[Any, ...]]:
+        return [
+            (
+                each.number, each.name, each.kind, each.start_event, each.end_event,
+                each.start_bytes, each.peak_bytes, each.peak_event, each.change, each.kept_bytes,
+            )
+            for each in steps[first:last]
+        ]  # fmt: skip
+
+    name = f"Steps, in allocated bytes; found {device.steps.how}"
+    return [Part(name, len(steps), take, columns)]
+
+
+def _trust(found: Findings, device: DeviceFindings) -> list[Part]:
+    checks = [
+        {"check": one.title, "mark": one.mark, "text": one.text} for one in device.trust.checks
+    ]
+    fixes = [{"text": each.text, "change": each.change} for each in device.trust.fixes]
+    warnings = [
+        {"code": each.code, "text": each.paragraph} for each in (*found.warnings, *device.warnings)
+    ]
+    parts = (("checks", checks), ("fixes", fixes), ("warnings", warnings))
+    return [listed(name, items) for name, items in parts if items]
+
+
+def _settings(found: Findings, _: DeviceFindings) -> list[Part]:
+    rows = sorted((name, value) for name, value in found.settings.items())
+    return [table("Settings of PyTorch's allocator", (("setting", "text"), ("value", "any")), rows)]
+
+
+def _recording(found: Findings, device: DeviceFindings) -> list[Part]:
+    rows = recording_rows(found.history, [device])
+    return [table("Noted while recording", (("name", "text"), ("value", "text")), rows)]
+
+
+_PARTS = {
+    "peaks": _amounts,
+    "sites": lambda _, device: [_sites(device)],
+    "roles": lambda _, device: [_roles(device)],
+    "stages": _stages,
+    "steps": _steps,
+    "trust": _trust,
+    "settings": _settings,
+    "recording": _recording,
+}

@@ -1,0 +1,181 @@
+"""``whatif``: the peak without something, other settings of the allocator, another card, a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.units import format_bytes, format_share
+from snapreport.mcp.answering.finding_answers import suggestion_json
+from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
+from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.model.replay.replays import Between, FactualReplay
+from snapreport.reporters.terminal.plan_text import plan_notes, verdict
+
+if TYPE_CHECKING:
+    from snapreport.api.device import Device
+
+_MODES = (("settings", "capacity"), ("card",), ("fit",), ("free",), ("without",))
+_SERVES = {True: "yes", False: "no", None: "perhaps"}
+RECORDED = "recorded"
+"""Among ``settings``: how exact the replay of the recording itself is."""
+
+
+def what_if_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
+    """Answer one question about what was not recorded.
+
+    Raises:
+        SnapreportError: two are asked at once, or what was asked for does not exist.
+    """
+    asked = [mode for mode in _MODES if any(name in arguments for name in mode)]
+    if len(asked) > 1:
+        names = " and ".join(mode[0] for mode in asked)
+        raise SnapreportError(f"{names} are questions of their own; ask them one after the other.")
+    device = recording.device(arguments.get("device"))
+    about = {"file": recording.file.shown, "device": device.name}
+    head, parts = _ANSWERS[asked[0][0] if asked else "without"](device, arguments)
+    return Reply(about, head, tuple(parts))
+
+
+Found = tuple[dict[str, Any], list[Part]]
+
+
+def _removals(device: Device, arguments: Mapping[str, Any]) -> Found:
+    by, curve = arguments.get("by", "site"), arguments.get("curve", "allocated")
+    patterns = arguments.get("without", ())
+    was = device.peaks.get(curve)
+    head: dict[str, Any] = {
+        "curve": curve,
+        "peak_as_recorded": None if was is None else size(was.bytes, event=was.event),
+    }
+    if patterns:
+        left = device.peak_without(*patterns, by=by, curve=curve)
+        found = left.what_if
+        head |= {
+            "answer": f"The peak would fall by {format_bytes(found.falls)} to"
+            f" {format_bytes(found.peak_bytes)}.",
+            "peak": size(found.peak_bytes, event=found.peak_event),
+            "falls": size(found.falls),
+            "held_at_the_recorded_peak": size(found.held),
+            "allocations_taken_away": found.count,
+            "taken_away": list(left.taken[:20]),
+            "others_taken_away": max(0, len(left.taken) - 20) or None,
+        }
+        columns = ((by, "text"), ("held", "bytes"), ("share", "text"), ("allocations", "count"))
+        rows = [
+            (each.name, each.bytes, format_share(each.bytes, found.peak_bytes), each.count)
+            for each in left.held
+        ]
+        return head, [table("Held at the peak that is left", columns, rows)]
+    every = device.what_if(by, curve)
+    wide = (
+        (by, "text"), ("falls by", "bytes"), ("peak then", "bytes"), ("at event", "event"),
+        ("held at the recorded peak", "bytes"), ("allocations", "count"),
+    )  # fmt: skip
+    table_rows = [
+        (each.name, each.falls, each.peak_bytes, each.peak_event, each.held, each.count)
+        for each in every
+    ]
+    return head, [table(f"The peak without each {by}", wide, table_rows)]
+
+
+def _settings(device: Device, arguments: Mapping[str, Any]) -> Found:
+    settings = list(arguments.get("settings", ()))
+    if settings == [RECORDED]:
+        return {"replay": _replay(device.replay)}, []
+    found = device.other_settings(*settings, capacity=arguments.get("capacity"))
+    head: dict[str, Any] = {
+        "answer": "Nothing of this is measured: the recording was replayed through a model.",
+        "floor": size(found.floor, event=found.floor_event, meaning="no setting needs less"),
+        "capacity": size(found.capacity),
+        "replay_of_the_recording": _replay(found.factual),
+    }
+    if found.hopeless:
+        head["answer"] = (
+            f"No setting could have helped: {format_bytes(found.floor)} are needed, and"
+            f" {format_bytes(found.capacity or 0)} are there."
+        )
+    elif found.refused:
+        head["answer"] = found.refused
+    columns = (
+        ("settings", "text"), ("smallest capacity, least", "bytes"),
+        ("smallest capacity, most", "bytes"), ("peak reserved, least", "bytes"),
+        ("peak reserved, most", "bytes"), ("retries", "text"), ("serves all requests", "text"),
+    )  # fmt: skip
+    rows = [
+        (
+            f"{each.settings} (recorded)" if each.recorded else each.settings,
+            each.capacity.least, each.capacity.most, each.peak.least, each.peak.most,
+            _range(each.retries),
+            _SERVES[each.serves] if found.capacity is not None else "not asked",
+        )
+        for each in found.outcomes
+    ]  # fmt: skip
+    return head, [table("Settings; smallest capacity is what to compare", columns, rows)]
+
+
+def _replay(replay: FactualReplay) -> dict[str, Any]:
+    return {
+        "settings": replay.settings,
+        "exact": replay.exact,
+        "allocations": replay.allocations,
+        "on_their_recorded_address": replay.placed,
+        "first_departs_at_event": replay.divergence,
+        "cause": replay.cause or None,
+    }
+
+
+def _range(between: Between) -> str:
+    return str(between.least) if between.one else f"{between.least} to {between.most}"
+
+
+def _card(device: Device, arguments: Mapping[str, Any]) -> Found:
+    fit = device.fits(arguments["card"], arguments.get("allow"))
+    head = {
+        "answer": fit.text,
+        "outcome": fit.outcome,
+        "card": fit.card,
+        "card_has": size(fit.bytes),
+        "room_for_pytorch": size(fit.room),
+        "set_aside": size(fit.allowance.bytes, source=fit.allowance.source),
+        "most_live": size(fit.live, event=fit.live_event, meaning="no setting needs less"),
+        "reserved": size(fit.reserved, event=fit.reserved_event),
+        "smallest_capacity_in_a_replay": size(fit.replayed),
+    }
+    return head, []
+
+
+def _plan(device: Device, arguments: Mapping[str, Any]) -> Found:
+    plan = device.plan(fit=arguments.get("fit"), free=arguments.get("free"))
+    peak = device.peak
+    beyond = None if peak.reserved is None else peak.reserved - peak.allocated
+    head = {
+        "answer": verdict(plan),
+        "reached": plan.reached,
+        "target": size(plan.target),
+        "peak": size(plan.peak),
+        "expected_peak": size(plan.expected),
+        "peak_at_most": size(plan.most),
+        "note": plan_notes(beyond, bool(device.figures.ooms)),
+    }
+    steps = [
+        {
+            "change": suggestion_json(step.suggestion),
+            "peak_then": size(step.expected),
+            "peak_then_at_most": size(step.most),
+        }
+        for step in plan.steps
+    ]
+    rows = [(each.role, each.bytes) for each in plan.left]
+    left = table("What the peak then consists of", (("role", "text"), ("held", "bytes")), rows)
+    return head, [listed("steps", steps), left]
+
+
+_ANSWERS = {
+    "without": _removals,
+    "settings": _settings,
+    "card": _card,
+    "fit": _plan,
+    "free": _plan,
+}

@@ -1,0 +1,226 @@
+"""All recordings that are open: a process for each, not too many, ended when others need room."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from multiprocessing import get_all_start_methods, get_context
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from snapreport.ground.errors import NotEnoughMemoryError, QueryError, SnapreportError
+from snapreport.ground.machine import available_memory
+from snapreport.ground.units import format_duration
+from snapreport.mcp.keeping.keeper_process import PROGRESS, REFUSAL, keep
+from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.mcp.keeping.questions import Question
+from snapreport.model.answer_tables import QUERY_SECONDS
+from snapreport.model.name_treatment import NamesWanted
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+logger = logging.getLogger(__name__)
+
+Report = Callable[[str, float | None], Awaitable[None]]
+"""Told what is being done, and the part that is done."""
+
+MOST_FILES = 8
+_MOST_MEMORY = 4 * 2**30
+_READ_BEFORE = (
+    "api.device", "diagnosis.conclude", "history.build", "mcp.keeping.keeper_process",
+    "names.redaction", "read",
+)  # fmt: skip
+"""Modules that a process has from its first moment."""
+_GRACE = 3.0
+"""Seconds after which a statement that should have ended is ended with its process."""
+
+
+class RefusedError(SnapreportError):
+    """The question has no answer; the message says why, and nothing else."""
+
+
+class FileKeepers:
+    """The processes that keep recordings open; close it in the end."""
+
+    def __init__(
+        self, names: NamesWanted, *, files: int = MOST_FILES, memory: int | None = None
+    ) -> None:
+        """Begin with nothing open.
+
+        Args:
+            names: what becomes of the names in files.
+            files: how many may be open at once.
+            memory: bytes that the processes may have together; when they have more, those that
+                were not asked for longest end. None for half of what is free, 4 GiB at most.
+        """
+        self._names, self._files = names, files
+        free = available_memory()
+        usual = _MOST_MEMORY if free is None else min(_MOST_MEMORY, free // 2)
+        self._memory = usual if memory is None else memory
+        self._keepers: OrderedDict[FileBelow, _Keeper] = OrderedDict()
+        self._changed = anyio.Condition()
+
+    async def ask(self, question: Question, report: Report) -> dict[str, Any]:
+        """Return the answer; where the caller is cancelled, the work on it ends at once.
+
+        Raises:
+            SnapreportError: the question has none.
+        """
+        keeper = await self._take(question.files[0])
+        try:
+            return await keeper.ask(question, report)
+        finally:
+            await self._put_back(keeper)
+
+    def close(self) -> None:
+        """End all processes."""
+        for keeper in self._keepers.values():
+            keeper.end()
+        self._keepers.clear()
+
+    @property
+    def open_files(self) -> list[str]:
+        """Return the files that are open, by their shown names; those asked last come last."""
+        return [file.shown for file in self._keepers]
+
+    async def _take(self, file: FileBelow) -> _Keeper:
+        async with self._changed:
+            while file not in self._keepers and len(self._keepers) >= self._files:
+                idle = next((one for one in self._keepers.values() if not one.users), None)
+                if idle is None:
+                    await self._changed.wait()
+                else:
+                    self._drop(idle)
+            keeper = self._keepers.setdefault(file, _Keeper(file, self._names))
+            self._keepers.move_to_end(file)
+            keeper.users += 1
+            return keeper
+
+    async def _put_back(self, keeper: _Keeper) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._changed:
+                keeper.users -= 1
+                idle = [one for one in self._keepers.values() if not one.users]
+                for one in idle:
+                    if sum(each.memory for each in self._keepers.values()) > self._memory:
+                        self._drop(one)
+                self._changed.notify_all()
+
+    def _drop(self, keeper: _Keeper) -> None:
+        self._keepers.pop(keeper.file).end()
+
+
+class _Keeper:
+    """One process, asked one question at a time."""
+
+    def __init__(self, file: FileBelow, names: NamesWanted) -> None:
+        self.file = file
+        self.users = 0
+        """Callers that have or wait for it."""
+        self.memory = 0
+        self._names = names
+        self._lock = anyio.Lock()
+        self._process: BaseProcess | None = None
+        self._connection: Connection
+
+    async def ask(self, question: Question, report: Report) -> dict[str, Any]:
+        async with self._lock:
+            done = False
+            try:
+                if self._process is None:
+                    with anyio.CancelScope(shield=True):
+                        await anyio.to_thread.run_sync(self._start)
+                seconds = QUERY_SECONDS + _GRACE if question.tool == "query" else None
+                answer = await self._asked(question, report, seconds)
+                done = True
+                return answer
+            except RefusedError:
+                done = True
+                raise
+            finally:
+                if not done:  # it is in the middle of something
+                    self.end()
+
+    async def _asked(
+        self, question: Question, report: Report, seconds: float | None
+    ) -> dict[str, Any]:
+        self._connection.send(question)
+        # What is asked may first have to be opened: the clock runs from the last news.
+        while True:
+            with anyio.move_on_after(seconds):
+                message = await anyio.to_thread.run_sync(
+                    _hear, self._connection, abandon_on_cancel=True
+                )
+                if message is None:
+                    raise self._ended()
+                kind, content, more = message
+                if kind == PROGRESS:
+                    await report(content, more)
+                    continue
+                self.memory = more
+                if kind == REFUSAL:
+                    raise RefusedError(content)
+                found: dict[str, Any] = content
+                return found
+            limit = format_duration(round(QUERY_SECONDS * 1e6))
+            raise QueryError(f"The query took longer than {limit}; ask for less.")
+
+    def _ended(self) -> SnapreportError:
+        assert self._process is not None
+        self._process.join(1)
+        return NotEnoughMemoryError(
+            f"The process that read {self.file.shown} ended ({self._process.exitcode}), most"
+            " likely for want of memory."
+        )
+
+    def _start(self) -> None:
+        context = _context()
+        self._connection, theirs = context.Pipe()
+        process = context.Process(target=keep, args=(theirs, self._names), daemon=True)
+        process.start()
+        theirs.close()
+        self._process = process
+
+    def end(self) -> None:
+        """End the process, whatever it does. Who waits for its answer hears that it ended."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._process = None
+            self.memory = 0
+
+
+def _hear(connection: Connection) -> Any:
+    """Return the next message, None where the process has ended.
+
+    A thread that nobody waits for any more may still be in here: it alone lets go of the pipe.
+    """
+    with suppress(EOFError, OSError):
+        return connection.recv()
+    return None
+
+
+def _context() -> Any:
+    """Return how processes are made: from one that has read our modules already, where there is."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([f"snapreport.{name}" for name in _READ_BEFORE])
+    return context
+
+
+def make_ready() -> None:
+    """Start what processes are made from, which takes a second; the first call need not wait."""
+    if "forkserver" in get_all_start_methods() and os.name == "posix":
+        from multiprocessing import forkserver
+
+        _context()
+        forkserver.ensure_running()

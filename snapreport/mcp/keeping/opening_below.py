@@ -1,0 +1,103 @@
+"""Open a file below a folder, and no other, whatever is moved or linked meanwhile."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from snapreport.ground.errors import InputError
+
+_DESCRIPTORS = Path("/proc/self/fd")
+"""Where Linux has a name for each open file: opening it gives that file, and follows no link."""
+
+
+@dataclass(frozen=True)
+class FileBelow:
+    """A file below a root, found once; it is opened again and again."""
+
+    root: Path
+    """Resolved."""
+    parts: tuple[str, ...]
+    """Folders and name below the root; none of them was a link."""
+    shown: str
+    """What it is called in answers."""
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
+
+    @property
+    def path(self) -> Path:
+        """Where it was found."""
+        return self.root.joinpath(*self.parts)
+
+
+@contextmanager
+def opened_below(file: FileBelow) -> Iterator[Path]:
+    """Open a file and give a path that leads to it, and to nothing else, while it is open.
+
+    Each folder on the way is opened from the one before, and a link there is an error: one can
+    only have come since the path was resolved. Where the system cannot do that, the file is
+    compared with the one that was found, before it is read and after.
+
+    Raises:
+        InputError: it is gone, is another file now, or is none that can be read.
+    """
+    try:
+        descriptor = _descend(file) if os.open in os.supports_dir_fd else _open(file.path)
+    except OSError as error:
+        raise InputError(f"{file.shown} cannot be opened: {_reason(error)}.") from None
+    try:
+        _same(os.fstat(descriptor), file)
+        named = _DESCRIPTORS / str(descriptor)
+        if named.exists():
+            yield named
+        else:
+            yield file.path
+            with suppress(OSError):
+                _same(file.path.stat(follow_symlinks=False), file)
+    finally:
+        os.close(descriptor)
+
+
+def _descend(file: FileBelow) -> int:
+    folder = os.open(file.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in file.parts[:-1]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            below = os.open(part, flags, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = below
+    try:
+        return _open(Path(file.parts[-1]), folder)
+    finally:
+        os.close(folder)
+
+
+def _open(path: Path, folder: int | None = None) -> int:
+    # A pipe would wait for its other end; what is no regular file is refused below.
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    return os.open(path, flags, dir_fd=folder)
+
+
+def _same(found: os.stat_result, file: FileBelow) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{file.shown} is no regular file.")
+    now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if now != (file.device, file.inode, file.size, file.changed_ns):
+        raise InputError(f"{file.shown} was replaced while it was opened; ask again.")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is gone"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return "it was replaced by a link or folder meanwhile"

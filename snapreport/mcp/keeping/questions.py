@@ -1,0 +1,91 @@
+"""What is asked of the process that keeps a recording, and how it finds the answer."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from snapreport.ground.progress import Progress
+from snapreport.mcp.answering.diff_answers import diff_reply
+from snapreport.mcp.answering.finding_answers import findings_reply
+from snapreport.mcp.answering.moment_answers import moment_reply
+from snapreport.mcp.answering.overview import open_reply, summary_reply
+from snapreport.mcp.answering.pages_of_replies import USUAL, digest_of, fit_page, read_cursor
+from snapreport.mcp.answering.query_answers import query_reply
+from snapreport.mcp.answering.reply import Reply
+from snapreport.mcp.answering.what_if_answers import what_if_reply
+from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.model.name_treatment import NamesWanted
+
+_OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
+    "open": open_reply,
+    "summary": summary_reply,
+    "findings": findings_reply,
+    "at": moment_reply,
+    "whatif": what_if_reply,
+    "query": query_reply,
+}
+_PAGING = ("cursor", "max_tokens")
+_REPLIES = 4
+"""Answers that are kept, so that the next page of one is there at once."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call of a tool."""
+
+    tool: str
+    files: tuple[FileBelow, ...]
+    """The recording; for ``diff`` NEW and BASE."""
+    arguments: Mapping[str, Any]
+    """As the tool takes them, but for files."""
+
+
+class Desk:
+    """Answers questions about one file, and compares it with another."""
+
+    def __init__(self, names: NamesWanted) -> None:
+        """Begin with nothing open.
+
+        Args:
+            names: what becomes of the names in files.
+        """
+        self._names = names
+        self._open: OrderedDict[FileBelow, KeptRecording] = OrderedDict()
+        self._replies: OrderedDict[str, Reply] = OrderedDict()
+
+    def answer(self, question: Question, progress: Progress) -> dict[str, Any]:
+        """Return a page of the answer, as plain JSON.
+
+        Raises:
+            SnapreportError: the question has none; the message says why.
+        """
+        asked = {key: each for key, each in question.arguments.items() if key not in _PAGING}
+        about = [(each.shown, each.size, each.changed_ns) for each in question.files]
+        digest = digest_of(question.tool, asked, about)
+        place = read_cursor(question.arguments.get("cursor"), digest)
+        reply = self._replies.pop(digest, None)
+        if reply is None:
+            recordings = [self._recording(each, progress) for each in question.files]
+            progress("Answering", None)
+            if question.tool == "diff":
+                new, base = recordings
+                reply = diff_reply(base, new, asked)
+            else:
+                reply = _OF_ONE[question.tool](recordings[0], asked)
+        self._replies[digest] = reply
+        if len(self._replies) > _REPLIES:
+            self._replies.popitem(last=False)
+        return fit_page(reply, place, question.arguments.get("max_tokens", USUAL))
+
+    def _recording(self, file: FileBelow, progress: Progress) -> KeptRecording:
+        """Return an open recording; the one that was not used for longest makes room."""
+        if file not in self._open:
+            while len(self._open) > 1:
+                self._open.popitem(last=False)
+            self._open[file] = KeptRecording(file, self._names, progress)
+        self._open.move_to_end(file)
+        return self._open[file]

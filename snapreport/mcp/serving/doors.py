@@ -1,0 +1,138 @@
+"""The doors that clients come in by: standard input and output, or HTTP on this machine alone."""
+
+from __future__ import annotations
+
+import gc
+import hmac
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from snapreport.ground.errors import InputError
+from snapreport.mcp.keeping.file_keepers import FileKeepers, make_ready
+from snapreport.mcp.serving.protocol import make_server
+from snapreport.mcp.serving.rooted_files import RootedFiles
+from snapreport.model.name_treatment import NamesWanted
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+_LEAST_TOKEN = 16
+_MOST_BODY = 2**20
+
+
+def serve(
+    roots: Sequence[Path],
+    names: NamesWanted,
+    *,
+    port: int | None = None,
+    token: str | None = None,
+    say: Callable[[str], None],
+) -> None:
+    """Serve until the client goes, or the process is told to end.
+
+    Args:
+        roots: folders whose files may be opened.
+        names: what becomes of the names in files.
+        port: for HTTP, 0 for a free one; None for standard input and output.
+        token: that clients of HTTP have to send; None for a new one, which is said.
+        say: told what the user has to know.
+
+    Raises:
+        SnapreportError: a root is no folder, or the port is taken.
+    """
+    files = RootedFiles(roots, names)
+    keepers = FileKeepers(names)
+    server = make_server(files, keepers)
+    gc.enable()  # commands run without a collector, and this one runs for days
+    try:
+        if port is None:
+            anyio.run(_serve_stdio, server)
+        else:
+            listening = _listen(port)
+            anyio.run(_serve_http, server, listening, token, say)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        keepers.close()
+
+
+async def _serve_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, make_ready)
+        await server.run(read, write, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
+
+
+async def _serve_http(
+    server: Server[Any],
+    listening: socket.socket,
+    token: str | None,
+    say: Callable[[str], None],
+) -> None:
+    port = listening.getsockname()[1]
+    secret = token or secrets.token_urlsafe(32)
+    say(f"Serving http://{HOST}:{port}{PATH}")
+    if token is None:
+        say(f"Token: {secret}")
+    app = guarded_app(server, port, secret)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, make_ready)
+        await uvicorn.Server(config).serve(sockets=[listening])
+        tasks.cancel_scope.cancel()
+
+
+def guarded_app(server: Server[Any], port: int, token: str) -> ASGIApp:
+    """Return the server as an application that lets in who has the token, from this machine.
+
+    A page in a browser that has a name of its own led to this machine (DNS rebinding) has another
+    Host or Origin, and is refused.
+    """
+    hosts = [f"{name}:{port}" for name in (HOST, "localhost", "[::1]")]
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=_MOST_BODY,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+        ),
+    )
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, wanted):
+                headers = {"WWW-Authenticate": "Bearer"}
+                refusal = PlainTextResponse("The token is missing or wrong.\n", 401, headers)
+                await refusal(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def is_short_token(token: str) -> bool:
+    """Say whether a token could be found by trying."""
+    return len(token) < _LEAST_TOKEN
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(f"Port {port} cannot be served: {error.strerror}.") from None
+    return listening

@@ -1,0 +1,144 @@
+"""Which files clients may name: those below the roots, wherever links lead."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from snapreport.api.loading import redacted_names
+from snapreport.ground.errors import InputError
+from snapreport.ground.safe_text import visible
+from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.model.name_treatment import NamesWanted
+
+ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
+"""Of files that are listed; any file below a root can be opened by its name."""
+
+_MOST_ENTRIES = 20_000
+"""Files and folders that are looked at for a list."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|(?![\\/]))")
+_LONGEST = 4096
+
+
+class RootedFiles:
+    """The files below some folders."""
+
+    def __init__(self, roots: Sequence[Path], names: NamesWanted) -> None:
+        """Take the roots.
+
+        Args:
+            roots: folders; links to them are resolved now, once and for all.
+            names: whether the names of files are to be redacted.
+
+        Raises:
+            InputError: one is no folder.
+        """
+        self.roots = tuple(_root(each) for each in roots)
+        self._names = names
+
+    def find(self, name: str) -> FileBelow:
+        """Return the file that a client names: below a root, or by its whole path.
+
+        Raises:
+            InputError: there is none below the roots; it does not tell what lies elsewhere.
+        """
+        if "\0" in name or not name or len(name) > _LONGEST:
+            raise InputError("That is no name of a file.")
+        if _URL.match(name) and not Path(name).drive:
+            raise InputError("Files are named by paths below the roots; addresses are not opened.")
+        path = self._by_stand_in(name) if self._names.redacted else None
+        candidates = [path] if path else [root / name for root in self.roots]
+        for candidate in candidates:
+            found = self._below(candidate)
+            if found is not None:
+                return found
+        raise InputError(
+            f"{visible(name[:200])} is no file below the roots of this server; call open without a"
+            " file for a list."
+        )
+
+    def list(self) -> list[FileBelow]:
+        """Return the recordings below the roots, as far as names tell, in order."""
+        found = [file for path in self._walk() if (file := self._below(path)) is not None]
+        return sorted(found, key=lambda file: file.shown)
+
+    def _by_stand_in(self, name: str) -> Path | None:
+        return next((path for path in self._walk() if self._shown(path) == name), None)
+
+    def _below(self, path: Path) -> FileBelow | None:
+        """Return a file if it is a regular one below a root, links resolved."""
+        try:
+            real = Path(os.path.realpath(path, strict=True))
+            status = real.stat(follow_symlinks=False)
+        except (OSError, ValueError):
+            return None
+        root = next((each for each in self.roots if real.is_relative_to(each)), None)
+        if root is None or not stat.S_ISREG(status.st_mode):
+            return None
+        return FileBelow(
+            root=root,
+            parts=real.relative_to(root).parts,
+            shown=self._shown(real),
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=status.st_size,
+            changed_ns=status.st_mtime_ns,
+        )
+
+    def _shown(self, path: Path) -> str:
+        """Return what a file is called: by its path below the root, which tells no home."""
+        root = next(each for each in self.roots if path.is_relative_to(each))
+        name = path.relative_to(root).as_posix()
+        if len(self.roots) > 1 and sum(_is_file(each / name) for each in self.roots) > 1:
+            name = path.as_posix()
+        if not self._names.redacted:
+            return visible(name)
+        return _stand_in(name, self._names.salt)
+
+    def _walk(self) -> Iterator[Path]:
+        left = _MOST_ENTRIES
+        for root in self.roots:
+            for folder, folders, files in os.walk(root):
+                folders[:] = sorted(each for each in folders if not each.startswith("."))
+                for name in sorted(files):
+                    if name.lower().endswith(ENDINGS) and not name.startswith("."):
+                        yield Path(folder, name)
+                left -= len(folders) + len(files)
+                if left < 0:
+                    return
+
+
+def _root(path: Path) -> Path:
+    try:
+        real = Path(os.path.realpath(path.expanduser(), strict=True))
+    except OSError:
+        raise InputError(f"{path} does not exist; a root is a folder that does.") from None
+    if not real.is_dir():
+        raise InputError(f"{path} is no folder; name the one that the files are in.")
+    return real
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=_MOST_ENTRIES)
+def _stand_in(name: str, salt: str | None) -> str:
+    stem, ending = _split(name)
+    return redacted_names([stem], salt)[0] + ending
+
+
+def _split(name: str) -> tuple[str, str]:
+    stem, ending = name, ""
+    while True:
+        shorter, last = os.path.splitext(stem)
+        if last.lower() not in ENDINGS:
+            return stem, ending
+        stem, ending = shorter, last + ending

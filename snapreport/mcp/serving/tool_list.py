@@ -1,0 +1,181 @@
+"""The tools: their names, what they are for, what they take and what they give.
+
+Every client has this list in its context all the time, so it is short; the guide has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS
+from snapreport.mcp.answering.moment_answers import VIEWS
+from snapreport.mcp.answering.overview import PARTS
+from snapreport.mcp.answering.pages_of_replies import LEAST, MOST, USUAL
+from snapreport.model.what_if import WHAT_IF_GROUPINGS
+
+Schema = dict[str, Any]
+
+CURVES = ("allocated", "requested", "active", "reserved")
+
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "integer"}
+_TEXTS: Schema = {"type": "array", "items": _TEXT}
+_SIZE: Schema = {"type": ["string", "integer"]}
+_OBJECT: Schema = {"type": "object"}
+_OBJECTS: Schema = {"type": "array", "items": _OBJECT}
+
+_PAGING: Mapping[str, Schema] = {
+    "cursor": {**_TEXT, "description": "Of the last answer; repeat its arguments"},
+    "max_tokens": {**_NUMBER, "minimum": LEAST, "maximum": MOST, "default": USUAL},
+}
+_FILE: Schema = _TEXT
+_DEVICE: Schema = {**_TEXT, "description": "cuda:1; default: the one in trouble"}
+
+_PAGE: Mapping[str, Schema] = {
+    "tables": {
+        "type": "array",
+        "items": {"type": "object", "required": ["title", "columns", "rows", "count"]},
+    },
+    "left": _NUMBER,
+    "cursor": _TEXT,
+}
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool."""
+
+    name: str
+    title: str
+    description: str
+    takes: Mapping[str, Schema]
+    gives: Mapping[str, Schema] = field(default_factory=dict)
+    needs: Sequence[str] = ("file",)
+    paged: bool = True
+
+    @property
+    def input_schema(self) -> Schema:
+        """What it takes, as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {**self.takes, **(_PAGING if self.paged else {})},
+            "required": list(self.needs),
+            "additionalProperties": False,
+        }
+
+    @property
+    def output_schema(self) -> Schema:
+        """What it gives, as JSON Schema."""
+        return {"type": "object", "properties": {**self.gives, **_PAGE}}
+
+
+def _one_of(values: Sequence[str], **more: Any) -> Schema:
+    return {"type": "string", "enum": list(values), **more}
+
+
+_ANSWER: Mapping[str, Schema] = {"file": _TEXT, "device": _TEXT, "answer": _TEXT}
+
+TOOLS: tuple[ToolSpec, ...] = (
+    ToolSpec(
+        "open",
+        "Open a recording",
+        "Start here. Without file: lists the recordings. With file: why it ran out of memory or"
+        " what held the peak, the first finding with changes that help, all findings in short, and"
+        " the largest holders.",
+        {"file": _FILE, "device": _DEVICE},
+        {**_ANSWER, "findings": _OBJECTS},
+        needs=(),
+    ),
+    ToolSpec(
+        "summary",
+        "Figures of a device",
+        "All figures as tables, or one part of them.",
+        {"file": _FILE, "device": _DEVICE, "part": _one_of(PARTS)},
+        _ANSWER,
+    ),
+    ToolSpec(
+        "findings",
+        "What went wrong",
+        "All findings, worst first; with an id (or code or topic) one in full: evidence, tables,"
+        " and suggestions with bounds of what each frees.",
+        {"file": _FILE, "device": _DEVICE, "id": _TEXT},
+        {**_ANSWER, "findings": _OBJECTS, "suggestions": _OBJECTS, "figures": _OBJECTS},
+    ),
+    ToolSpec(
+        "at",
+        "Who holds memory at a moment",
+        "What is live at a moment (default: the curve's peak). Name one moment: event (-1: start),"
+        " time_us, stage (its peak), between two events (their peak), alloc or free of an address."
+        " stack: the frames of a stack id.",
+        {
+            "file": _FILE,
+            "device": _DEVICE,
+            "event": {**_NUMBER, "minimum": -1},
+            "time_us": _NUMBER,
+            "stage": _TEXT,
+            "between": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
+            "alloc": _TEXT,
+            "free": _TEXT,
+            "curve": _one_of(CURVES),
+            "by": _one_of(VIEWS, default="line"),
+            "include": {**_TEXTS, "description": "by line: patterns of files to count"},
+            "exclude": _TEXTS,
+            "stack": {**_NUMBER, "minimum": 0},
+        },
+        {**_ANSWER, "event": _NUMBER, "held": _OBJECT, "amounts": _OBJECT},
+    ),
+    ToolSpec(
+        "diff",
+        "Compare two recordings",
+        "What new holds more or less of than base; the changes add up to the byte.",
+        {
+            "base": _FILE,
+            "new": _FILE,
+            "device": _TEXT,
+            "new_device": _TEXT,
+            "curve": _one_of(CURVES),
+            "at": _one_of(MOMENTS),
+            "stage": _TEXT,
+            "base_event": _NUMBER,
+            "new_event": _NUMBER,
+            "by": _one_of(DIFF_GROUPINGS),
+        },
+        {"answer": _TEXT, "change": _OBJECT, "base": _OBJECT, "new": _OBJECT},
+        needs=("base", "new"),
+    ),
+    ToolSpec(
+        "whatif",
+        "What would have helped",
+        "One question: without (patterns of names; none: a table of all) the peak had these"
+        " allocations not been made; settings of PYTORCH_ALLOC_CONF and capacity, replayed through"
+        " a model ([]: common settings); card (h100-80, 24GB): does it fit; fit or free (sizes):"
+        " the cheapest changes to get there.",
+        {
+            "file": _FILE,
+            "device": _DEVICE,
+            "without": _TEXTS,
+            "by": _one_of(WHAT_IF_GROUPINGS, default="site"),
+            "curve": _one_of(CURVES[:3]),
+            "settings": _TEXTS,
+            "capacity": _SIZE,
+            "card": _TEXT,
+            "allow": {**_SIZE, "description": "card: bytes not for PyTorch"},
+            "fit": _SIZE,
+            "free": _SIZE,
+        },
+        {**_ANSWER, "steps": _OBJECTS},
+    ),
+    ToolSpec(
+        "query",
+        "Ask in SQL",
+        "One SELECT over the recording's SQLite tables; resource snapreport://schema has them."
+        " Read-only, 60 s.",
+        {"file": _FILE, "sql": _TEXT},
+        {"file": _TEXT, "answer": _TEXT},
+        needs=("file", "sql"),
+    ),
+)
+
+BY_NAME: Mapping[str, ToolSpec] = {tool.name: tool for tool in TOOLS}

@@ -1,0 +1,128 @@
+"""Strings of a stranger's file marked as such: what reads like a sentence stands in quotes.
+
+Whoever reads our sentences, a language model above all, must see which words are the file's. Names
+as programs have them stay what they are, so that all figures do, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from hashlib import blake2b
+
+from snapreport.frames.frame_kinds import is_native_file
+from snapreport.model.history import History
+from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.names.history_strings import Changes, change_strings
+
+LONGEST_QUOTE = 80
+"""Letters of a sentence that are shown."""
+LONGEST_NAME = 300
+"""Letters of anything else; templates of C++ make long names."""
+
+_PROSE = re.compile(r"[^\W\d_]+(?:[,.;:!?]*\s+[^\W\d_]+){2,}")
+"""Three words, with nothing between them that programs put between names."""
+_MARKUP = re.compile(r"</|<[|!?]|[\"“”`\r\n]|\]\(|^<(?!lambda|module|\w+comp|genexpr|locals)")
+_GAP = re.compile(r"\s+")
+
+
+def quote_names(history: History) -> History:
+    """Return a history whose strings cannot be taken for ours."""
+    frames = history.stacks.frames
+    files = {file: _file(file) for file in set(frames.filenames)}
+
+    def function(name: str, file: str) -> str:
+        # Of C++ names the first words tell what kind of frame it is, and those must stay.
+        return _joined(name) if is_native_file(file) else quoted(name)
+
+    return change_strings(
+        history,
+        Changes(
+            files=_distinct(files),
+            function=function,
+            fields=lambda fields: {key: quoted(value) for key, value in fields.items()},
+            text=quoted,
+            stage=quoted,
+            action=quoted,
+            setting=quoted,
+            oddity=quoted,
+            source=quoted,
+            recorder=_recorder,
+        ),
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a text of the file: as it is, or in quotes and cut where it reads like a sentence."""
+    if text.isascii() and not _PROSE.search(text) and not _MARKUP.search(text):
+        return _cut(text, LONGEST_NAME)
+    return f"“{_cut(_flat(text), LONGEST_QUOTE)}”"
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.replace("“", '"').replace("”", '"').split())
+
+
+def _joined(name: str) -> str:
+    """Return a C++ name; the words of a sentence in it are no longer words."""
+    joined = _PROSE.sub(lambda found: _GAP.sub("·", found[0]), name)
+    return _cut(joined, LONGEST_NAME)
+
+
+def _file(name: str) -> str:
+    """Return a file's name, whose ending tells what is in it; likewise."""
+    joined = _joined(name) if len(name) <= LONGEST_NAME else _joined(name[-LONGEST_NAME:])
+    return joined if len(name) <= LONGEST_NAME else f"{_mark(name)}…{joined}"
+
+
+def _distinct(files: dict[str, str]) -> dict[str, str]:
+    """Keep apart what was told apart before."""
+    taken: set[str] = set()
+    for file, name in sorted(files.items(), key=lambda pair: (pair[0] != pair[1], pair[0])):
+        if name in taken:
+            files[file] = f"{_mark(file)}·{name}"
+        taken.add(files[file])
+    return files
+
+
+def _cut(text: str, longest: int) -> str:
+    """Cut a long text; a mark tells it from others that begin alike."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({_mark(text)})"
+
+
+def _mark(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+
+
+def _recorder(noted: RecorderInfo) -> RecorderInfo:
+    failure = noted.failure
+    return replace(
+        noted,
+        command=_each(noted.command),
+        title=None,
+        notes="",
+        devices=tuple(
+            replace(one, device=quoted(one.device), name=one.name and quoted(one.name))
+            for one in noted.devices
+        ),
+        storages=tuple(replace(one, name=quoted(one.name)) for one in noted.storages),
+        marks=tuple(replace(mark, name=quoted(mark.name)) for mark in noted.marks),
+        failure=None
+        if failure is None
+        else replace(
+            failure,
+            type=quoted(failure.type),
+            message=quoted(failure.message),
+            place=failure.place and quoted(failure.place),
+        ),
+    )
+
+
+def _each(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(quoted(text) for text in texts)
+
+
+def renamed(history: History, name: str) -> History:
+    """Return a history of a file that is called otherwise than the path it was read from."""
+    return replace(history, source=replace(history.source, name=name))
