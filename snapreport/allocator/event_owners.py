@@ -16,6 +16,7 @@ from snapreport.native.sorting import is_among
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SMALL_SEGMENT = 2 << 20
 _NOTHING, _REQUEST, _FAILED, _RELEASE, _GROW, _LATE, _DONE = range(7)
 
 
@@ -29,14 +30,23 @@ class Owners:
     """Events of frees that a request completed while it waited, and that request's event."""
     emptied: list[int] = field(default_factory=list)
     retried: set[int] = field(default_factory=set)
+    collected: set[int] = field(default_factory=set)
     undecided: int = 0
 
 
-def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bool) -> Owners:
+def find_owners(
+    history: DeviceHistory, code: NDArray[np.int64], *, oversize: bool, collects: bool
+) -> Owners:
     """Give each segment event to the request that follows it, or to a call of ``empty_cache()``.
 
     What a request gave back carries its stack, and what it lacked lay above all that was ever
     reserved; what ``empty_cache()`` did has a stack of its own.
+
+    Args:
+        history: of one device.
+        code: kinds of its other events.
+        oversize: whether some blocks are never split.
+        collects: whether a request may give back, without need, whole large segments.
     """
     rows, other, n = history.allocations, history.other, history.events
     what = np.zeros(n + 1, np.int8)
@@ -52,6 +62,7 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
     stack[other.event] = other.stack
     place = np.full(n + 1, NO_ID, np.int64)
     place[other.event] = np.arange(len(other))
+    some_wait = bool((what == _LATE).any())
     found = Owners(np.full(len(other), n, np.int64))
     after = reserved_after(history, code)
     most = int(after.max(initial=0))
@@ -93,6 +104,17 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
             grown = inside[(what[first:request] == _GROW) & (inside > released[-1])]
             row = place[released[0]]
             lacked = after[row] + other.size[row] + other.size[place[grown]].sum() > most
+            returned = place[released]
+            if (
+                collects
+                and told
+                and what[request] == _REQUEST
+                and (code[returned] == RETURNED).all()
+                and (other.size[returned] > SMALL_SEGMENT).all()
+            ):
+                found.collected.add(request)
+                found.owner[place[inside[moved[inside]]]] = request
+                continue
             if not (what[request] == _FAILED or (told and lacked)):
                 found.undecided += not told
                 inside, released = inside[inside > released[-1]], released[:0]
@@ -101,10 +123,12 @@ def find_owners(history: DeviceHistory, code: NDArray[np.int64], *, oversize: bo
         found.owner[place[inside[moved[inside]]]] = request
         if len(released) or what[request] == _FAILED:
             waited = inside[what[inside] == _LATE].tolist()
-            # A free right before it may have waited, too. If it did not, it was of no use either.
-            # But oversize blocks, where there are any, are given back first.
+            # A free right before it may have waited, too, in a program where some do. If it did
+            # not, it was of no use either. But oversize blocks, where there are any, are given
+            # back first.
             if (
-                first > 0
+                some_wait
+                and first > 0
                 and what[first - 1] == _DONE
                 and not (oversize and len(released) and holds(released[0], first - 1))
             ):

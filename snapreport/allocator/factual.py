@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -14,14 +14,14 @@ from snapreport.allocator.allocator_settings import (
     recorded_settings,
 )
 from snapreport.allocator.event_owners import reserved_after
+from snapreport.allocator.process_limit import least_limit, limit_that_collects
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     DEFAULT_POOL,
     FAIL,
-    MADE,
-    MAPPED,
     SEGMENT_CODES,
     ReplayTape,
+    recorded_reserved,
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_making import make_tape
@@ -72,23 +72,25 @@ def _model(
     if history.layout not in ("trace", "torch-2.0") or not len(device.segments):
         return None
     settings = recorded_settings(history.settings)
-    try:
-        tape = make_tape(device, history.pools, settings.max_split_size)
-        if not (tape.op == ALLOCATE).any():
+    found: tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None = None
+    # Garbage is collected only where the process has a limit, which no file tells.
+    for collects in (True, False) if settings.garbage_collection_threshold > 0 else (False,):
+        try:
+            tape = make_tape(device, history.pools, settings.max_split_size, collects=collects)
+            if not (tape.op == ALLOCATE).any():
+                return None
+            model = AllocatorModel(tape)
+            factual, limited = replay_as_recorded(device, model, settings)
+        except ValueError:  # sizes and addresses that no allocator has
             return None
-        model = AllocatorModel(tape)
-        factual = replay_as_recorded(device, model, settings)
-    except ValueError:  # sizes and addresses that no allocator has
-        return None
-    return tape, model, settings, factual
-
-
-def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:
-    """Return the bytes reserved at the start and after each segment event; shape (n + 1,)."""
-    recorded = tape.recorded
-    grows = (recorded.kind == MADE) | (recorded.kind == MAPPED)
-    changes = np.where(grows, recorded.size, -recorded.size)
-    return tape.reserved + np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+        if limited:
+            tape = replace(tape, limited=True)
+            model = AllocatorModel(tape)
+        if found is None or factual.exact:
+            found = tape, model, settings, factual
+        if factual.exact:
+            break
+    return found
 
 
 def failed_capacity(modelled: ModelledDevice) -> int | None:
@@ -104,15 +106,50 @@ def failed_capacity(modelled: ModelledDevice) -> int | None:
 
 def replay_as_recorded(
     device: DeviceHistory, model: AllocatorModel, settings: AllocatorSettings
-) -> FactualReplay:
-    """Replay under the recorded settings, never corrected, and compare."""
-    tape, recorded = model.tape, model.tape.recorded
-    most = int(recorded_reserved(tape).max())
-    failed = (tape.op == FAIL).any()
+) -> tuple[FactualReplay, bool]:
+    """Replay under the recorded settings, never corrected, and compare.
+
+    Returns:
+        What came of it, and whether the process has a limit of its own.
+    """
+    most = int(recorded_reserved(model.tape).max())
+    (found, limited), *others = (
+        (_compared(device, model, settings, most, bounds), bounds[1] < UNLIMITED)
+        for bounds in _bounds(model, settings, most)
+    )
+    for other in others:
+        if other[0].exact and not found.exact:
+            return other
+    return found, limited
+
+
+def _bounds(model: AllocatorModel, settings: AllocatorSettings, most: int) -> list[tuple[int, int]]:
+    """Return what the card and the process may have limited segments to, in bytes: as pairs."""
+    tape = model.tape
+    if len(tape.collected):
+        return [(UNLIMITED, limit_that_collects(model, settings, most))]
+    if not (len(tape.retried) or (tape.op == FAIL).any()):
+        return [(UNLIMITED, UNLIMITED)]
     # What was ever reserved fitted; a request that gave segments back would not have, and what it
     # lacked lay above all that ever was: so this limit decides as the card did.
-    limit = most if failed or len(tape.retried) else UNLIMITED
-    found = model.replay(settings, limit, room=tape.room, most_events=len(recorded) + 1)
+    bounds = [(most, UNLIMITED)]
+    if settings.expandable_segments:
+        bounds.append((UNLIMITED, least_limit(model, settings)))
+    return bounds
+
+
+def _compared(
+    device: DeviceHistory,
+    model: AllocatorModel,
+    settings: AllocatorSettings,
+    most: int,
+    bounds: tuple[int, int],
+) -> FactualReplay:
+    tape, recorded = model.tape, model.tape.recorded
+    capacity, limit = bounds
+    found = model.replay(
+        settings, capacity, limit=limit, room=tape.room, most_events=len(recorded) + 1
+    )
     rows = tape.row[tape.op == ALLOCATE]
     right = found.placed[rows] == tape.address[rows]
     wanted = np.stack([recorded.op, recorded.kind, recorded.address, recorded.size], axis=1)
@@ -129,7 +166,7 @@ def replay_as_recorded(
         reserved_equal=same or _same_curve(wanted, found.events, found.n_events),
         peak_reserved=most,
         peak_reserved_model=found.peak,
-        capacity=None if limit == UNLIMITED else limit,
+        capacity=None if min(bounds) == UNLIMITED else min(bounds),
         retries=len(tape.retried),
         undecided=tape.undecided,
         divergence=divergence,

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from snapreport.ground.object_display import Shown
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
@@ -87,6 +88,11 @@ class ReplayTape(Shown):
     ``empty_cache()`` or a request needed the room; they are taken for the former."""
     retried: NDArray[np.int64]
     """Operations that gave segments back before they were served, or failed."""
+    collected: NDArray[np.int64]
+    """Operations before which segments that were long unused were given back as garbage."""
+    limited: bool = False
+    """Whether the process was found to have a limit of its own: it is held against whole segments,
+    and garbage is collected under it."""
 
     def __len__(self) -> int:
         return len(self.op)
@@ -95,3 +101,11 @@ class ReplayTape(Shown):
     def reserved(self) -> int:
         """Bytes in segments at the start."""
         return int(self.segments[:, 1].sum())
+
+
+def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:
+    """Return the bytes reserved before each segment event and at the end; shape (n + 1,)."""
+    recorded = tape.recorded
+    grows = (recorded.kind == MADE) | (recorded.kind == MAPPED)
+    changes = np.where(grows, recorded.size, -recorded.size)
+    return tape.reserved + np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)

@@ -50,6 +50,7 @@ class AllocatorModel:
         capacity: int = UNLIMITED,
         addresses: Addresses = Addresses(),
         *,
+        limit: int | None = None,
         room: int | None = None,
         stop: bool = False,
         most_events: int = 0,
@@ -60,6 +61,8 @@ class AllocatorModel:
             settings: the allocator's.
             capacity: bytes that all segments may have together.
             addresses: where new segments lie.
+            limit: bytes that the process may have of them; if not told, by the settings, or else
+                the capacity where the process was found to have one.
             room: addresses of an expandable segment; 9/8 of the capacity if not told.
             stop: whether the first request that cannot be served ends it.
             most_events: segment events to keep.
@@ -67,9 +70,9 @@ class AllocatorModel:
         tape = self.tape
         if room is None:
             room = tape.room if capacity >= UNLIMITED else capacity * 9 // 8
-        limit = UNLIMITED
-        if settings.memory_fraction and capacity < UNLIMITED:
-            limit = int(settings.memory_fraction * capacity)
+        if limit is None:
+            share = settings.memory_fraction or float(tape.limited)
+            limit = int(share * capacity) if share and capacity < UNLIMITED else UNLIMITED
         garbage = settings.garbage_collection_threshold
         return self._asked(settings).replay(
             {

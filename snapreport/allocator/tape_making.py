@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.allocator.allocator_settings import UNLIMITED
-from snapreport.allocator.event_owners import Owners, find_owners, is_late
+from snapreport.allocator.event_owners import SMALL_SEGMENT, Owners, find_owners, is_late
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     AWAIT,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _OOM, _ELSE = 4, 5
-_SMALL_SIZE, _SMALL_SEGMENT = 1 << 20, 2 << 20
+_SMALL_SIZE = 1 << 20
 _MOST_RANGES = 3000
 _MOST_LOOKED_AT = 100_000_000
 """Allocations to look at in all, for the pools of segments that say nothing of theirs."""
@@ -45,7 +45,11 @@ MOST_ROOM = 1 << 42
 
 
 def make_tape(
-    history: DeviceHistory, pools: list[tuple[int, int]], max_split_size: int = UNLIMITED
+    history: DeviceHistory,
+    pools: list[tuple[int, int]],
+    max_split_size: int = UNLIMITED,
+    *,
+    collects: bool = False,
 ) -> ReplayTape:
     """Tell what the program asked from what the allocator did.
 
@@ -53,6 +57,7 @@ def make_tape(
         history: of one device.
         pools: the file's, which ids of pools point into.
         max_split_size: the setting, in bytes: what is not below it has a segment to itself.
+        collects: whether garbage is collected, where the process has a limit.
 
     Raises:
         ValueError: there are more private pools, or more expandable segments over time, than can
@@ -69,7 +74,7 @@ def make_tape(
     order = _pool_order(history, lives, life_pool)
     lane, life_lane, oom_lane = lanes.in_order(order, lane, life_lane, oom_lane)
 
-    owners = find_owners(history, code, oversize=max_split_size < UNLIMITED)
+    owners = find_owners(history, code, oversize=max_split_size < UNLIMITED, collects=collects)
     op, row, event = _operations(history, owners, other.event[ooms], ooms)
     place = np.full(history.events + 1, NO_ID, np.int64)
     place[event[op != AWAIT]] = np.flatnonzero(op != AWAIT)
@@ -88,7 +93,6 @@ def make_tape(
     failed_size[failed] = other.size[row[failed]]
     failed_lane[failed] = oom_lane[np.searchsorted(ooms, row[failed])]
     row[failed] = NO_ID
-    retried = np.array(sorted(owners.retried), np.int64)
     tape = ReplayTape(
         lanes=lanes.pairs,
         op=op,
@@ -110,7 +114,8 @@ def make_tape(
         recorded=recorded,
         room=MOST_ROOM,
         undecided=owners.undecided,
-        retried=place[retried],
+        retried=place[sorted(owners.retried)],
+        collected=place[sorted(owners.collected)],
     )
     _mark_freeable(tape, lives, life_lane, other.event[moves])
     return _with_ranges(tape, lives, other.event[moves])
@@ -204,7 +209,7 @@ def _segments(
     there = there[np.argsort(lives.address[there], kind="stable")]
     size = lives.size[there]
     # A plain segment of 2 MiB is the small pool's, any other the large one's.
-    large = np.where(lives.kind[there] == NO_ID, size != _SMALL_SEGMENT, lives.kind[there] == LARGE)
+    large = np.where(lives.kind[there] == NO_ID, size != SMALL_SEGMENT, lives.kind[there] == LARGE)
     rows = history.allocations
     for each in np.flatnonzero(lives.expandable[there] & (lives.kind[there] == NO_ID)).tolist():
         low = lives.address[there[each]]

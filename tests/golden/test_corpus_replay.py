@@ -21,7 +21,7 @@ from tests.reference.replays import (
     conf_of,
     is_exact,
     modelled_devices,
-    recorded_capacity,
+    recorded_bounds,
     replay,
     same_outcome,
     without_first,
@@ -55,7 +55,7 @@ def test_the_model_and_the_reference_do_the_same(path: Path) -> None:
     for each in devices(path):
         found = replay(each)
         assert is_exact(each, found)
-        conf = conf_of(each.settings, capacity=recorded_capacity(each), room=each.tape.room)
+        conf = conf_of(each.settings, **recorded_bounds(each), room=each.tape.room)
         same_outcome(each, conf, found)
 
 

@@ -28,7 +28,7 @@ from tests.reference.replays import (
     conf_of,
     is_exact,
     modelled_devices,
-    recorded_capacity,
+    recorded_bounds,
     replay,
     same_outcome,
 )
@@ -38,6 +38,8 @@ MIB = 1 << 20
 _OVER = AllocatorSettings(max_split_size=20 * MIB)
 _EXPANDABLE = AllocatorSettings(expandable_segments=True)
 _BOTH = AllocatorSettings(expandable_segments=True, max_split_size=20 * MIB)
+_GARBAGE = AllocatorSettings(garbage_collection_threshold=0.6)
+_LIMITED = {"capacity": 512 * MIB, "memory_fraction": 0.8}
 SIMULATED: dict[str, dict[str, Any]] = {
     "plain": {},
     "streams": {"streams": 3},
@@ -55,6 +57,17 @@ SIMULATED: dict[str, dict[str, Any]] = {
         "largest": 200 * MIB,
     },
     "retries, expandable": {"capacity": 256 * MIB, "settings": _EXPANDABLE, "streams": 2},
+    "limit of the process": {**_LIMITED, "streams": 3},
+    "limit of the process, expandable": {**_LIMITED, "settings": _EXPANDABLE},
+    "garbage collection": {**_LIMITED, "settings": _GARBAGE, "streams": 2},
+    "garbage collection and max_split": {
+        **_LIMITED,
+        "capacity": 1024 * MIB,
+        "settings": AllocatorSettings(max_split_size=20 * MIB, garbage_collection_threshold=0.6),
+        "largest": 200 * MIB,
+    },
+    "garbage collection, late": {**_LIMITED, "settings": _GARBAGE, "record_from": 150},
+    "garbage collection without a limit": {"settings": _GARBAGE, "capacity": 256 * MIB},
     "cut": {"max_entries": 200, "streams": 3},
     "cut, expandable": {"max_entries": 200, "settings": _EXPANDABLE},
     "cut, max_split": {"max_entries": 200, "streams": 2, "settings": _OVER, "largest": 200 * MIB},
@@ -112,7 +125,7 @@ def test_what_is_simulated_is_replayed_exactly(name: str, monkeypatch: pytest.Mo
 @for_simulations(150)
 def test_the_model_and_the_reference_do_the_same(simulation: Simulated) -> None:
     for each in modelled(simulation):
-        conf = conf_of(each.settings, capacity=recorded_capacity(each), room=each.tape.room)
+        conf = conf_of(each.settings, **recorded_bounds(each), room=each.tape.room)
         same_outcome(each, conf, Replay(each.tape, conf).run())
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from snapreport import read
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
-from snapreport.allocator.factual import ModelledDevice, model_device, recorded_reserved
-from snapreport.allocator.replay_tape import ALLOCATE, FAIL
+from snapreport.allocator.factual import ModelledDevice, model_device
+from snapreport.allocator.replay_tape import ALLOCATE
 from snapreport.history.build import build_history
 from snapreport.model.history import History
 from tests.reference.allocator import Replay, recorded_events
@@ -31,16 +31,15 @@ def conf_of(settings: AllocatorSettings, **other: Any) -> Conf:
     )
 
 
-def recorded_capacity(modelled: ModelledDevice) -> int:
-    """Return the limit that the recording shows: no request lacked more, so far as one did."""
-    tape = modelled.tape
-    limited = len(tape.retried) or (tape.op == FAIL).any()
-    return int(recorded_reserved(tape).max()) if limited else UNLIMITED
+def recorded_bounds(modelled: ModelledDevice) -> dict[str, int]:
+    """Return the capacity or the limit of the process that the recording shows."""
+    bound, limited = modelled.factual.capacity, modelled.tape.limited
+    return {"limit" if limited else "capacity": UNLIMITED if bound is None else bound}
 
 
 def replay(modelled: ModelledDevice, rules: Rules | None = None) -> Replay:
     """Replay a recording as it was, through the reference."""
-    conf = conf_of(modelled.settings, capacity=recorded_capacity(modelled), room=modelled.tape.room)
+    conf = conf_of(modelled.settings, **recorded_bounds(modelled), room=modelled.tape.room)
     return Replay(modelled.tape, conf, rules).run()
 
 
