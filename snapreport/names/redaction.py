@@ -231,7 +231,7 @@ def _file(file: str, project: str, known: list[bool] | None, names: StandIns, di
 
 
 def _stage(name: str, names: StandIns) -> str:
-    """Return the stand-in of a stage: numbers tell turns of a loop apart, and steps are told."""
+    """Return the stand-in of a stage's name, which keeps its numbers: they tell steps apart."""
     if is_public_stage(name):
         return name
     optimizer = optimizer_of(name)

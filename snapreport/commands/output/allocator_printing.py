@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device
 
 RECORDED, TABLE = "recorded", "table"
-"""Values of the option that are no settings."""
+"""Values of ``--allocator`` that name no settings of PyTorch's."""
 
 
 def replayed(

@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def key_of(source: Path, progress: Progress) -> str:
-    """Return what a file's bundle is called after: a hash of its bytes, and our version."""
+    """Return the name of a file's bundle: a hash of its bytes and our version."""
     found = hashlib.sha256()
     size = max(source.stat().st_size, 1)
     done = 0

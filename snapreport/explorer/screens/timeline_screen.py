@@ -82,7 +82,7 @@ class TimelineScreen(Screen):
 
     @property
     def whole(self) -> tuple[float, float]:
-        """Everything, on the present axis."""
+        """The window that shows everything, in the units of the present axis."""
         self.sync()
         return self._scale.whole
 
