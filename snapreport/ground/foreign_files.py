@@ -72,7 +72,10 @@ def _page(begin: bytes) -> str:
     if b"MemoryViz.js" in begin:
         return "is a page of PyTorch's memory_viz; give the snapshot that it was made of."
     if b'content="snapreport"' in begin:
-        return "is a report that snapreport made; give the snapshot or bundle that it was made of."
+        return (
+            "is a report that snapreport made; 'snapreport summary' prints what it carries, and"
+            " anything else needs the snapshot or bundle that it was made of."
+        )
     return f"is a web page and no memory snapshot; {_RECORD}."
 
 

@@ -28,6 +28,7 @@ from snapreport.ground.units import (
     format_signed_bytes,
 )
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
+from snapreport.reporters.json.json_parts import with_format
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.about import about_page
 from snapreport.reporters.page.composition import Part, reserved_parts
@@ -127,7 +128,7 @@ class HtmlReporter:
                     name: Markup(base64.b64encode(block).decode("ascii"))  # noqa: S704
                     for name, block in packed._asdict().items()
                 },
-                summary=json_for_script(_short(summary)),
+                summary=json_for_script(with_format("summary", _short(summary))),
                 width=WIDTH,
                 height=HEIGHT,
                 rows=ROWS_WITHOUT_SCRIPT,

@@ -1,0 +1,57 @@
+"""The figures that a report carries in itself, read without a browser and without the snapshot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from snapreport.ground.errors import InputError, NotASnapshotError, reason_of
+
+MARK = b'content="snapreport"'
+"""What the head of every page of ours has."""
+_SUMMARY = re.compile(rb'<script type="application/json" id="summary">(.*?)</script>', re.DOTALL)
+_BEGIN = 4096
+_LARGEST = 1 << 28
+"""Bytes of a page; ours are far smaller, and a stranger's file may be anything."""
+
+
+def is_report(path: Path) -> bool:
+    """Say whether a file begins as our pages do; False where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_BEGIN)
+    except OSError:
+        return False
+    return begin[:64].lstrip()[:5].lower() == b"<!doc" and MARK in begin
+
+
+def read_report_summary(path: Path) -> dict[str, Any]:
+    """Return the JSON object in the element ``summary`` of a page.
+
+    Of a report that is what ``snapreport summary --json`` prints of its snapshot, with long lists
+    cut. The page may be a stranger's: nothing is known of the object but that it is one.
+
+    Raises:
+        InputError: the file cannot be read.
+        NotASnapshotError: it is too large, or has no such object.
+    """
+    try:
+        with path.open("rb") as file:
+            page = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error
+    if len(page) > _LARGEST:
+        raise NotASnapshotError(f"{path} is a page of more than {_LARGEST >> 20} MiB; not read.")
+    found = _SUMMARY.search(page)
+    if found is None:
+        raise NotASnapshotError(f"{path} is a page without a summary; give its snapshot or bundle.")
+    try:
+        summary = orjson.loads(found[1])
+    except orjson.JSONDecodeError as error:
+        raise NotASnapshotError(f"{path}: the page's summary is damaged: {error}.") from error
+    if not isinstance(summary, dict):
+        raise NotASnapshotError(f"{path}: the page's summary is no object.")
+    return summary
