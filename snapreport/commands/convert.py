@@ -14,6 +14,7 @@ from snapreport.commands.options.shared_options import force_option, output_opti
 from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.output.several_files import (
     convert_several,
+    engine_option,
     is_many,
     jobs_option,
     sources_argument,
@@ -28,6 +29,7 @@ from snapreport.model.name_treatment import NamesWanted
 @output_option("BUNDLE.zip")
 @cut_options
 @jobs_option
+@engine_option
 @force_option
 @names_options
 @quiet_option
@@ -36,6 +38,7 @@ def convert(
     output: Path | None,
     cut: Cut | None,
     jobs: int | None,
+    engine: str,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -64,7 +67,7 @@ def convert(
         **vars(names),
     }
     if is_many(sources):
-        convert_several(sources, output, jobs, quiet, **options)
+        convert_several(sources, output, jobs, engine, quiet, **options)
         return
     source = sources[0]
     warnings: list[str] = []

@@ -26,6 +26,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
 from snapreport.commands.output.several_files import (
+    engine_option,
     is_many,
     jobs_option,
     render_several,
@@ -67,6 +68,7 @@ from snapreport.model.name_treatment import NamesWanted
 @fit_option
 @for_option
 @jobs_option
+@engine_option
 @force_option
 @names_options
 @quiet_option
@@ -86,6 +88,7 @@ def render(
     fit: int | None,
     for_: str | None,
     jobs: int | None,
+    engine: str,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -130,7 +133,7 @@ def render(
         **vars(names),
     }
     if many:
-        render_several(sources, output, jobs, quiet, **options)
+        render_several(sources, output, jobs, engine, quiet, **options)
         if for_ == "github" and format_ == "html" and not quiet:
             say("GitHub attaches no .html: zip the folder, or gzip -k the page that matters.")
         return

@@ -77,6 +77,10 @@ class OutputError(SnapreportError):
     """The file cannot be written: no such folder, no permission, no space left."""
 
 
+class EngineError(SnapreportError):
+    """The engine for many files cannot be used: no such one, not installed, nothing answers."""
+
+
 class NativeLibraryError(SnapreportError):
     """The native library is missing, stale or cannot be loaded; the message says what to do."""
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -19,6 +20,9 @@ _KINDS = {".pickle", ".pkl", ".json", ".zip"}
 
 # The writer's own troubles; any other OSError in the body may be about another file.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+_writer: ContextVar[str] = ContextVar("writer", default="")
+"""Whose the unfinished files of this thread are; ``""`` for the process's own."""
 
 
 def as_text(path: str | PurePath) -> str:
@@ -151,7 +155,8 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
     target = Path(os.path.realpath(path))  # through a link: the link stays
     # Not the module secrets: what it imports takes longer than a small file's deflate.
     unique = os.urandom(4).hex()
-    beside = target.with_name(f"{_unfinished(target, os.getpid())}{unique}.part")
+    name = os.fsdecode(os.fsencode(target.name)[:200])  # names may be no longer than 255
+    beside = target.with_name(f".{name}.{_writer.get() or os.getpid()}-{unique}.part")
     ours = True  # until the rename, errors are about the unfinished file
     try:
         mode = _mode_of([*sources, target])
@@ -200,25 +205,31 @@ def _named(path: Path, beside: Path, target: Path) -> bool:
     return True
 
 
-def remove_unfinished(path: Path, process: int) -> None:
-    """Remove what a process that was killed had written of a file before it had its name.
+@contextmanager
+def writing_as(mark: str) -> Iterator[None]:
+    """Give the unfinished files of this thread a mark, by which ``remove_unfinished`` knows them.
 
     Args:
-        path: the file that ``write_atomically`` was to write.
-        process: the id of the process that is gone.
+        mark: letters and digits, of this work alone.
     """
-    target = Path(os.path.realpath(path))
-    begin = _unfinished(target, process)
+    before = _writer.set(mark)
+    try:
+        yield
+    finally:
+        _writer.reset(before)
+
+
+def remove_unfinished(folder: Path, mark: str) -> None:
+    """Remove what workers that were killed had written of files before those had their names.
+
+    Args:
+        folder: that ``write_atomically`` was to write into.
+        mark: that of the workers' ``writing_as``.
+    """
     with suppress(OSError):
-        for beside in list(target.parent.iterdir()):
-            if beside.name.startswith(begin) and beside.name.endswith(".part"):
+        for beside in list(folder.iterdir()):
+            if beside.name.endswith(".part") and f".{mark}-" in beside.name:
                 beside.unlink(missing_ok=True)
-
-
-def _unfinished(target: Path, process: int) -> str:
-    """Return how the name of a process's unfinished file begins: no longer than names may be."""
-    name = os.fsdecode(os.fsencode(target.name)[:200])
-    return f".{name}.{process}-"
 
 
 def _exists(path: Path) -> OutputExistsError:

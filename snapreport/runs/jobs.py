@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from snapreport.ground.machine import available_memory, usable_cpus
+from snapreport.runs.engines.engine_choice import Engine
 
 _MIB = 1 << 20
 _PROCESS = 64 * _MIB
@@ -18,6 +20,21 @@ events need 5.5 times their pickle and 11.8 times their tables; small files with
 up to 10 times the pickle, most of which _PROCESS has; JSON of 100 MB 7.3 to 7.9 times its size."""
 _PACKED = 10
 """By how much a packed snapshot grows at most, as a rule, where it does not say its size."""
+
+
+def jobs_for(engine: Engine | Executor, sources: Sequence[Path], wanted: int | None) -> int | None:
+    """Return how many files to work on at once, or None where that is for a cluster to say.
+
+    Args:
+        engine: where; a cluster that is there, and somebody's executor, know their own machines.
+        sources: the files.
+        wanted: what the user said.
+    """
+    if wanted is not None:
+        return min(wanted, len(sources))
+    if isinstance(engine, Executor) or engine.address:
+        return None
+    return choose_jobs(sources)
 
 
 def choose_jobs(sources: Sequence[Path]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,11 +16,12 @@ from snapreport.ground.file_endings import check_folder
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
 from snapreport.model.name_treatment import NamesWanted
+from snapreport.runs.engines.engine_choice import parse_engine
+from snapreport.runs.engines.task_running import run_tasks
 from snapreport.runs.inputs import Skipped, find_inputs
-from snapreport.runs.jobs import choose_jobs
-from snapreport.runs.pool import run_tasks
+from snapreport.runs.jobs import jobs_for
 from snapreport.runs.report_names import Named, name_outputs
-from snapreport.runs.work import Outcome, Task, link_to
+from snapreport.runs.work import Outcome, Task, link_to, lost_task, run_task
 
 PathLike = str | os.PathLike[str]
 
@@ -71,6 +73,7 @@ def convert_many(
     output: PathLike | None = None,
     *,
     jobs: int | None = None,
+    engine: str | Executor = "local",
     force: bool = False,
     progress: ManyProgress | None = None,
     **options: Any,
@@ -85,7 +88,9 @@ def convert_many(
             are named after their snapshots and, where those have one name, the folders in which
             they differ: ``rank0-snapshot.zip``.
         jobs: how many processes; by default as many as there are processors to use, and memory
-            for, going by the sizes of the files.
+            for, going by the sizes of the files; on a cluster that is there, all that it has.
+        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, ``ray``, ``ray=ADDRESS``, or
+            any executor of ``concurrent.futures``, which is not shut down.
         force: replace existing files.
         progress: called with what is being done.
         options: as ``convert()`` has them, the same for every file.
@@ -94,6 +99,7 @@ def convert_many(
         an outcome for each file: what fails for one stops no other.
 
     Raises:
+        EngineError: the engine is not installed, or does not answer.
         InputError: a file is given twice, or a folder has no snapshot.
         OutputError: ``output`` is no folder, or two files would have one name; before any work.
         TypeError: there is no such option.
@@ -105,7 +111,7 @@ def convert_many(
     folder = _folder(output)
     inputs = find_inputs(_paths(paths), bundles=False)
     named = name_outputs(inputs.files, folder, ".zip", stand_ins=_stand_ins(options))
-    outcomes = _run("convert", named, folder, jobs, options | {"force": force}, progress)
+    outcomes = _run("convert", named, folder, jobs, engine, options | {"force": force}, progress)
     return Batch(tuple(outcomes), inputs.skipped)
 
 
@@ -116,6 +122,7 @@ def render_many(
     format: Literal["html", "md"] = "html",  # noqa: A002
     title: str | None = None,
     jobs: int | None = None,
+    engine: str | Executor = "local",
     force: bool = False,
     progress: ManyProgress | None = None,
     **options: Any,
@@ -133,7 +140,9 @@ def render_many(
         format: ``html`` or ``md``.
         title: of the index; each report has it before the name of its file.
         jobs: how many processes; by default as many as there are processors to use, and memory
-            for, going by the sizes of the files.
+            for, going by the sizes of the files; on a cluster that is there, all that it has.
+        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, ``ray``, ``ray=ADDRESS``, or
+            any executor of ``concurrent.futures``, which is not shut down.
         force: replace existing files.
         progress: called with what is being done.
         options: as ``render()`` has them (``device``, ``notes``, ``rules``, ``ignore`` and so on),
@@ -144,6 +153,7 @@ def render_many(
         an outcome for each file: what fails for one stops no other, and is in the index.
 
     Raises:
+        EngineError: the engine is not installed, or does not answer.
         InputError: a file is given twice, or a folder has nothing to render.
         OutputExistsError: there is an index already, and ``force`` is off; before any work.
         OutputError: ``output`` is no folder, or two files would have one name; likewise.
@@ -168,7 +178,7 @@ def render_many(
         titles = [f"{title}: {each.label}" for each in named]
     elif stand_ins is not None:  # the name that the index has for it
         titles = [each.label for each in named]
-    outcomes = _run("render", named, folder, jobs, options, progress, titles)
+    outcomes = _run("render", named, folder, jobs, engine, options, progress, titles)
     batch = Batch(tuple(outcomes), inputs.skipped)
     if not batch.paths:
         return batch
@@ -181,12 +191,14 @@ def _run(
     named: Sequence[Named],
     folder: Path,
     jobs: int | None,
+    engine: str | Executor,
     options: dict[str, Any],
     progress: ManyProgress | None,
     titles: Sequence[str] | None = None,
 ) -> list[Outcome]:
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}, and has to be 1 at least")
+    chosen = parse_engine(engine) if isinstance(engine, str) else engine
     sources = [each.source for each in named]
     tasks = [
         Task(
@@ -209,9 +221,13 @@ def _run(
     made = _make(folder)
     try:
         return run_tasks(
+            run_task,
             tasks,
-            min(choose_jobs(sources) if jobs is None else jobs, len(tasks)),
-            None if progress is None else watch,
+            lost=lost_task,
+            engine=chosen,
+            jobs=jobs_for(chosen, sources, jobs),
+            watch=None if progress is None else watch,
+            folders=[folder],
         )
     finally:
         for each in made:  # remove what a failed run has written

@@ -70,6 +70,11 @@ def run_task(task: Task, progress: Progress) -> Outcome:
         return Outcome(task.source, None, f"{task.source} meets an error in snapreport: {what}.")
 
 
+def lost_task(task: Task, how: str) -> Outcome:
+    """Return the outcome of a task whose workers were lost."""
+    return Outcome(task.source, None, f"{task.source}: {how}")
+
+
 def _convert(task: Task, progress: Progress) -> Outcome:
     from snapreport.api.making import convert
 

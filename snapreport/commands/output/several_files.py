@@ -29,6 +29,14 @@ jobs_option = click.option(
     help="Files to work on at once; by default as many as processors and free memory allow.",
 )
 
+engine_option = click.option(
+    "--engine",
+    metavar="ENGINE",
+    default="local",
+    help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
+    " ray=ADDRESS for a cluster that is there.  [default: local]",
+)
+
 
 def sources_argument(metavar: str) -> Callable[[F], F]:
     """The input files and folders. Whether they exist is for the reader to say."""
@@ -46,6 +54,7 @@ def convert_several(
     sources: Sequence[Path],
     output: Path | None,
     jobs: int | None,
+    engine: str,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -53,7 +62,9 @@ def convert_several(
     with _progress_bars(quiet) as progress:
         from snapreport.runs import convert_many
 
-        batch = convert_many(sources, output, jobs=jobs, progress=progress, **options)
+        batch = convert_many(
+            sources, output, jobs=jobs, engine=engine, progress=progress, **options
+        )
     if not quiet:
         _say_skipped(batch)
         _say_sizes(batch)
@@ -65,6 +76,7 @@ def render_several(
     sources: Sequence[Path],
     output: Path | None,
     jobs: int | None,
+    engine: str,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -72,7 +84,7 @@ def render_several(
     with _progress_bars(quiet) as progress:
         from snapreport.runs import render_many
 
-        batch = render_many(sources, output, jobs=jobs, progress=progress, **options)
+        batch = render_many(sources, output, jobs=jobs, engine=engine, progress=progress, **options)
     if not quiet:
         _say_skipped(batch)
         if batch.index is not None:

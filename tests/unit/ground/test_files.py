@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from snapreport.ground.errors import OutputError, OutputExistsError
-from snapreport.ground.files import check_output, output_path, remove_unfinished, write_atomically
+from snapreport.ground.files import (
+    check_output,
+    output_path,
+    remove_unfinished,
+    write_atomically,
+    writing_as,
+)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +208,12 @@ def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path: Path, letter: s
 @pytest.mark.parametrize("letter", ["a", "\u4e2d"])
 def test_what_a_process_left_of_a_long_name_is_removed(tmp_path: Path, letter: str) -> None:
     target = tmp_path / (letter * (251 // len(os.fsencode(letter))) + ".zip")
-    with write_atomically(target, force=False):
+    with writing_as("mine"), write_atomically(target, force=False):
         (beside,) = tmp_path.iterdir()
-        remove_unfinished(target, os.getpid() + 1)
+        remove_unfinished(tmp_path, "yours")
+        remove_unfinished(tmp_path, str(os.getpid()))
         assert beside.exists()
-        remove_unfinished(target, os.getpid())
+        remove_unfinished(tmp_path, "mine")
         assert not beside.exists()
         beside.touch()
 

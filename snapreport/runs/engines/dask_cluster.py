@@ -1,0 +1,120 @@
+"""Dask: a cluster that is there, or one that is started on this machine for as long as it works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snapreport.ground.errors import EngineError, reason_of
+from snapreport.runs.engines.engine_choice import KILLED, OpenEngine, Teller, check_answers
+from snapreport.runs.engines.local_processes import interrupts_blocked, main_hidden
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+
+_PATIENCE = 10
+"""Seconds in which a scheduler has to answer."""
+_RETRIES = 2
+"""How often Dask itself begins again what a worker died of, or died before."""
+
+
+class TaskCancelledError(BaseException):
+    """Nobody waits for a task any more; no ``Exception``, so that no task takes it for its own."""
+
+
+@contextmanager
+def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[OpenEngine]:
+    """Work on a Dask cluster.
+
+    Args:
+        address: of its scheduler; ``""`` starts one, with so many workers.
+        jobs: tasks at a time; None for all of them.
+        hear: called with the progress of tasks.
+
+    Raises:
+        EngineError: Dask is not installed, or no scheduler answers.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise EngineError(
+            "--engine dask needs Dask, which is not installed; pip install 'snapreport[dask]'"
+        ) from error
+    if address:
+        check_answers(address, "Dask scheduler")
+    cluster: AbstractContextManager[LocalCluster | str]
+    cluster = nullcontext(address) if address else _started(jobs or 1)
+    with cluster as where:
+        try:
+            client = Client(where, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
+            raise EngineError(
+                f"no Dask scheduler answers at {address}: {reason_of(error)}."
+            ) from error
+        with client:
+            topic = f"snapreport-{os.urandom(6).hex()}"
+            if hear is not None:
+                client.subscribe_topic(topic, lambda event: hear(*event[1]))
+            executor = client.get_executor(pure=False)
+            try:
+                teller = DaskTeller(topic if hear else "")
+                yield OpenEngine(executor, teller, jobs, _how_lost, tries=2)
+            except BaseException:
+                executor.shutdown(wait=False)  # cancels what waits, and teller what runs
+                raise
+
+
+@contextmanager
+def _started(jobs: int) -> Iterator[LocalCluster]:
+    """Start a scheduler and workers on this machine, which no other machine reaches."""
+    import dask
+    from distributed import LocalCluster
+
+    # Dask would stop a worker that comes to its share of the memory, though the others may not
+    # need theirs.
+    settings = {"distributed.scheduler.allowed-failures": _RETRIES}
+    with main_hidden(), dask.config.set(settings):
+        with interrupts_blocked():
+            cluster = LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=50,
+            )
+        with cluster:
+            yield cluster
+
+
+@dataclass(frozen=True)
+class DaskTeller:
+    """Tells the client of a task's progress, and ends the task where nobody waits for it."""
+
+    topic: str
+    """``""`` to tell nothing."""
+
+    def __call__(self, place: int, what: str, fraction: float | None) -> None:
+        """Send it by way of the scheduler; called in a worker.
+
+        Raises:
+            TaskCancelledError: the task was cancelled.
+        """
+        from distributed import get_worker
+
+        worker = get_worker()
+        task = worker.state.tasks.get(worker.get_current_task())
+        if task is None or task.state == "cancelled":
+            raise TaskCancelledError
+        if self.topic:
+            worker.log_event(self.topic, (place, what, fraction))
+
+
+def _how_lost(error: BaseException) -> str:
+    from distributed import KilledWorker
+
+    return KILLED if isinstance(error, KilledWorker) else ""

@@ -1,0 +1,250 @@
+"""Processes of this machine as an executor; where one is killed, the others go on.
+
+``ProcessPoolExecutor`` gives up all that waits when one of its processes is killed, and tells
+neither how it ended nor of progress; so each thread of a ``ThreadPoolExecutor`` has a process here.
+
+Each process is started anew (spawn), which works on every system and with threads around.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from snapreport.runs.engines.engine_choice import KILLED, OpenEngine, Teller
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+Result = TypeVar("Result")
+
+_PATIENCE = 10.0
+"""Seconds in which a process that is asked to end may remove its unfinished file."""
+
+_parent: Connection | None = None
+"""In a worker: where its answers go."""
+
+
+class WorkerLostError(Exception):
+    """The process that worked on a task is no more; the message says how it ended."""
+
+
+@contextmanager
+def open_local(jobs: int, hear: Teller | None) -> Iterator[OpenEngine]:
+    """Work in processes of this machine; on an error, end them in the middle of their work."""
+    with LocalProcesses(jobs, hear) as executor:
+        try:
+            yield OpenEngine(executor, tell_parent if hear else None, jobs, _how_lost)
+        except BaseException:
+            executor.end()
+            raise
+
+
+def tell_parent(place: int, what: str, fraction: float | None) -> None:
+    """Tell the process that gave the task of its progress; called in a worker."""
+    if _parent is None:  # no process could be started
+        return
+    try:
+        _parent.send((place, what, fraction))
+    except OSError:  # the parent is gone
+        raise SystemExit(1) from None
+
+
+def _how_lost(error: BaseException) -> str:
+    return str(error) if isinstance(error, WorkerLostError) else ""
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+
+
+class LocalProcesses(ThreadPoolExecutor):
+    """An executor that calls functions in so many processes, each started when it is needed.
+
+    A future of a process that was killed has a ``WorkerLostError``; a new one takes the next.
+    """
+
+    def __init__(self, jobs: int, hear: Teller | None = None) -> None:
+        super().__init__(jobs)
+        self._hear = hear
+        self._mine = threading.local()
+        self._workers: list[_Worker] = []
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def submit(
+        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
+    ) -> Future[Result]:
+        """Call a function of a module in one of the processes."""
+        return super().submit(self._call, function, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes when they have done what was submitted."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            with self._lock:
+                workers, self._workers = self._workers, []
+            for worker in workers:
+                worker.connection.close()  # tells the worker that there are no more tasks
+            _join(workers)
+
+    def end(self) -> None:
+        """End the processes in the middle of their work."""
+        with self._lock:
+            self._ended = True
+            workers = list(self._workers)
+        super().shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.process.terminate()
+        _join(workers)
+
+    def _call(
+        self, function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Result:
+        """Let this thread's process call a function, and wait for what comes of it."""
+        worker: _Worker | None = getattr(self._mine, "worker", None)
+        if worker is None:
+            try:
+                worker = self._start()
+            except OSError:  # a limit on processes: do it here
+                return function(*args, **kwargs)
+        try:
+            with suppress(OSError), self._lock:  # one that is dead is noticed when it is heard
+                worker.connection.send((function, args, kwargs))
+            while True:
+                message = worker.connection.recv()
+                if len(message) == 2:
+                    break
+                if self._hear is not None:
+                    self._hear(*message)
+        except (EOFError, OSError):
+            self._mine.worker = None
+            raise WorkerLostError(self._end_of(worker)) from None
+        result: Result
+        result, error = message
+        if error is not None:
+            raise error
+        return result
+
+    def _start(self) -> _Worker:
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        try:
+            with self._lock:
+                if self._ended:
+                    raise WorkerLostError("ended.")
+                with main_hidden(), interrupts_blocked():
+                    process.start()
+                worker = _Worker(process, ours)
+                self._workers.append(worker)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()  # so that the pipe closes when the worker ends
+        self._mine.worker = worker
+        return worker
+
+    def _end_of(self, worker: _Worker) -> str:
+        """Say what became of a process that says no more."""
+        worker.connection.close()
+        _join([worker])
+        with self._lock, suppress(ValueError):
+            self._workers.remove(worker)
+        code = worker.process.exitcode or 0
+        if code == -getattr(signal, "SIGKILL", 9):
+            return KILLED
+        if code < 0:
+            return f"ended by signal {-code}; try it alone."
+        return f"ended with status {code}; try it alone."
+
+
+def _join(workers: list[_Worker]) -> None:
+    """Wait for processes that are about to end, and kill those that do not."""
+    for worker in workers:
+        worker.process.join(_PATIENCE)
+        if worker.process.exitcode is None:
+            worker.process.kill()
+            worker.process.join()
+
+
+@contextmanager
+def main_hidden() -> Iterator[None]:
+    """Start processes that do not run the caller's program again.
+
+    A process made by spawn imports the main module of its parent, for functions in it. Ours are
+    not, and a program without ``if __name__ == "__main__"`` would begin anew in each of them.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Start processes and threads that do not hear Ctrl-C.
+
+    A terminal sends it to all of its processes; we end ours ourselves.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which would unblock what is blocked
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """Do tasks until there are no more: what each of the processes runs."""
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        # Work that is stopped half-way may raise other errors, which nobody should see.
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        raise SystemExit(1)  # raised, so that unfinished files are removed
+
+    global _parent
+    _parent = connection
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # As in the commands' main(): several processes need no threads for matrices, and the
+    # collector no turns in between.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()
+    with suppress(EOFError, OSError):
+        while True:
+            function, args, kwargs = connection.recv()
+            answer: tuple[object, Exception | None]
+            try:
+                answer = function(*args, **kwargs), None
+            except Exception as error:
+                answer = None, error
+            try:
+                connection.send(answer)
+            except OSError:
+                raise
+            except Exception as error:  # it cannot be pickled
+                connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
+            del function, args, kwargs, answer
+            gc.collect()
