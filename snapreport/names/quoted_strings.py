@@ -15,13 +15,14 @@ from snapreport.frames.frame_kinds import is_native_file
 from snapreport.model.history import History
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.names.history_strings import Changes, change_strings
+from snapreport.names.public_names import is_public_stage
 
 LONGEST_QUOTE = 80
 """Letters of a sentence that are shown."""
 LONGEST_NAME = 300
 """Letters of anything else; templates of C++ make long names."""
 
-_PROSE = re.compile(r"[^\W\d_]+(?:[,.;:!?]*\s+[^\W\d_]+){2,}")
+_PROSE = re.compile(r"(?<![^\W\d_])[^\W\d_]+(?:[,.;:!?]*\s+[^\W\d_]+){2,}")
 """Three words, with nothing between them that programs put between names."""
 _MARKUP = re.compile(r"</|<[|!?]|[\"“”`\r\n]|\]\(|^<(?!lambda|module|\w+comp|genexpr|locals)")
 _GAP = re.compile(r"\s+")
@@ -43,7 +44,7 @@ def quote_names(history: History) -> History:
             function=function,
             fields=lambda fields: {key: quoted(value) for key, value in fields.items()},
             text=quoted,
-            stage=quoted,
+            stage=lambda name: name if is_public_stage(name) else quoted(name),
             action=quoted,
             setting=quoted,
             oddity=quoted,
@@ -55,9 +56,12 @@ def quote_names(history: History) -> History:
 
 def quoted(text: str) -> str:
     """Return a text of the file: as it is, or in quotes and cut where it reads like a sentence."""
-    if text.isascii() and not _PROSE.search(text) and not _MARKUP.search(text):
+    begin = text[:LONGEST_NAME]  # the rest is not shown
+    if begin.isascii() and not _PROSE.search(begin) and not _MARKUP.search(begin):
         return _cut(text, LONGEST_NAME)
-    return f"“{_cut(_flat(text), LONGEST_QUOTE)}”"
+    short = _flat(begin)
+    told = len(text) <= LONGEST_NAME and len(short) <= LONGEST_QUOTE
+    return f"“{short}”" if told else f"“{short[:LONGEST_QUOTE]}… ({_mark(text)})”"
 
 
 def _flat(text: str) -> str:
@@ -66,8 +70,8 @@ def _flat(text: str) -> str:
 
 def _joined(name: str) -> str:
     """Return a C++ name; the words of a sentence in it are no longer words."""
-    joined = _PROSE.sub(lambda found: _GAP.sub("·", found[0]), name)
-    return _cut(joined, LONGEST_NAME)
+    joined = _PROSE.sub(lambda found: _GAP.sub("·", found[0]), name[:LONGEST_NAME])
+    return joined if len(name) <= LONGEST_NAME else f"{joined}… ({_mark(name)})"
 
 
 def _file(name: str) -> str:

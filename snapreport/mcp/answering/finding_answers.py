@@ -28,8 +28,8 @@ def findings_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Re
     named = [pair for pair in every if wanted is None or pair[1].is_named_by(wanted)]
     exact = [pair for pair in named if pair[1].id == wanted]
     if wanted is not None and (exact or len(named) == 1):
-        where, finding = (exact or named)[0]
-        return _whole(about, where, finding)
+        (where, finding), *others = exact or named
+        return _whole(about, where, finding, [each for each, _ in others])
     if wanted is not None and not names_a_finding(wanted):
         known = ", ".join(dict.fromkeys(finding.id for _, finding in every)) or "none"
         raise SnapreportError(f"{wanted!r} is no id, code or topic; findings here are: {known}.")
@@ -101,13 +101,14 @@ def figure_json(figure: Figure) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if value not in (None, "")}
 
 
-def _whole(about: Mapping[str, Any], device: str, finding: Finding) -> Reply:
+def _whole(about: Mapping[str, Any], device: str, finding: Finding, others: list[str]) -> Reply:
     head: dict[str, Any] = {
         "id": finding.id,
         "severity": finding.severity,
         "answer": finding.title,
         "explanation": finding.explanation,
         "at_stake": size(finding.bytes) if finding.bytes else None,
+        "also_on": others,
     }
     view = finding.view
     if view is not None and view.event is not None:

@@ -9,16 +9,12 @@ from snapreport.ground.errors import MomentError
 from snapreport.ground.units import format_share
 from snapreport.mcp.answering.reply import Column, Part, Reply, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.model.answer_tables import GROUPINGS
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
 
 if TYPE_CHECKING:
     from snapreport.api.moment import Moment
-
-VIEWS = (*GROUPINGS, "tree", "allocation")
-"""How what is live can be shown."""
 
 _FRAMES = 6
 _AMOUNTS = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")

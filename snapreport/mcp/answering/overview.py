@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.units import format_share
+from snapreport.ground.units import format_bytes, format_share
+from snapreport.mcp.answering.choices import PARTS
 from snapreport.mcp.answering.finding_answers import brief, found_in, suggestion_json
 from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.words.recording_words import recording_rows
-
-PARTS = ("peaks", "sites", "roles", "stages", "steps", "trust", "settings", "recording")
-"""What ``summary`` can be asked for."""
 
 _HOLDERS = 10
 _SUGGESTIONS = 3
@@ -161,7 +159,9 @@ def _sites(device: DeviceFindings, most: int | None = None) -> Part:
         ("allocations", "count"),
     )  # fmt: skip
     name = f"Held at the allocated peak, event {device.peak.event}, by call site"
-    return table(name, columns, rows)
+    rest = [site.bytes for site in device.sites[len(rows) :]]
+    note = f"{len(rest)} more held {format_bytes(sum(rest))}: summary, part sites" if rest else ""
+    return replace(table(name, columns, rows), note=note)
 
 
 def _roles(device: DeviceFindings) -> Part:

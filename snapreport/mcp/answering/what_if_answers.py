@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.progress import Progress
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.mcp.answering.finding_answers import suggestion_json
 from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
@@ -34,7 +35,11 @@ def what_if_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Rep
         raise SnapreportError(f"{names} are questions of their own; ask them one after the other.")
     device = recording.device(arguments.get("device"))
     about = {"file": recording.file.shown, "device": device.name}
-    head, parts = _ANSWERS[asked[0][0] if asked else "without"](device, arguments)
+    mode = asked[0][0] if asked else "without"
+    if mode == "settings":
+        head, parts = _settings(device, arguments, recording.progress)
+    else:
+        head, parts = _ANSWERS[mode](device, arguments)
     return Reply(about, head, tuple(parts))
 
 
@@ -80,11 +85,11 @@ def _removals(device: Device, arguments: Mapping[str, Any]) -> Found:
     return head, [table(f"The peak without each {by}", wide, table_rows)]
 
 
-def _settings(device: Device, arguments: Mapping[str, Any]) -> Found:
+def _settings(device: Device, arguments: Mapping[str, Any], progress: Progress) -> Found:
     settings = list(arguments.get("settings", ()))
     if settings == [RECORDED]:
         return {"replay": _replay(device.replay)}, []
-    found = device.other_settings(*settings, capacity=arguments.get("capacity"))
+    found = device.other_settings(*settings, capacity=arguments.get("capacity"), progress=progress)
     head: dict[str, Any] = {
         "answer": "Nothing of this is measured: the recording was replayed through a model.",
         "floor": size(found.floor, event=found.floor_event, meaning="no setting needs less"),
@@ -174,7 +179,6 @@ def _plan(device: Device, arguments: Mapping[str, Any]) -> Found:
 
 _ANSWERS = {
     "without": _removals,
-    "settings": _settings,
     "card": _card,
     "fit": _plan,
     "free": _plan,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -16,17 +15,14 @@ import anyio.to_thread
 from snapreport.ground.errors import NotEnoughMemoryError, QueryError, SnapreportError
 from snapreport.ground.machine import available_memory
 from snapreport.ground.units import format_duration
-from snapreport.mcp.keeping.keeper_process import PROGRESS, REFUSAL, keep
 from snapreport.mcp.keeping.opening_below import FileBelow
-from snapreport.mcp.keeping.questions import Question
+from snapreport.mcp.keeping.question import PROGRESS, REFUSAL, Question, keep
 from snapreport.model.answer_tables import QUERY_SECONDS
 from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
-
-logger = logging.getLogger(__name__)
 
 Report = Callable[[str, float | None], Awaitable[None]]
 """Told what is being done, and the part that is done."""
@@ -90,6 +86,10 @@ class FileKeepers:
         """Return the files that are open, by their shown names; those asked last come last."""
         return [file.shown for file in self._keepers]
 
+    def processes(self) -> list[int]:
+        """Return the numbers of the processes, in the same order."""
+        return [one.process_id for one in self._keepers.values() if one.process_id is not None]
+
     async def _take(self, file: FileBelow) -> _Keeper:
         async with self._changed:
             while file not in self._keepers and len(self._keepers) >= self._files:
@@ -130,10 +130,16 @@ class _Keeper:
         self._process: BaseProcess | None = None
         self._connection: Connection
 
+    @property
+    def process_id(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
     async def ask(self, question: Question, report: Report) -> dict[str, Any]:
         async with self._lock:
             done = False
             try:
+                if self._process is not None and not self._process.is_alive():
+                    self.end()  # it was ended from outside, for want of memory perhaps
                 if self._process is None:
                     with anyio.CancelScope(shield=True):
                         await anyio.to_thread.run_sync(self._start)
@@ -151,7 +157,10 @@ class _Keeper:
     async def _asked(
         self, question: Question, report: Report, seconds: float | None
     ) -> dict[str, Any]:
-        self._connection.send(question)
+        try:
+            self._connection.send(question)
+        except OSError:
+            raise self._ended() from None
         # What is asked may first have to be opened: the clock runs from the last news.
         while True:
             with anyio.move_on_after(seconds):

@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle.query.query_process import end_with_parent
 from snapreport.ground.errors import SnapreportError
-from snapreport.mcp.keeping.questions import Desk, Question
+from snapreport.mcp.keeping.answering_desk import Desk
+from snapreport.mcp.keeping.question import ANSWER, PROGRESS, REFUSAL, Question
 from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-PROGRESS, ANSWER, REFUSAL = "progress", "answer", "refusal"
-"""Kinds of messages; the last two end an answer, and tell how much memory the process has."""
-
 _BETWEEN = 0.1
 """Seconds between two reports of progress."""
 
 
-def keep(connection: Connection, names: NamesWanted) -> None:
+def answer_all(connection: Connection, names: NamesWanted) -> None:
     """Answer until nobody asks any more."""
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends us

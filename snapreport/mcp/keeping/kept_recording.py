@@ -30,6 +30,8 @@ class KeptRecording:
             SnapreportError: as ``load()``; messages call the file by its shown name.
         """
         self.file = file
+        self.progress = progress
+        """Told what is done for the question that is being answered."""
         with opened_below(file) as path:
             try:
                 history = load_named(path, names, progress).history
@@ -37,7 +39,7 @@ class KeptRecording:
                 text = str(error).replace(str(path), file.shown)
                 raise type(error)(text.replace(str(file.path), file.shown)) from None
             if not is_zip(path):
-                history = renamed(history, file.shown.rpartition("/")[2])
+                history = renamed(history, file.shown)
         self.snapshot = Snapshot(quote_names(history))
         self._devices: dict[str, Device] = {}
 

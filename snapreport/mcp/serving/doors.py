@@ -6,12 +6,12 @@ import gc
 import hmac
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -68,10 +68,10 @@ def serve(
 
 
 async def _serve_stdio(server: Server[Any]) -> None:
-    async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
-        tasks.start_soon(anyio.to_thread.run_sync, make_ready)
+    async with stdio_server() as (read, write):
+        # Only now: what is started here must not have the client's ends of input and output.
+        threading.Thread(target=make_ready, daemon=True).start()
         await server.run(read, write, server.create_initialization_options())
-        tasks.cancel_scope.cancel()
 
 
 async def _serve_http(
@@ -87,10 +87,8 @@ async def _serve_http(
         say(f"Token: {secret}")
     app = guarded_app(server, port, secret)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(anyio.to_thread.run_sync, make_ready)
-        await uvicorn.Server(config).serve(sockets=[listening])
-        tasks.cancel_scope.cancel()
+    threading.Thread(target=make_ready, daemon=True).start()
+    await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def guarded_app(server: Server[Any], port: int, token: str) -> ASGIApp:
@@ -132,6 +130,7 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()
     except OSError as error:
         listening.close()
         raise InputError(f"Port {port} cannot be served: {error.strerror}.") from None

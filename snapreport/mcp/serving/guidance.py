@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from snapreport.bundle.database import schema_text
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
 from snapreport.mcp.answering.clean_values import clean_text
 from snapreport.mcp.answering.pages_of_replies import as_text
@@ -79,6 +78,12 @@ class Page:
     text: Callable[[], str]
 
 
+def _schema() -> str:
+    from snapreport.bundle.database import schema_text
+
+    return schema_text()
+
+
 def _words() -> str:
     lines = [f"- **{word}**: {text}" for word, text in GLOSSARY.items()]
     roles = [f"- **{role}**: {text}" for role, text in ROLE_MEANINGS.items()]
@@ -93,7 +98,7 @@ PAGES = (
     Page("snapreport://glossary", "glossary", "What the words of answers mean",
          "text/markdown", _words),
     Page("snapreport://schema", "schema", "The tables that query asks, as SQL with comments",
-         "application/sql", schema_text),
+         "application/sql", _schema),
 )  # fmt: skip
 
 

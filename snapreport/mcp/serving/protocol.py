@@ -24,7 +24,7 @@ from snapreport.mcp.answering.pages_of_replies import (
 )
 from snapreport.mcp.answering.reply import Reply, table
 from snapreport.mcp.keeping.file_keepers import FileKeepers
-from snapreport.mcp.keeping.questions import Question
+from snapreport.mcp.keeping.question import Question
 from snapreport.mcp.serving.guidance import (
     INSTRUCTIONS,
     PAGES,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from snapreport.api.loading import redacted_names
 from snapreport.ground.errors import InputError
 from snapreport.ground.safe_text import visible
 from snapreport.mcp.keeping.opening_below import FileBelow
 from snapreport.model.name_treatment import NamesWanted
+from snapreport.names.quoted_strings import quoted
 
 ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
 """Of files that are listed; any file below a root can be opened by its name."""
@@ -50,11 +50,12 @@ class RootedFiles:
             raise InputError("That is no name of a file.")
         if _URL.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
-        path = self._by_stand_in(name) if self._names.redacted else None
-        candidates = [path] if path else [root / name for root in self.roots]
-        for candidate in candidates:
-            found = self._below(candidate)
+        for root in self.roots:
+            found = self._below(root / name)
             if found is not None:
+                return found
+        for path in self._walk():  # a list may call it otherwise than its folder does
+            if self._shown(path) == name and (found := self._below(path)) is not None:
                 return found
         raise InputError(
             f"{visible(name[:200])} is no file below the roots of this server; call open without a"
@@ -65,9 +66,6 @@ class RootedFiles:
         """Return the recordings below the roots, as far as names tell, in order."""
         found = [file for path in self._walk() if (file := self._below(path)) is not None]
         return sorted(found, key=lambda file: file.shown)
-
-    def _by_stand_in(self, name: str) -> Path | None:
-        return next((path for path in self._walk() if self._shown(path) == name), None)
 
     def _below(self, path: Path) -> FileBelow | None:
         """Return a file if it is a regular one below a root, links resolved."""
@@ -96,7 +94,7 @@ class RootedFiles:
         if len(self.roots) > 1 and sum(_is_file(each / name) for each in self.roots) > 1:
             name = path.as_posix()
         if not self._names.redacted:
-            return visible(name)
+            return quoted(visible(name))
         return _stand_in(name, self._names.salt)
 
     def _walk(self) -> Iterator[Path]:
@@ -131,6 +129,8 @@ def _is_file(path: Path) -> bool:
 
 @lru_cache(maxsize=_MOST_ENTRIES)
 def _stand_in(name: str, salt: str | None) -> str:
+    from snapreport.api.loading import redacted_names
+
     stem, ending = _split(name)
     return redacted_names([stem], salt)[0] + ending
 

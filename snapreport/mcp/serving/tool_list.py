@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS
-from snapreport.mcp.answering.moment_answers import VIEWS
-from snapreport.mcp.answering.overview import PARTS
+from snapreport.mcp.answering.choices import PARTS, VIEWS
 from snapreport.mcp.answering.pages_of_replies import LEAST, MOST, USUAL
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
 

@@ -1,10 +1,9 @@
-"""What is asked of the process that keeps a recording, and how it finds the answer."""
+"""A desk that answers questions about the recordings that are open on it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from snapreport.ground.progress import Progress
@@ -18,6 +17,7 @@ from snapreport.mcp.answering.reply import Reply
 from snapreport.mcp.answering.what_if_answers import what_if_reply
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.mcp.keeping.question import Question
 from snapreport.model.name_treatment import NamesWanted
 
 _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
@@ -31,17 +31,6 @@ _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
 _PAGING = ("cursor", "max_tokens")
 _REPLIES = 4
 """Answers that are kept, so that the next page of one is there at once."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """One call of a tool."""
-
-    tool: str
-    files: tuple[FileBelow, ...]
-    """The recording; for ``diff`` NEW and BASE."""
-    arguments: Mapping[str, Any]
-    """As the tool takes them, but for files."""
 
 
 class Desk:
@@ -70,6 +59,8 @@ class Desk:
         reply = self._replies.pop(digest, None)
         if reply is None:
             recordings = [self._recording(each, progress) for each in question.files]
+            for recording in recordings:
+                recording.progress = progress
             progress("Answering", None)
             if question.tool == "diff":
                 new, base = recordings

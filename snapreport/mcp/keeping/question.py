@@ -1,0 +1,37 @@
+"""What a process that keeps a recording is asked, and how it is started.
+
+The server imports this and not what answers: it has to be there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.model.name_treatment import NamesWanted
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+PROGRESS, ANSWER, REFUSAL = "progress", "answer", "refusal"
+"""Kinds of messages; the last two end an answer, and tell how much memory the process has."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call of a tool."""
+
+    tool: str
+    files: tuple[FileBelow, ...]
+    """The recording; for ``diff`` NEW and BASE."""
+    arguments: Mapping[str, Any]
+    """As the tool takes them, but for files."""
+
+
+def keep(connection: Connection, names: NamesWanted) -> None:
+    """Answer questions until nobody asks any more: what the process runs."""
+    from snapreport.mcp.keeping.keeper_process import answer_all
+
+    answer_all(connection, names)

@@ -1,0 +1,143 @@
+"""The command itself: a client over standard input and output, and over HTTP with a token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from snapreport.commands import cli
+from snapreport.mcp.serving.doors import PATH
+from tests.commands.conftest import Run
+from tests.mcp.desks import run as run_work
+
+COMMAND = [sys.executable, "-m", "snapreport", "mcp"]
+TOKEN = "a-token-that-nobody-guesses"
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def test_a_client_starts_the_command_and_asks(samples: Path) -> None:
+    server = StdioServerParameters(
+        command=COMMAND[0], args=[*COMMAND[1:], "--root", str(samples)], env=dict(os.environ)
+    )
+
+    async def work() -> None:
+        async with Client(server, mode="legacy") as client:
+            result = await client.call_tool("open", {"file": "out_of_memory.pickle.gz"})
+            assert result.structured_content["answer"].startswith("The program ran out of memory")
+            wrong = await client.call_tool("open", {"file": "../pyproject.toml"})
+            assert wrong.is_error
+
+    run_work(work)
+
+
+@contextlib.contextmanager
+def http_server(root: Path, token: str | None = TOKEN) -> Iterator[tuple[str, list[str]]]:
+    """Start a server; give its address and what it said."""
+    environment = dict(os.environ)
+    if token is not None:
+        environment["SNAPREPORT_MCP_TOKEN"] = token
+    with subprocess.Popen(
+        [*COMMAND, "--root", str(root), "--http", "0"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            said = [process.stderr.readline()]
+            if token is None:
+                said.append(process.stderr.readline())
+            yield said[0].split()[-1], said
+        finally:
+            process.terminate()
+            assert process.wait(20) == 143  # 128 + SIGTERM
+            assert "Traceback" not in process.stderr.read()
+
+
+def test_http_takes_those_with_the_token_from_this_machine(samples: Path) -> None:
+    with http_server(samples) as (url, said):
+        assert TOKEN not in "".join(said)
+        assert url.startswith("http://127.0.0.1:")
+        good = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Accept": "application/json, text/event-stream",
+        }
+        port = url.split(":")[2].split("/")[0]
+        attacks: list[tuple[int, dict[str, str]]] = [
+            (401, {"Authorization": ""}),
+            (401, {"Authorization": "Bearer wrong"}),
+            (401, {"Authorization": f"Basic {TOKEN}"}),
+            (401, {"Authorization": f"Bearer {TOKEN}x"}),
+            (421, {"Host": "attack.example"}),
+            (421, {"Host": f"attack.example:{port}"}),
+            (421, {"Host": "127.0.0.1:1"}),
+            (421, {"Host": f"127.0.0.1.attack.example:{port}"}),
+            (403, {"Origin": "http://attack.example"}),
+            (403, {"Origin": "null"}),
+            (403, {"Origin": f"http://127.0.0.1.attack.example:{port}"}),
+        ]
+        with httpx2.Client() as client:
+            for status, headers in attacks:
+                found = client.post(url, json=HELLO, headers={**good, **headers})
+                assert found.status_code == status, headers
+                assert "tools" not in found.text
+            large = client.post(url, content=b"x" * 2**21, headers=good)
+            assert large.status_code in (400, 413)
+            assert client.get(url.replace(PATH, "/"), headers=good).status_code == 404
+
+        async def work() -> None:
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+                Client(streamable_http_client(url, http_client=http)) as one,
+                Client(streamable_http_client(url, http_client=http), mode="legacy") as other,
+            ):
+                for client in (one, other):
+                    result = await client.call_tool("open", {"file": "two_streams.pickle"})
+                    assert not result.is_error
+
+        run_work(work)
+
+
+def test_a_token_is_made_and_told_where_none_is_given(samples: Path) -> None:
+    with http_server(samples, None) as (url, said):
+        token = said[1].removeprefix("Token: ").strip()
+        assert len(token) > 30
+        with httpx2.Client() as client:
+            headers = {"Authorization": f"Bearer {token}"}
+            assert client.post(url, json=HELLO, headers=headers).status_code != 401
+            assert client.post(url, json=HELLO).status_code == 401
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: CliRunner().invoke(cli, list(words), prog_name="snapreport")
+
+
+def test_what_is_wrong_with_the_command_is_told_in_a_line(
+    run: Run, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Missing option '--root'" in run("mcp").stderr
+    missing = run("mcp", "--root", "nothing")
+    assert missing.exit_code == 1
+    assert missing.stderr == "Error: nothing does not exist; a root is a folder that does.\n"
+    monkeypatch.setenv("SNAPREPORT_MCP_TOKEN", "short")
+    assert "found by trying" in run("mcp", "--root", str(samples), "--http", "0").stderr
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    without = run("mcp", "--root", str(samples))
+    assert without.exit_code == 1
+    assert (
+        without.stderr == "Error: This needs the official SDK; run pip install 'snapreport[mcp]'.\n"
+    )
