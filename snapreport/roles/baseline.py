@@ -9,6 +9,8 @@ import numpy as np
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.roles import (
     ACTIVATION,
+    BACKWARD_TEMPORARY,
+    COMMUNICATION,
     FORWARD_TEMPORARY,
     GRADIENT,
     OPTIMIZER_TEMPORARY,
@@ -16,6 +18,7 @@ from snapreport.model.roles import (
     STATE,
     UNKNOWN,
 )
+from snapreport.roles.bucket_sums import NUMBER, find_buckets
 from snapreport.roles.parameter_sets import (
     Sizes,
     States,
@@ -23,9 +26,17 @@ from snapreport.roles.parameter_sets import (
     in_layers,
     sizes_of,
     sort_into_sets,
+    usual_sets,
 )
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
-from snapreport.roles.stack_phases import CLEARS, IN_BACKWARD, IN_OPTIMIZER
+from snapreport.roles.stack_phases import (
+    CLEARS,
+    FILLS_BUCKETS,
+    IN_BACKWARD,
+    IN_DDP,
+    IN_OPTIMIZER,
+    ONE_STATE,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +46,11 @@ _BEFORE = "from before the recording, "
 _SETS = {
     PARAMETER: _BEFORE + "in the sizes of parameters",
     GRADIENT: _BEFORE + "a second set in the sizes of parameters",
+    UNKNOWN: _BEFORE + "a second set in the sizes of parameters, of gradients or of states",
+}
+_BUCKETS = {
+    GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
+    COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
 }
 _STATES = _BEFORE + "a further set in the sizes of parameters"
 _OTHER_STATES = _BEFORE + "a set in the sizes of parameters, but in another precision"
@@ -42,6 +58,10 @@ _COPIES = _BEFORE + "one set more, as of a copy of the model"
 _LEAKED = _BEFORE + "in a size of which forward passes keep more and more"
 _LAYERS = _BEFORE + "in sizes that come as often as layers"
 _AMONG = _BEFORE + "among parameters"
+
+
+_OF_CHANNELS = 8 << 10
+"""Bytes of one number for each channel, at most."""
 
 
 class Judge(Protocol):
@@ -76,13 +96,17 @@ def match_baseline(
     judge.give(in_step, STATE, _BEFORE + "replaced in an optimizer step", 0.8)
     kept = start & (gone >= history.events)
     if passes.train:
-        _match_sizes(judge, history, passes, kept)
+        _match_sizes(judge, history, passes, kept, marks)
     elif (passes.phase == FORWARD).any():
         judge.give(kept, PARAMETER, "from before a recording of forward passes alone", 0.5)
 
 
 def _match_sizes(
-    judge: Judge, history: DeviceHistory, passes: Passes, kept: NDArray[np.bool_]
+    judge: Judge,
+    history: DeviceHistory,
+    passes: Passes,
+    kept: NDArray[np.bool_],
+    marks: NDArray[np.int32],
 ) -> None:
     """Give blocks that no training step frees roles, by how many there are of each size.
 
@@ -91,20 +115,23 @@ def _match_sizes(
         history: the device.
         passes: its passes.
         kept: bool, shape (n_allocations,): the blocks.
+        marks: int32, of the same shape: of the call stacks.
     """
     rows = history.allocations
-    made = judge.role == GRADIENT
+    made = (judge.role == GRADIENT) & (marks & FILLS_BUCKETS == 0)
     left = _Left(judge, rows, kept)
     leaks = _kept_by_passes(judge, history, passes)
     if made.any():
         sizes = _most_at_once(history, np.flatnonzero(made))
+        if (marks & IN_DDP).any():
+            _give_buckets(left, find_buckets(left.sizes, sizes), COMMUNICATION)
         ended = bool((made & (rows.free_requested_event < history.events)).any())
         # Of gradients of which none is freed some may be from before the recording, too.
         others = (PARAMETER, _COPIES) if ended else (GRADIENT, _SETS[GRADIENT])
         _match_sets(left, sizes, (PARAMETER,), others, leaks)
-    else:  # cleared in place, so never made again; the optimizer's temporaries have their sizes
-        sizes = _most_in_a_step(judge, history, passes)
-        _match_sets(left, sizes, (PARAMETER, GRADIENT), (PARAMETER, _COPIES), leaks)
+    else:  # never made again; the optimizer's temporaries have their sizes
+        sizes, first = _never_made(judge, history, passes, left, marks)
+        _match_sets(left, sizes, first, (PARAMETER, _COPIES), leaks)
     for role, size in leaks.items():
         left.give_sizes(size, role, _LEAKED, 0.6)
     if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
@@ -114,6 +141,44 @@ def _match_sizes(
     if len(known):
         among = (rows.addr > known.min()) & (rows.addr < known.max())
         left.give_rows(np.flatnonzero(left.chosen & among), PARAMETER, _AMONG, 0.5)
+
+
+def _never_made(
+    judge: Judge, history: DeviceHistory, passes: Passes, left: _Left, marks: NDArray[np.int32]
+) -> tuple[Sizes, tuple[int, ...]]:
+    """Return parameters of which no gradient is made, and the sets that come before the states.
+
+    Their gradients are set to zero in place, or lie in DDP's buckets. Beside buckets one set is of
+    states, and of two one may be of gradients that are copied into the buckets: Adam has two
+    states, and SGD one.
+    """
+    of_steps = _most_in_a_step(judge, history, passes)
+    in_place = (PARAMETER, GRADIENT)
+    if not (marks & IN_DDP).any():
+        return of_steps, in_place
+    blocks = left.sizes
+    if (of_steps.size > NUMBER).any():
+        buckets = find_buckets(blocks, of_steps)
+        if buckets is None and not (marks[judge.role == GRADIENT] & FILLS_BUCKETS).any():
+            return of_steps, in_place
+        of_one = bool((marks & ONE_STATE).any())
+        further = usual_sets(blocks.less(buckets), of_steps) - 1
+        first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
+        _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
+        return of_steps, first
+    of_passes = _most_in_a_pass(judge, history, passes)
+    explained, sets, trained, buckets = 0, 0, of_steps, None
+    for n in (3, 2, 1):
+        count = np.minimum(blocks.count // n, of_passes.of(blocks.size))
+        told = Sizes(blocks.size[count > 0], count[count > 0])
+        # Buffers of normalization have the sizes of parameters, too.
+        found = find_buckets(blocks, told, _OF_CHANNELS)
+        if found is not None and (n + 1) * found.bytes > explained:
+            explained, sets, trained, buckets = (n + 1) * found.bytes, n, told, found
+    if buckets is None:
+        return of_steps, in_place
+    _give_buckets(left, buckets, COMMUNICATION if sets == 3 else GRADIENT)
+    return trained, (PARAMETER, UNKNOWN) if sets == 3 else (PARAMETER,)
 
 
 def _match_sets(
@@ -142,6 +207,17 @@ def _match_sets(
     for k, role in enumerate(first):
         left.give_rows(sets.rows[sets.turn == k], role, _SETS[role], 0.7)
     left.give_rows(sets.rows, *others, 0.6)
+
+
+def _give_buckets(left: _Left, buckets: Sizes | None, role: int) -> None:
+    """Give DDP's buckets a role: of blocks of one size those that lie last."""
+    if buckets is None:
+        return
+    at = np.flatnonzero(left.chosen)
+    at = at[np.lexsort((-left.rows.addr[at], left.rows.size[at]))]
+    size = left.rows.size[at]
+    place = np.arange(len(at)) - np.searchsorted(size, size)
+    left.give_rows(at[place < buckets.of(size)], role, _BUCKETS[role], 0.8)
 
 
 class _Left:
@@ -199,6 +275,15 @@ def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
     order = np.lexsort((change, event, size))
     live = np.cumsum(change[order])  # each size ends at 0
     return Sizes.most(size[order], live)
+
+
+def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
+    """Return the sizes of backward's temporaries, and the most of each that a pass makes."""
+    rows = history.allocations
+    made = np.flatnonzero(judge.role == BACKWARD_TEMPORARY)
+    turn = np.searchsorted(passes.of(BACKWARD)[0], rows.alloc_event[made], side="right")
+    keys, count = np.unique(np.stack([rows.size[made], turn]), axis=1, return_counts=True)
+    return Sizes.most(keys[0], count)
 
 
 def _most_in_a_step(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:

@@ -37,6 +37,11 @@ class Sizes:
     count: NDArray[np.int64]
     """int64, shape (n,)."""
 
+    @property
+    def bytes(self) -> int:
+        """Return what all of them have together."""
+        return int((self.size * self.count).sum())
+
     @classmethod
     def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
         """Return the highest count of each size.
@@ -54,6 +59,10 @@ class Sizes:
             return np.zeros(len(size), np.int64)
         place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
         return np.where(self.size[place] == size, self.count[place], 0)
+
+    def less(self, others: Sizes | None) -> Sizes:
+        """Return what is left of them without others."""
+        return self if others is None else Sizes(self.size, self.count - others.of(self.size))
 
     def without(self, size: NDArray[np.int64]) -> Sizes:
         """Return them without some sizes."""
@@ -116,6 +125,12 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
                 if explained > most and 2 * bytes_[has].sum() > bytes_.sum():
                     best, most = told, explained
     return best
+
+
+def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
+    """Return how many blocks most parameters have in their size, by bytes; 0 without any."""
+    sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
+    return int(np.bincount(sets, parameters.size * parameters.count, minlength=1).argmax())
 
 
 class Sets(NamedTuple):

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     FUSES,
     FEW_BITS,
     OF_MODULES,
-) = (np.int32(1 << bit) for bit in range(21))
+    IN_DDP,
+    ONE_STATE,
+) = (np.int32(1 << bit) for bit in range(23))
 """Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
 IN_OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
 RECOMPUTES: checkpointing runs a forward pass, and again in backward. FILLS_BUCKETS: DDP makes the
@@ -49,7 +51,8 @@ ZEROES: memory is filled with zeros, as states of an optimizer are at first.
 LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights.
 FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has few bits.
 OF_MODULES: what builds is PyTorch's own, and makes parameters and buffers; another ``__init__`` may
-make anything."""
+make anything. IN_DDP: a model that DDP wraps runs. ONE_STATE: an optimizer that keeps at most one
+tensor for each parameter."""
 
 
 _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
@@ -101,6 +104,7 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
     (LOSES, re.compile(r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"), None),
     (ATTENDS, re.compile(r"^(aten::)?_?softmax$|SoftmaxBackward"), None),
     (FUSES, None, re.compile(r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py")),
+    (ONE_STATE, None, re.compile(r"torch[/\\]optim[/\\](sgd|adagrad)\.py")),
     (FEW_BITS, None, re.compile(r"bitsandbytes[/\\]optim|torchao[/\\]optim")),
     (ZEROES, re.compile(r"zeros_like|zeros$"), None),
     (NO_GRAD, re.compile(r"^decorate_context$"), None),
@@ -119,6 +123,8 @@ _RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], .
         re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
     ),
     (FILLS_BUCKETS, re.compile(r"Reducer::initialize_buckets"), None),
+    (IN_DDP, None, re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py")),
+    (IN_DDP, re.compile(r"c10d::Reducer::"), None),
     (WORKS, re.compile(r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"), None),
     (WORKS, re.compile(r"Workspace::Workspace"), None),
     (CACHES, None, re.compile(r"cache_utils\.py|kv_?cache|KVCache")),

@@ -76,7 +76,7 @@ def roles_before(file: History, address: int) -> list[str]:
 def names(short: str) -> Sequence[str]:
     known = {
         "P": "parameter", "S": "optimizer state", "G": "gradient", "A": "activation",
-        "F": "temporary of forward", "?": "unknown",
+        "F": "temporary of forward", "C": "communication buffer", "?": "unknown",
     }  # fmt: skip
     return [known[each] for each in short.split()]
 
@@ -135,3 +135,52 @@ def test_what_lies_among_parameters_is_one() -> None:
 def test_while_a_backward_pass_runs_what_it_has_not_come_to_is_no_frozen_layer() -> None:
     layer = (100, 5, 300, 100)
     assert told(turns(opens=False), 64, 24, *layer, *layer) == names("P P" + " ?" * 8)
+
+
+DDP = [frame("forward", "/x/torch/nn/parallel/distributed.py", 9), MAIN]
+LARGE = (1500, 700, 40)
+"""KiB of the parameters of a model that DDP wraps."""
+
+
+def reduced(*, made: bool, temporary: bool) -> TraceBuilder:
+    """Two turns of training on several ranks.
+
+    Args:
+        made: each backward pass leaves gradients beside DDP's buckets, which zero_grad frees.
+        temporary: each step of the optimizer makes a tensor for each parameter.
+    """
+    trained = trace()
+    for turn in range(2):
+        trained.alloc(f"saved{turn}", 500 * KIB, frames=DDP)
+        for size in LARGE:
+            trained.alloc(f"gradient{turn}.{size}", size * KIB, frames=BACK)
+            if not made:
+                trained.free(f"gradient{turn}.{size}", frames=BACK)
+        trained.free(f"saved{turn}", frames=BACK)
+        for size in LARGE if temporary else ():
+            trained.alloc(f"square{turn}.{size}", size * KIB, frames=STEP)
+            trained.free(f"square{turn}.{size}", frames=STEP)
+        for size in LARGE if made else ():
+            trained.free(f"gradient{turn}.{size}", frames=CLEAR)
+    return trained
+
+
+@pytest.mark.parametrize(
+    ("made", "temporary", "blocks", "roles"),
+    [
+        (True, True, (*LARGE, *LARGE, *LARGE, 1500, 740), "P P P S S S S S S C C"),
+        (False, True, (*LARGE, *LARGE, *LARGE, 1500, 740), "P P P S S S S S S G G"),
+        (False, False, (*LARGE, *LARGE, 1500, 740), "P P P S S S G G"),
+        # Of two sets beside the parameters one may be of gradients that are copied into buckets.
+        (False, False, (*LARGE, *LARGE, *LARGE, 2240), "P P P ? ? ? S S S C"),
+        # Gradients that are set to zero in place, and Adam's states.
+        (False, True, (*LARGE * 4, 2240), "P P P G G G S S S S S S C"),
+        # What does not add up to the parameters is no bucket: here data and a frozen layer.
+        (True, True, (*LARGE, 1400, 841), "P P P ? ?"),
+        (True, True, (*LARGE, 2900, 1400, 840), "P P P ? C C"),
+    ],
+)
+def test_what_adds_up_to_all_parameters_are_buckets(
+    made: bool, temporary: bool, blocks: Sequence[int], roles: str
+) -> None:
+    assert told(reduced(made=made, temporary=temporary), *blocks) == names(roles)
