@@ -71,7 +71,7 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
         peak=int(highest[0]) + 1 if len(highest) else None,
         peak_before=not len(highest) and int(allocated.argmax()) <= int(bounds[0]),
         steps=tuple(
-            StepUse(i, "" if name == f"iteration {i}" else name, *figures)
+            StepUse(i, "" if name == f"step {i}" else name, *figures)
             for i, (name, *figures) in enumerate(found, 1)
         ),
     )

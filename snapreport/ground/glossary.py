@@ -99,7 +99,7 @@ GLOSSARY = MappingProxyType(
             "One entry of the recording, such as an allocation, a free or a failed request. Events"
             " are counted from 0 along the timeline."
         ),
-        "iteration": "One turn of the program's main loop, such as one training step.",
+        "step": "One turn of the program's main loop, such as one iteration of training.",
         "stage": (
             "A named part of the program, as torch.profiler.record_function() marks; optimizer"
             " steps are marked by themselves."

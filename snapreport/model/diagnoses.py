@@ -49,13 +49,13 @@ CODES = MappingProxyType(
         "no-allocator": ("recording", "A profile: tensor sizes, no blocks."),
         "reserved-too-low": ("recording", "Segment events are missing."),
         # growth: from step to step of the program
-        "leak": ("growth", "A call site keeps more memory with every iteration."),
-        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every iteration."),
+        "leak": ("growth", "A call site keeps more memory with every step."),
+        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every step."),
         "freed-later": (
             "growth",
-            "Memory that grew with every iteration and was freed in the end.",
+            "Memory that grew with every step and was freed in the end.",
         ),
-        "outlives-step": ("growth", "Memory made in an iteration that lives beyond it."),
+        "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed
@@ -90,7 +90,7 @@ SUGGESTION_CODES = MappingProxyType(
         "free-earlier": "Free memory before it is in the way.",
         "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",
-        "leak": "Drop what every iteration adds.",
+        "leak": "Drop what every step adds.",
         "largest-site": "Begin with the call site that raises the peak most.",
         "plan": "Several changes that make room together.",
         "make-room": "Reduce what kept a failed request from being served.",
@@ -232,8 +232,8 @@ class Finding(Shown):
     view: View | None = None
     bytes: int = 0
     """How much memory is at stake: orders findings of one severity."""
-    per_iteration: int = 0
-    """How many bytes an iteration adds, where this is a leak."""
+    per_step: int = 0
+    """How many bytes a step adds, where this is a leak."""
 
     def __post_init__(self) -> None:
         """Refuse a kind that nobody could gate on."""

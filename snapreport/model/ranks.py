@@ -38,7 +38,7 @@ class RankDevice:
     """The kind of that finding."""
     severity: Severity
     growth: int
-    """Bytes that leaks add in an iteration; 0 where none was found."""
+    """Bytes that leaks add in a step; 0 where none was found."""
 
 
 @dataclass(frozen=True)

@@ -315,5 +315,5 @@ def _iterations(
     if len(starts) < _FEWEST:
         return None
     if names is None:
-        names = [f"iteration {i + 1}" for i in range(len(starts))]
+        names = [f"step {i + 1}" for i in range(len(starts))]
     return Iterations(source, confidence, starts.astype(np.int64), end, tuple(names), how)

@@ -141,7 +141,7 @@ def _rank_device(device: DeviceFindings, place: int, opens: bool) -> RankDevice:
         verdict=leading.title if leading is not None else "",
         code=leading.code if leading is not None else "",
         severity=leading.severity if leading is not None else "note",
-        growth=sum(each.per_iteration for each in found),
+        growth=sum(each.per_step for each in found),
     )
 
 

@@ -78,7 +78,7 @@ def test_a_leak_is_said_with_its_true_size_or_not_at_all(seed: int) -> None:
     findings = cut_run(seed, leak=2 * MIB)
     (device,) = findings.devices
     said = [each for each in found(device, *TOPICS) if each.code == "leak"]
-    assert [figures(each)["growth per iteration"] for each in said] in ([], [2 * MIB])
+    assert [figures(each)["growth per step"] for each in said] in ([], [2 * MIB])
     turns = find_iterations(device.history, findings.history)
     stacks = bool((device.missing == 0).any())
     if turns is not None and len(turns) > 5 and stacks:

@@ -67,7 +67,7 @@ def test_steps_add_up_wherever_they_lie(simulation: Simulated) -> None:
         for count in (1, 3, 7):
             bounds = np.unique(np.linspace(events // 9, events - events // 7, count + 1, dtype=int))
             if len(bounds) > 1:
-                names = tuple(f"iteration {i}" for i in range(1, len(bounds)))
+                names = tuple(f"step {i}" for i in range(1, len(bounds)))
                 turns = Iterations("stages", 1, bounds[:-1], int(bounds[-1]), names, "by hand")
                 check(device, measure_steps(device.history, turns, device.curves["allocated"]))
 

@@ -36,7 +36,7 @@ which on they are worth a warning. Programs whose tensors vary little stay below
 _UNUSED = 0.1
 """The part of reserved memory that nobody uses to be mentioned: some is always kept for later."""
 _ENOUGH = 4
-"""Iterations from which on the second half of them is a fair sample of those to come."""
+"""Steps from which on the second half of them is a fair sample of those to come."""
 _SLACK, _SLACK_MUCH = 0.02, 0.1
 """Likewise slack, of the allocated peak. Rounding to 512 bytes alone costs far less."""
 
@@ -171,14 +171,14 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
         "PyTorch keeps segments that nothing uses any more, for later requests. To other programs"
         " they are taken; this one can use them again."
         + (
-            f" In the second half of its iterations at most {format_bytes(half)} were active."
+            f" In the second half of its steps at most {format_bytes(half)} were active."
             if at_end
             else " When more was reserved, these were too small for what was asked for."
         ),
         evidence=(
             Figure("no longer used", at_end, meaning="whole segments, free at the end"),
             Figure("reserved at the end", reserved),
-            Figure("most active in later iterations", half),
+            Figure("most active in later steps", half),
             Figure("unused when reserved was raised", idle),
             Figure("raised at event", tightest.event if tightest.grew else None, "event"),
         ),
@@ -189,7 +189,7 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
 
 
 def _active_lately(tables: History, device: DeviceFigures) -> int:
-    """Return the most that was active in the second half of the program's iterations.
+    """Return the most that was active in the second half of the program's steps.
 
     What they do not need, later ones will hardly need either. Without a loop nothing tells that,
     and it is all that was ever active.

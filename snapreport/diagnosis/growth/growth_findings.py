@@ -102,7 +102,7 @@ def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding
         "note",
         f"{format_bytes(held)} of optimizer state was made in the recording and is kept: no leak",
         "An optimizer such as Adam makes its state when it is first used, and keeps it for the rest"
-        " of the run. So memory rises once, in the first iteration, and stays higher.",
+        " of the run. So memory rises once, in the first step, and stays higher.",
         evidence=(
             Figure("optimizer state kept", held),
             Figure("allocations", len(chosen), "count"),
@@ -155,23 +155,19 @@ class _Words:
         name = self.name(top)
         short = short_site(name)
         who = short if len(sites) == 1 else f"{len(sites)} call sites, most of it by {short}"
-        every = (
-            "with every iteration"
-            if top.growing >= top.turns - 1
-            else "from iteration to iteration"
-        )
+        every = "with every step" if top.growing >= top.turns - 1 else "from step to step"
         title = f"{format_bytes(per_step)} more stays live {every}, made by {who}"
         return Finding(
             "leak",
             self._severity(sites, per_step),
             title,
-            f"What was made there and is live between iterations grew in"
-            f" {format_count(top.growing)} of the last {format_count(top.turns)} iterations. None"
+            f"What was made there and is live between steps grew in"
+            f" {format_count(top.growing)} of the last {format_count(top.turns)} steps. None"
             " or hardly any of it was freed by the end of the recording."
-            f" At this rate {format_count(MANY)} more iterations would need"
+            f" At this rate {format_count(MANY)} more steps would need"
             f" {format_bytes(per_step * MANY)}."
             + ("" if self._trains() else _WRITES)
-            + f" The iterations are known {self.turns.how}.",
+            + f" The steps are known {self.turns.how}.",
             subject=name,
             evidence=self._evidence(sites, per_step, grown),
             tables=(self._table(sites),),
@@ -179,7 +175,7 @@ class _Words:
                 Suggestion(
                     "leak",
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
-                    " to which each iteration adds. Delete them there when they are no longer"
+                    " to which each step adds. Delete them there when they are no longer"
                     " needed. Of what is logged keep numbers (.item()) or copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} were added in this recording.",
@@ -188,7 +184,7 @@ class _Words:
             ),
             view=self._view(top),
             bytes=grown,
-            per_iteration=per_step,
+            per_step=per_step,
         )
 
     def _severity(self, sites: Sequence[SiteGrowth], per_step: int) -> Severity:
@@ -204,35 +200,33 @@ class _Words:
         top = max(sites, key=lambda site: site.per_step)
         start = int(self.turns.starts[min(top.since, len(self.turns) - 1)])
         return (
+            Figure("growth per step", per_step, meaning="bytes of blocks added in a step"),
             Figure(
-                "growth per iteration", per_step, meaning="bytes of blocks added in an iteration"
-            ),
-            Figure(
-                "requested per iteration",
+                "requested per step",
                 sum(site.requested_per_step for site in sites),
                 meaning="bytes that the program asked for, before rounding up to blocks",
             ),
             Figure(
-                "allocations per iteration",
+                "allocations per step",
                 round(sum(site.count_per_step for site in sites), 2),
                 "count",
             ),
             Figure("grown in the recording", grown),
-            Figure("iterations watched", top.turns, "count"),
-            Figure("iterations that grew", top.growing, "count"),
+            Figure("steps watched", top.turns, "count"),
+            Figure("steps that grew", top.growing, "count"),
             Figure("grows since event", start, "event"),
-            Figure(f"after {format_count(MANY)} more iterations", per_step * MANY),
+            Figure(f"after {format_count(MANY)} more steps", per_step * MANY),
             *self._steps(),
         )
 
     def _steps(self) -> tuple[Figure, ...]:
         return (
-            Figure("iterations of the program", len(self.turns), "count", self.turns.how),
+            Figure("steps of the program", len(self.turns), "count", self.turns.how),
             Figure(
-                "confidence in the iterations",
+                "confidence in the steps",
                 round(self.turns.confidence, 2),
                 "share",
-                "100% where the file names the iterations; less where they are inferred",
+                "100% where the file names the steps; less where they are inferred",
             ),
         )
 
@@ -246,8 +240,8 @@ class _Words:
             Column("call site", "text"),
             Column("at first"),
             Column("at last"),
-            Column("per iteration"),
-            Column("allocations per iteration", "count"),
+            Column("per step"),
+            Column("allocations per step", "count"),
         )
         return Table("What grew", columns, tuple(rows), left_out=len(sites) - len(shown))
 
@@ -264,7 +258,7 @@ class _Words:
         return Finding(
             "growing-buffer",
             "note",
-            f"{format_bytes(site.per_step)} more with every iteration in what seems to be a"
+            f"{format_bytes(site.per_step)} more with every step in what seems to be a"
             " key-value cache",
             f"A language model keeps the keys and values of all the text that it has written."
             f" {format_bytes(site.grown)} more of them came from {short_site(name)} here. That is"
@@ -306,19 +300,19 @@ class _Words:
         peak = self.device.peak.allocated
         if held.typical < max(_VISIBLE * peak, MIB):
             return
-        # Without training it may be what the next iteration goes on from.
+        # Without training it may be what the next step goes on from.
         costs = held.peak_falls >= _COSTS * peak and self._trains()
         effect = (
-            " Freed in time, the peak of these iterations would be"
+            " Freed in time, the peak of these steps would be"
             f" {format_bytes(held.peak_falls)} lower."
             if held.peak_falls
-            else " It does not raise the peak of these iterations."
+            else " It does not raise the peak of these steps."
         )
         suggestion = Suggestion(
             "free-earlier",
-            "Delete the variables that hold results of the last iteration (outputs, loss, the"
+            "Delete the variables that hold results of the last step (outputs, loss, the"
             " batch) before the next one begins, or make them in a function: a name in a loop keeps"
-            " its tensor until it is given another. The peak of these iterations would be"
+            " its tensor until it is given another. The peak of these steps would be"
             f" {format_bytes(held.peak_falls)} lower, added up again without them.",
             "del outputs, loss",
             frees=Frees.exactly(held.peak_falls),
@@ -326,12 +320,12 @@ class _Words:
         yield Finding(
             "outlives-step",
             "warning" if costs else "note",
-            f"{format_bytes(held.typical)} made in one iteration is still live in the next",
-            "This much is live between iterations that was made in the iteration before and is"
-            f" freed in a later one.{effect} The iterations are known"
+            f"{format_bytes(held.typical)} made in one step is still live in the next",
+            "This much is live between steps that was made in the step before and is"
+            f" freed in a later one.{effect} The steps are known"
             f" {self.turns.how}.",
             evidence=(
-                Figure("live between iterations", held.typical, meaning="the median over them"),
+                Figure("live between steps", held.typical, meaning="the median over them"),
                 Figure("peak falls by", held.peak_falls),
                 Figure("allocations", len(held.rows), "count"),
                 *self._steps(),
@@ -341,7 +335,7 @@ class _Words:
                     self.tables,
                     self.device.history,
                     held.rows,
-                    "What outlived its iteration, over all of them",
+                    "What outlived its step, over all of them",
                 ),
             ),
             suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
@@ -353,7 +347,7 @@ class _Words:
 _NO_LEAK = {
     "buffer": (
         "growing-buffer",
-        "{} more in buffers that are made anew with every iteration",
+        "{} more in buffers that are made anew with every step",
         (
             "There are no more of these than before, but each new one is larger than the one that"
             " it replaces. It may be a tensor that is appended to (torch.cat), or input that gets"
@@ -362,18 +356,18 @@ _NO_LEAK = {
     ),
     "freed-later": (
         "freed-later",
-        "{} grew from iteration to iteration and was freed in the end: no leak",
+        "{} grew from step to step and was freed in the end: no leak",
         (
-            "What was made there grew with nearly every iteration, and was freed after the last of"
+            "What was made there grew with nearly every step, and was freed after the last of"
             " them. Results that are collected, and the keys and values of a language model,"
-            " grow like this: the more iterations, the more they need."
+            " grow like this: the more steps, the more they need."
         ),
     ),
     "settled": (
         "settling-cache",
-        "{} grew in the first iterations and then stayed: no leak so far",
+        "{} grew in the first steps and then stayed: no leak so far",
         (
-            "What was made there grew after the first iteration, and no longer grew towards the end"
+            "What was made there grew after the first step, and no longer grew towards the end"
             " of the recording. Caches and buffers that are made when first needed grow like this."
         ),
     ),

@@ -48,7 +48,7 @@ def record_stacks(text: str) -> Suggestion:
 
 
 def larger_ring(loss: Loss) -> Suggestion:
-    """Return how to keep every event, or at least enough iterations."""
+    """Return how to keep every event, or at least enough steps."""
     text = "Leave max_entries out: PyTorch then keeps every event."
     if not loss.full:
         text = (
@@ -59,7 +59,7 @@ def larger_ring(loss: Loss) -> Suggestion:
         return record_again(text, RECORD.change)
     entries = _round_up(loss.events_per_step * _STEPS)
     text += (
-        f" Or make the ring larger: an iteration ({loss.step_name}) has about"
+        f" Or make the ring larger: a step ({loss.step_name}) has about"
         f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
         f" max_entries={entries:_}."
     )

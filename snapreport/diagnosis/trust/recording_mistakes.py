@@ -205,7 +205,7 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
             for label, value in (
                 ("events", history.events),
                 ("size of the ring (max_entries)", loss.max_entries),
-                ("events per iteration", loss.events_per_step),
+                ("events per step", loss.events_per_step),
             )
             if value is not None
         ),
@@ -290,7 +290,7 @@ def end_faults(
             ),
             suggestions=(
                 record_again(
-                    "Write the file after the work, such as two whole iterations.",
+                    "Write the file after the work, such as two whole steps.",
                     RECORD.change,
                 ),
             ),

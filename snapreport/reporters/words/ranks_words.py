@@ -34,7 +34,7 @@ def conclusion(run: Run) -> list[str]:
         said.append(f"Out of memory: {_list(failed)}.")
     growing = [_name(*row) for row in rows if row[1].growth]
     if growing:
-        said.append(f"Growing with every iteration: {_list(growing)}.")
+        said.append(f"Growing with every step: {_list(growing)}.")
     said += _odd_verdicts(run)
     broken = [rank.name for rank in run.ranks if rank.error]
     if broken:
@@ -121,7 +121,7 @@ def oom_text(device: RankDevice) -> str:
 
 def growth_text(device: RankDevice) -> str:
     """Say by how much it grows; ``""`` if it does not."""
-    return f"{format_bytes(device.growth)} an iteration" if device.growth else ""
+    return f"{format_bytes(device.growth)} a step" if device.growth else ""
 
 
 def facts(run: Run) -> str:

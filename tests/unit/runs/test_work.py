@@ -20,11 +20,11 @@ def rows(folder: Path, snapshot: object) -> list[tuple[str, int, bool]]:
     return [(each.device, each.place, each.opens) for each in devices]
 
 
-def test_the_growth_is_what_the_leak_adds_in_an_iteration(tmp_path: Path) -> None:
+def test_the_growth_is_what_the_leak_adds_in_a_step(tmp_path: Path) -> None:
     program = Program(Plan(0, each=leaks(3 * MIB))).run()
     (tmp_path / "snap.pickle").write_bytes(pickle.dumps(program.simulator.snapshot()))
     (device,) = rank_devices(load(tmp_path / "snap.pickle").findings())
-    said = figures(of_code(program.analysed(), "leak"))["growth per iteration"]
+    said = figures(of_code(program.analysed(), "leak"))["growth per step"]
     assert device.growth == said
     assert device.code == "leak"
     assert device.severity != "note"

@@ -40,10 +40,10 @@ def test_a_leak_is_found_with_its_bytes_in_each_step(seed: int, size: int, stage
     device = Program(Plan(seed, stages=stages, each=leaks(size))).run().analysed()
     leak = of_code(device, "leak")
     said = figures(leak)
-    assert said["requested per iteration"] == size
+    assert said["requested per step"] == size
     blocks = device.history.allocations.block_size[device.history.allocations.size == size]
-    assert said["growth per iteration"] == int(blocks[0])
-    assert said["allocations per iteration"] == 1
+    assert said["growth per step"] == int(blocks[0])
+    assert said["allocations per step"] == 1
     assert leak.subject == "log  metrics.py:12"
     assert said["grown in the recording"] == leak.bytes
     assert leak.suggestions[0].frees is None  # what was added is not what the peak falls by
@@ -60,14 +60,12 @@ def test_a_small_leak_is_a_note_and_a_large_one_a_warning() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_leak_among_batches_of_varying_length_keeps_its_size(seed: int) -> None:
     plan = Plan(seed, 16, stages=False, varied=True, each=leaks(MIB))
-    assert (
-        figures(of_code(Program(plan).run().analysed(), "leak"))["requested per iteration"] == MIB
-    )
+    assert figures(of_code(Program(plan).run().analysed(), "leak"))["requested per step"] == MIB
 
 
 def test_a_leak_in_every_third_step_is_said_by_the_step() -> None:
     device = Program(Plan(iterations=24, each=leaks(3 * MIB, every=3))).run().analysed()
-    rate = figures(of_code(device, "leak"))["growth per iteration"]
+    rate = figures(of_code(device, "leak"))["growth per step"]
     assert isinstance(rate, int)
     assert 0.8 * MIB < rate < 1.3 * MIB
 
@@ -77,7 +75,7 @@ def test_a_leak_that_begins_late_says_since_when() -> None:
     device = find(file).devices[0]
     iterations = find_iterations(device.history, file)
     said = figures(of_code(device, "leak"))
-    assert said["iterations that grew"] == 6
+    assert said["steps that grew"] == 6
     assert iterations is not None
     assert said["grows since event"] == int(iterations.starts[6])
 
@@ -89,7 +87,7 @@ def test_many_leaking_sites_are_one_finding_with_a_table() -> None:
 
     device = Program(Plan(each=each)).run().analysed()
     leak = of_code(device, "leak")
-    assert figures(leak)["growth per iteration"] == 6 * MIB
+    assert figures(leak)["growth per step"] == 6 * MIB
     assert len(leak.tables[0].rows) == 6
 
 
@@ -149,7 +147,7 @@ def test_a_result_held_over_says_how_far_the_peak_would_fall() -> None:
     held = of_code(device, "outlives-step")
     assert held.severity == "warning"
     assert held.suggestions[0].expected == 20 * MIB
-    assert figures(held)["live between iterations"] == 20 * MIB
+    assert figures(held)["live between steps"] == 20 * MIB
 
 
 def test_a_key_value_cache_that_is_freed_is_no_leak() -> None:
@@ -227,13 +225,13 @@ def test_a_leak_now_and_then_has_its_bytes_wherever_the_recording_ends(
 ) -> None:
     plan = Plan(iterations=iterations, stages=stages, each=leaks(4 * MIB, every=8))
     said = figures(of_code(Program(plan).run().analysed(), "leak"))
-    assert said["growth per iteration"] == 4 * MIB // 8
+    assert said["growth per step"] == 4 * MIB // 8
 
 
 def test_more_of_the_same_size_are_no_buffers_that_grow() -> None:
     plan = Plan(iterations=40, each=clears_most(5, 2 * MIB))
     leak = of_code(Program(plan).run().analysed(), "leak")
-    assert figures(leak)["requested per iteration"] == 2 * MIB // 5
+    assert figures(leak)["requested per step"] == 2 * MIB // 5
 
 
 @pytest.mark.parametrize("iterations", [19, 27, 36])

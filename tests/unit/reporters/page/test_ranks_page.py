@@ -84,13 +84,13 @@ def test_failures_growth_and_odd_verdicts_are_named() -> None:
     )
     assert conclusion(run)[1:] == [
         "Out of memory: full.",
-        "Growing with every iteration: leaks.",
+        "Growing with every step: leaks.",
         "Unlike the others: late (much was allocated before recording began).",
         "Without a report: gone.",
     ]
     for text in (page(run), markdown(run)):
         assert "1.00 MiB refused, last of 2" in text
-        assert "3.00 MiB an iteration" in text
+        assert "3.00 MiB a step" in text
         assert "gone.pickle does not exist" in text
 
 
