@@ -16,6 +16,7 @@ from snapreport.diagnosis.allocator_use.allocator_faults import (
 from snapreport.diagnosis.allocator_use.given_back_findings import (
     EXPANDABLE,
     WORTH,
+    expandable_may_help,
     find_given_back,
     is_expandable,
 )
@@ -74,7 +75,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
     heap = heap_at(tables, device, tightest.event)
     kept = tell_of_kept(tables, device, heap, tightest.pieces, served_like(device, heap, tightest))
     suggestions = kept.suggestions
-    if not is_expandable(tables, device):
+    if expandable_may_help(tables, device):
         suggestions = (
             *suggestions,
             Suggestion(

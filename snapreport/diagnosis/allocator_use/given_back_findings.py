@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from snapreport.diagnosis.allocator_use.allocator_fault_types import Burst
 from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
+from snapreport.diagnosis.oom.setting_verdict import settings_answer
 from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
@@ -39,6 +40,16 @@ def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]
     )
 
 
+def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are off, and nothing that is known speaks against them.
+
+    Where a request failed, a replay may tell that they would not have served it.
+    """
+    answer = settings_answer(device, tables)
+    helps = answer is None or answer.may_help("expandable_segments:True")
+    return helps and not is_expandable(tables, device)
+
+
 def is_expandable(tables: History, device: DeviceFigures) -> bool:
     """Say whether expandable segments are on already, as set or as seen."""
     seen = bool(allocator_of(device).segments.expandable.any())
@@ -53,7 +64,7 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
     # Memory that was free, but could not be given back when the allocator was short of it.
     pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
     suggestions: tuple[Suggestion, ...] = ()
-    if pieces >= WORTH and not is_expandable(tables, device):
+    if pieces >= WORTH and expandable_may_help(tables, device):
         suggestions = (
             Suggestion(
                 "allocator-setting",

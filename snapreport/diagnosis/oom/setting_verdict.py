@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from snapreport.allocator.factual import model_device
 from snapreport.allocator.failed_settings import FailedSettings, settings_for_failed
+from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.ground.memoize import once_for_both
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.block_sizes import split_rules
 from snapreport.history.live_floor import live_at
@@ -40,6 +42,26 @@ class SettingVerdict:
         """Whether nothing is left to guess about settings."""
         return self.hopeless or self.replayed is not None
 
+    def may_help(self, setting: str) -> bool:
+        """Say whether nothing that is known speaks against a setting."""
+        if self.hopeless or self.replayed is None:
+            return not self.hopeless
+        if self.replayed.serve:
+            return any(setting in each for each in self.replayed.serve)
+        return not any(setting in each for each in self.replayed.fail)
+
+
+@once_for_both
+def settings_answer(device: DeviceFigures, tables: History) -> SettingVerdict | None:
+    """Return what settings could have done for the first request that failed, None without one.
+
+    Args:
+        device: the device's figures.
+        tables: the file.
+    """
+    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
+    return None if verdict is None else _judge_settings(tables, device, verdict)
+
 
 def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
     """Say what settings could have done for a request.
@@ -49,6 +71,14 @@ def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) 
         device: the device's figures.
         verdict: on the request.
     """
+    if verdict.event == device.ooms[0].event:
+        answer = settings_answer(device, tables)
+        if answer is not None:
+            return answer
+    return _judge_settings(tables, device, verdict)
+
+
+def _judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
     divided = bool(split_rules(tables.settings).divisions)
     # With roundup_power2_divisions it was recorded as rounded: by at most as much again.
     size = verdict.size // 2 if divided else verdict.size

@@ -14,6 +14,7 @@ from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, R
 from snapreport.figures.callsites import label_sites
 from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.ground.memoize import once_for_both
 from snapreport.history.block_sizes import split_rules
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -43,6 +44,19 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
         device: the device's figures.
         oom: one of its failed requests.
     """
+    known = _known(device, tables)
+    if oom.event not in known:
+        known[oom.event] = _judge(tables, device, oom)
+    return known[oom.event]
+
+
+@once_for_both
+def _known(_: DeviceFigures, __: History) -> dict[int, OomVerdict | None]:
+    """Keep what was said of each failed request of a device, by its event."""
+    return {}
+
+
+def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict | None:
     if oom.reserved is None or oom.reserved < int(device.curves["active"][oom.event + 1]):
         return None
     history = device.history

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator import AllocatorSettings, Simulator
+from simulator.allocator import OutOfMemoryError
 from simulator.blocks import Block
 from snapreport.diagnosis.allocator_use.allocator_faults import (
     find_bursts,
@@ -65,6 +66,18 @@ def test_expandable_segments_are_not_recommended_twice() -> None:
         for suggestion in finding.suggestions
     ]
     assert not [change for change in changes if "expandable" in change]
+
+
+def test_no_setting_is_offered_that_could_not_have_served_the_request_that_failed() -> None:
+    made = comb()
+    with pytest.raises(OutOfMemoryError):
+        made.malloc(1 << 40)
+    device = read(made).devices[0]
+    said = of_code(device, "oom").explanation
+    assert "No setting could have helped" in said
+    assert of_code(device, "fragmentation")
+    offered = [each.change for found in device.diagnosis.findings for each in found.suggestions]
+    assert not [change for change in offered if "PYTORCH" in change]
 
 
 def test_the_small_pool_says_nothing_of_the_large_one() -> None:
