@@ -68,7 +68,7 @@ def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> Dev
         steps=_steps(device),
         failed=_failed(findings, device),
         findings=tuple(
-            RankFinding(each.code, each.severity, each.title, each.per_iteration)
+            RankFinding(each.code, each.severity, each.title, each.per_step)
             for each in device.diagnosis.findings[:MOST_FINDINGS]
         ),
     )
