@@ -54,7 +54,8 @@ def peak_without(
         curve: int64, shape (n_events + 1,), index 0 is the start.
         weight, begin, end: int64, shape (n,): what is taken away over ``begin <= event < end``.
     """
-    rest = curve - sum_live(weight, begin, end, len(curve) - 1)
+    rest = sum_live(weight, begin, end, len(curve) - 1)
+    np.subtract(curve, rest, out=rest)
     place = int(rest.argmax())
     return int(rest[place]), place - 1
 

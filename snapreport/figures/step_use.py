@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.range_maxima import range_maxima
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Iterations, Kind, Steps, StepUse
 from snapreport.roles.repeating_step import find_iterations
@@ -49,7 +48,7 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     rows, bounds, n = history.allocations, turns.bounds, len(turns)
     # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
     start, end = allocated[bounds[:-1]], allocated[bounds[1:]]
-    peak, place = range_maxima(allocated, bounds[:-1], bounds[1:] + 1)
+    peak, place = _peaks(allocated, bounds)
     made_in = np.searchsorted(bounds, rows.alloc_event, side="right") - 1
     inside = (made_in >= 0) & (made_in < n)
     step, size = made_in[inside], rows.block_size[inside]
@@ -62,7 +61,7 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
     # The first step that gets as high, even if the program did so before.
-    inside_peak, _ = range_maxima(allocated, bounds[:-1] + 1, bounds[1:] + 1)
+    inside_peak = np.maximum.reduceat(allocated[: bounds[-1] + 1], bounds[:-1] + 1)
     highest = np.flatnonzero(inside_peak == allocated.max())
     return Steps(
         source=turns.source,
@@ -75,6 +74,23 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
             for i, (name, *figures) in enumerate(found, 1)
         ),
     )
+
+
+def _peaks(
+    curve: NDArray[np.int64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most of a curve from each bound to the next, that included, and its first place.
+
+    Args:
+        curve: int64, shape (n,).
+        bounds: int64, shape (m + 1,), m > 0; ascending, each once.
+    """
+    inside = curve[bounds[0] : bounds[-1]]
+    most = np.maximum.reduceat(inside, bounds[:-1] - bounds[0])
+    at = np.flatnonzero(inside == np.repeat(most, np.diff(bounds))) + bounds[0]
+    first = at[np.searchsorted(at, bounds[:-1])]
+    last = curve[bounds[1:]]
+    return np.maximum(most, last), np.where(last > most, bounds[1:], first)
 
 
 def _steady(

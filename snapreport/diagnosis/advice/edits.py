@@ -152,5 +152,12 @@ def _taken(
     """Return the bytes that go from blocks of which a part is left."""
     size = history.allocations.block_size[rows]
     unit = 1 if history.device.kind == "cpu" else MIN_BLOCK
-    rest = np.ceil(np.rint(size * left * 16) / 16 / unit).astype(np.int64) * unit
-    return size - np.minimum(rest, size)
+    rest = size * left
+    rest *= 16  # in place: a long recording has millions of these
+    np.rint(rest, out=rest)
+    rest /= 16 * unit
+    np.ceil(rest, out=rest)
+    whole = rest.astype(np.int64)
+    whole *= unit
+    np.minimum(whole, size, out=whole)
+    return np.subtract(size, whole, out=whole)
