@@ -18,6 +18,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
+# As many tests run at once as there are processors: threads of PyTorch would wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
