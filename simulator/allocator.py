@@ -39,6 +39,8 @@ class DeviceAllocator:
         self.private: dict[tuple[int, int], PrivatePool] = {}
         self.limit: int | None = None
         """The most that may be reserved, in bytes: ``set_per_process_memory_fraction()``."""
+        self.retries = 0
+        """``num_alloc_retries``: how often all that is cached was returned to serve a request."""
         self._requested = self._allocated = self._active = self._reserved = 0
         self._routes: list[PrivatePool] = []
         self._deferred: list[Block] = []
@@ -271,6 +273,7 @@ class DeviceAllocator:
         if self._routes:
             return None
         self._release_cached(context)
+        self.retries += 1
         return self._from_driver(pool, stream, size, context)
 
     def _hand_out(self, block: Block, requested: int, size: int, context: Stack | None) -> Block:

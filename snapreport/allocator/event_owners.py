@@ -28,6 +28,8 @@ class Owners:
     """By row of the other events: the event of the operation; the last event + 1 for none."""
     after: dict[int, int] = field(default_factory=dict)
     """Events of frees that a request completed while it waited, and that request's event."""
+    doubtful: set[int] = field(default_factory=set)
+    """Those of them that may as well have been completed before."""
     emptied: list[int] = field(default_factory=list)
     retried: set[int] = field(default_factory=set)
     collected: set[int] = field(default_factory=set)
@@ -35,18 +37,26 @@ class Owners:
 
 
 def find_owners(
-    history: DeviceHistory, code: NDArray[np.int64], *, oversize: bool, collects: bool
+    history: DeviceHistory,
+    code: NDArray[np.int64],
+    *,
+    oversize: bool,
+    collects: bool,
+    by_stack: bool,
 ) -> Owners:
     """Give each segment event to the request that follows it, or to a call of ``empty_cache()``.
 
-    What a request gave back carries its stack, and what it lacked lay above all that was ever
-    reserved; what ``empty_cache()`` did has a stack of its own.
+    What a request gave back carries its stack; what ``empty_cache()`` did has one of its own, if
+    stacks are as deep as that.
 
     Args:
         history: of one device.
         code: kinds of its other events.
         oversize: whether some blocks are never split.
         collects: whether a request may give back, without need, whole large segments.
+        by_stack: whether an equal stack is enough; else what a request lacked has to have lain
+            above all that was ever reserved, too. That misses an expandable segment that grew
+            elsewhere in the end, where less was lacking.
     """
     rows, other, n = history.allocations, history.other, history.events
     what = np.zeros(n + 1, np.int8)
@@ -104,6 +114,7 @@ def find_owners(
             grown = inside[(what[first:request] == _GROW) & (inside > released[-1])]
             row = place[released[0]]
             lacked = after[row] + other.size[row] + other.size[place[grown]].sum() > most
+            lacked |= by_stack
             returned = place[released]
             if (
                 collects
@@ -133,6 +144,7 @@ def find_owners(
                 and not (oversize and len(released) and holds(released[0], first - 1))
             ):
                 waited.append(first - 1)
+                found.doubtful.add(first - 1)
             found.after.update(dict.fromkeys(waited, request))
     releases = np.flatnonzero(np.isin(code, (RETURNED, UNMAPPED)) & (found.owner == n))
     at = other.event[releases]

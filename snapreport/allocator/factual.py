@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -73,10 +74,18 @@ def _model(
         return None
     settings = recorded_settings(history.settings)
     found: tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None = None
-    # Garbage is collected only where the process has a limit, which no file tells.
-    for collects in (True, False) if settings.garbage_collection_threshold > 0 else (False,):
+    # Garbage is collected only where the process has a limit, which no file tells; and stacks may
+    # be too short to tell a request from a call of empty_cache().
+    garbage = (True, False) if settings.garbage_collection_threshold > 0 else (False,)
+    for collects, by_stack in product(garbage, (True, False)):
         try:
-            tape = make_tape(device, history.pools, settings.max_split_size, collects=collects)
+            tape = make_tape(
+                device,
+                history.pools,
+                settings.max_split_size,
+                collects=collects,
+                by_stack=by_stack,
+            )
             if not (tape.op == ALLOCATE).any():
                 return None
             model = AllocatorModel(tape)

@@ -7,8 +7,14 @@ from itertools import product
 
 from snapreport.allocator.allocator_settings import MIB, UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice
-from snapreport.allocator.replay_tape import DEFAULT_POOL, FAIL, ReplayTape
-from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
+from snapreport.allocator.replay_tape import DEFAULT_POOL, FAIL
+from snapreport.allocator.replaying import (
+    Addresses,
+    AllocatorModel,
+    chosen_operations,
+    from_scratch,
+)
+from snapreport.allocator.tape_variants import possible_tapes, scattered
 from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
 
 _WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
@@ -57,16 +63,19 @@ def settings_for_failed(
     failed = [int(op) for op in (tape.op == FAIL).nonzero()[0]]
     if not modelled.factual.exact or not failed or int(tape.event[failed[0]]) != event:
         return None
-    if recorded.memory_fraction or recorded.roundup_power2_divisions:
+    if tape.limited or recorded.memory_fraction or recorded.roundup_power2_divisions:
         return None
     if tape.lanes[int(tape.failed_lane[failed[0]])][0] != DEFAULT_POOL:
         return None
-    tape = _up_to(tape, failed[0])
+    tape = chosen_operations(tape, slice(failed[0] + 1))
     model = AllocatorModel(tape)
     as_it_was = model.replay(recorded, capacity, room=tape.room, stop=True)
     if capacity < tape.reserved or as_it_was.failed_op != failed[0]:
         return None
-    starts = [model, AllocatorModel(from_scratch(tape))] if tape.reserved else [model]
+    tapes = possible_tapes(tape, recorded)
+    if tape.reserved:
+        tapes += [*map(from_scratch, tapes), *map(scattered, tapes)]
+    starts = [AllocatorModel(each) for each in tapes]
     left = _MOST_WORK
     serve, fail = [], []
     for name, group in _candidates(recorded):
@@ -108,18 +117,3 @@ def _text(settings: AllocatorSettings) -> str:
     """Return what to set the environment variable to."""
     text = str(settings)
     return "expandable_segments:False" if text == "default" else text
-
-
-def _up_to(tape: ReplayTape, last: int) -> ReplayTape:
-    """Return a tape without the operations behind one."""
-    cut = slice(last + 1)
-    return replace(
-        tape,
-        op=tape.op[cut],
-        row=tape.row[cut],
-        event=tape.event[cut],
-        given=tape.given[cut],
-        freeable=tape.freeable[cut],
-        failed_size=tape.failed_size[cut],
-        failed_lane=tape.failed_lane[cut],
-    )

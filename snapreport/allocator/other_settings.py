@@ -8,6 +8,7 @@ from snapreport.allocator.allocator_settings import AllocatorSettings, parse_set
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
 from snapreport.allocator.smallest_capacity import LONG, CapacitySearch, Fit, spread
+from snapreport.allocator.tape_variants import possible_tapes, scattered
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.live_floor import live_floor
 from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
@@ -48,9 +49,12 @@ def replay_settings(
     floor = least.bytes
     refused = _refusal(modelled)
     hopeless = capacity is not None and floor > capacity
-    starts = [modelled.model]
+    tapes = possible_tapes(modelled.tape, modelled.settings)
+    starts = [modelled.model, *map(AllocatorModel, tapes[1:])]
+    worst: list[AllocatorModel] = []
     if modelled.tape.reserved:
-        starts.append(AllocatorModel(from_scratch(modelled.tape)))
+        starts += [AllocatorModel(from_scratch(tape)) for tape in tapes]
+        worst = [AllocatorModel(scattered(tape)) for tape in tapes]
     ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > LONG else WAYS
     replays = 0
 
@@ -63,7 +67,7 @@ def replay_settings(
         fits: list[Fit] = []
         fitting: list[bool] = []
         for number, start in enumerate(starts):
-            if number and settings == modelled.settings:
+            if number >= len(tapes) and settings == modelled.settings:
                 continue  # what was there is what this setting made
             search = CapacitySearch(start, settings, floor, replayed)
             for each, way in enumerate(ways):
@@ -74,7 +78,15 @@ def replay_settings(
                     serves = search.serves(capacity, way)
                     # Below a capacity that does not serve, it is luck where one does.
                     fitting += [serves, serves and capacity >= fits[-1].capacity]
-        outcomes.append(_outcome(settings, settings == modelled.settings, fits, fitting))
+        recorded = settings == modelled.settings
+        if worst and capacity is not None and not recorded:
+            # What lay there under this setting is not known: so none is said to fail, and one is
+            # said to serve if it does so whatever lay there.
+            for start in worst if all(fitting) else ():
+                search = CapacitySearch(start, settings, floor, replayed)
+                fitting += [search.serves(capacity, way) for way in ways]
+            fitting = fitting if all(fitting) else []
+        outcomes.append(_outcome(settings, recorded, fits, fitting))
     return OtherSettings(
         factual=modelled.factual,
         floor=floor,
@@ -84,7 +96,7 @@ def replay_settings(
         outcomes=tuple(outcomes),
         replays=replays,
         tried=len(ways),
-        starts=len(starts),
+        starts=len(starts) // len(tapes),
     )
 
 

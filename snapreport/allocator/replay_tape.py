@@ -21,6 +21,10 @@ ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
 """Kinds of operations, as in allocator.c. ``AWAIT``: freed, but another stream may still use it;
 ``FAIL``: a request that failed when it was recorded."""
 
+CERTAINLY, PERHAPS = 1, 2
+MOST_ROOM = 1 << 42
+"""Addresses of an expandable segment where nothing tells: more than any card has memory."""
+
 MADE, RETURNED, MAPPED, UNMAPPED = range(4)
 """Kinds of segment events, as in allocator.c."""
 SEGMENT_CODES = {
@@ -90,6 +94,9 @@ class ReplayTape(Shown):
     """Operations that gave segments back before they were served, or failed."""
     collected: NDArray[np.int64]
     """Operations before which segments that were long unused were given back as garbage."""
+    waited: NDArray[np.int64]
+    """Frees that a request completed while it waited for memory: CERTAINLY, PERHAPS, or 0; int64,
+    shape (n_ops,). When another stream was done with the memory is not known of these."""
     limited: bool = False
     """Whether the process was found to have a limit of its own: it is held against whole segments,
     and garbage is collected under it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
-from snapreport.allocator.replay_tape import ALLOCATE, ReplayTape
+from snapreport.allocator.replay_tape import ALLOCATE, MOST_ROOM, ReplayTape
 from snapreport.history.block_sizes import SplitRules, round_sizes
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID
@@ -63,13 +63,15 @@ class AllocatorModel:
             addresses: where new segments lie.
             limit: bytes that the process may have of them; if not told, by the settings, or else
                 the capacity where the process was found to have one.
-            room: addresses of an expandable segment; 9/8 of the capacity if not told.
+            room: addresses of an expandable segment; 9/8 of the capacity if not told, or more than
+                enough without one, unless some are there at the start.
             stop: whether the first request that cannot be served ends it.
             most_events: segment events to keep.
         """
         tape = self.tape
         if room is None:
-            room = tape.room if capacity >= UNLIMITED else capacity * 9 // 8
+            unlimited = tape.room if tape.reserved else MOST_ROOM
+            room = unlimited if capacity >= UNLIMITED else capacity * 9 // 8
         if limit is None:
             share = settings.memory_fraction or float(tape.limited)
             limit = int(share * capacity) if share and capacity < UNLIMITED else UNLIMITED
@@ -142,6 +144,22 @@ def with_operations(tape: ReplayTape, kinds: list[int], *, only: bool = False) -
         freeable=longer(tape.freeable, 0),
         failed_size=longer(tape.failed_size, 0),
         failed_lane=longer(tape.failed_lane, 0),
+        waited=longer(tape.waited, 0),
+    )
+
+
+def chosen_operations(tape: ReplayTape, chosen: NDArray[np.bool_] | slice) -> ReplayTape:
+    """Return a tape of some of the operations; what was recorded of them stays as it is."""
+    return replace(
+        tape,
+        op=tape.op[chosen],
+        row=tape.row[chosen],
+        event=tape.event[chosen],
+        given=tape.given[chosen],
+        freeable=tape.freeable[chosen],
+        failed_size=tape.failed_size[chosen],
+        failed_lane=tape.failed_lane[chosen],
+        waited=tape.waited[chosen],
     )
 
 

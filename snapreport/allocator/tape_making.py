@@ -12,6 +12,7 @@ from snapreport.allocator.event_owners import SMALL_SEGMENT, Owners, find_owners
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     AWAIT,
+    CERTAINLY,
     DEFAULT_POOL,
     EMPTY_CACHE,
     FAIL,
@@ -19,6 +20,8 @@ from snapreport.allocator.replay_tape import (
     MADE,
     MAPPED,
     MOST_POOLS,
+    MOST_ROOM,
+    PERHAPS,
     RETURNED,
     SEGMENT_CODES,
     UNMAPPED,
@@ -40,8 +43,6 @@ _SMALL_SIZE = 1 << 20
 _MOST_RANGES = 3000
 _MOST_LOOKED_AT = 100_000_000
 """Allocations to look at in all, for the pools of segments that say nothing of theirs."""
-MOST_ROOM = 1 << 42
-"""Addresses of an expandable segment where nothing tells: more than any card has memory."""
 
 
 def make_tape(
@@ -50,6 +51,7 @@ def make_tape(
     max_split_size: int = UNLIMITED,
     *,
     collects: bool = False,
+    by_stack: bool = True,
 ) -> ReplayTape:
     """Tell what the program asked from what the allocator did.
 
@@ -58,6 +60,7 @@ def make_tape(
         pools: the file's, which ids of pools point into.
         max_split_size: the setting, in bytes: what is not below it has a segment to itself.
         collects: whether garbage is collected, where the process has a limit.
+        by_stack: whether an equal stack tells what a request gave back.
 
     Raises:
         ValueError: there are more private pools, or more expandable segments over time, than can
@@ -74,7 +77,13 @@ def make_tape(
     order = _pool_order(history, lives, life_pool)
     lane, life_lane, oom_lane = lanes.in_order(order, lane, life_lane, oom_lane)
 
-    owners = find_owners(history, code, oversize=max_split_size < UNLIMITED, collects=collects)
+    owners = find_owners(
+        history,
+        code,
+        oversize=max_split_size < UNLIMITED,
+        collects=collects,
+        by_stack=by_stack,
+    )
     op, row, event = _operations(history, owners, other.event[ooms], ooms)
     place = np.full(history.events + 1, NO_ID, np.int64)
     place[event[op != AWAIT]] = np.flatnonzero(op != AWAIT)
@@ -116,6 +125,7 @@ def make_tape(
         undecided=owners.undecided,
         retried=place[sorted(owners.retried)],
         collected=place[sorted(owners.collected)],
+        waited=_waited(owners, op, event),
     )
     _mark_freeable(tape, lives, life_lane, other.event[moves])
     return _with_ranges(tape, lives, other.event[moves])
@@ -199,6 +209,13 @@ def _order_of(key: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     at[key - 2 * START] = np.arange(len(key), dtype=np.int32)
     order = at[at != NO_ID].astype(np.int64)
     return order if len(order) == len(key) else stable_order(key)
+
+
+def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Say of each operation whether it is a free that a request completed while it waited."""
+    waited = np.isin(event, list(owners.after)) & (op == FREE)
+    doubtful = np.isin(event, list(owners.doubtful))
+    return np.where(waited, np.where(doubtful, PERHAPS, CERTAINLY), 0)
 
 
 def _segments(

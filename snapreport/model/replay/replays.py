@@ -70,7 +70,9 @@ class SettingOutcome:
     """What the model says of one setting; bytes. Nothing of it was measured.
 
     Where new segments lie is the driver's choice, and what lay in memory before the recording is
-    known under the recorded setting alone: hence the ranges.
+    known under the recorded setting alone: hence the ranges. They cover the former. Of the latter
+    they cover two states, the one that was there and the tidiest one: so for a recording that
+    began late a range under another setting is an estimate, and the truth may lie outside.
     """
 
     settings: str
@@ -87,7 +89,8 @@ class SettingOutcome:
     """At the smallest capacity: segments, or granules of expandable ones, that came and went."""
     serves: bool | None
     """Whether it serves every request within the capacity that was asked about: always, never, or
-    None where that depends on the above. None where no capacity was asked about, too."""
+    None where that depends on the above. None where no capacity was asked about, too. Of a late
+    recording no other setting is said never to."""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,8 @@ def test_the_capacity_that_is_told_serves_every_request(
         found = replay_settings(each, [settings])
         (outcome,) = found.outcomes
         judged = replay_settings(each, [settings], outcome.peak.most + 2 * MIB)
-        assert judged.outcomes[0].serves
+        if not each.tape.reserved or settings == each.settings:
+            assert judged.outcomes[0].serves
         if not each.tape.reserved:
             for way in WAYS:
                 replay = each.model.replay(settings, outcome.capacity.most, way, stop=True)

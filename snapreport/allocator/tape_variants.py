@@ -1,0 +1,106 @@
+"""What a recording leaves open about the program itself, as tapes that differ in it.
+
+Under the recorded setting they come to the same. Under another one they need not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import LEAST_SEGMENT, MIB, AllocatorSettings
+from snapreport.allocator.replay_tape import ALLOCATE, AWAIT, FAIL, FREE, PERHAPS, ReplayTape
+from snapreport.allocator.replaying import chosen_operations, with_operations
+from snapreport.history.block_sizes import SplitRules, round_sizes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LEAST_BLOCK, _STEP = 512, 2 * MIB
+
+
+def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
+    """Return the tapes that a recording may stand for, that which it was taken for first.
+
+    A request that lacks memory waits until other streams are done with what was freed. When they
+    would have been done without it is not known: right then at the earliest, never at the latest.
+    And of a request that failed, only the size is known to which the recorded setting rounded it.
+    """
+    found = [tape]
+    if (tape.waited == PERHAPS).any():
+        found.append(_completed_before(tape))
+    if tape.waited.any():
+        found.append(chosen_operations(tape, tape.waited == 0))
+    divisions = recorded.roundup_power2_divisions
+    if divisions and (tape.op == FAIL).any():
+        found += [_less_failed(each, divisions) for each in found]
+    return found
+
+
+def scattered(tape: ReplayTape) -> ReplayTape:
+    """Return a tape that begins with every large block in a segment of its own.
+
+    What the program had done before, and so what lay between the blocks, is not known under any
+    other setting than the recorded one: this is the most that they can keep from being given back.
+    """
+    there = np.flatnonzero(tape.block)
+    there = there[np.argsort(tape.address[there], kind="stable")]
+    size = round_sizes(tape.size[there], SplitRules())
+    segment = np.where(size < LEAST_SEGMENT, 2 * LEAST_SEGMENT, -(-size // _STEP) * _STEP)
+    behind = np.where(size > MIB, segment - size, 0)
+    filled = np.flatnonzero(behind > MIB)
+    first = len(tape.size)
+    rows = first + np.arange(len(filled))
+    # Each block, then what fills its segment; once all are there, the latter is freed.
+    place = np.concatenate([2 * np.arange(len(there)), 2 * filled + 1])
+    begun = np.concatenate([there, rows])[np.argsort(place)]
+    kinds = [ALLOCATE] * len(begun) + [FREE] * len(rows)
+    longer = with_operations(tape, kinds)
+    row = longer.row.copy()
+    row[: len(kinds)] = np.concatenate([begun, rows])
+
+    def more(column: NDArray[np.int64], values: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = np.concatenate([column, np.zeros(len(rows), np.int64) + values])
+        return found
+
+    return replace(
+        longer,
+        row=row,
+        size=more(tape.size, behind[filled]),
+        lane=more(tape.lane, tape.lane[there[filled]]),
+        address=more(tape.address, 0),
+        block=np.zeros(first + len(rows), np.int64),
+        segments=tape.segments[:0],
+    )
+
+
+def _completed_before(tape: ReplayTape) -> ReplayTape:
+    """Return a tape in which the frees that may not have waited did not."""
+    perhaps = tape.waited == PERHAPS
+    waited_for = np.isin(tape.row, tape.row[perhaps]) & (tape.op == AWAIT)
+    at_once = replace(tape, op=np.where(waited_for, FREE, tape.op))
+    return chosen_operations(at_once, ~perhaps)
+
+
+def _less_failed(tape: ReplayTape, divisions: tuple[int, ...]) -> ReplayTape:
+    """Return a tape in which requests that failed are for as little as they may have been."""
+    failed = np.flatnonzero(tape.op == FAIL)
+    size = tape.failed_size.copy()
+    size[failed] = _least_rounded_to(size[failed], divisions)
+    return replace(tape, failed_size=size)
+
+
+def _least_rounded_to(size: NDArray[np.int64], divisions: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the least multiples of 512 that are rounded to some sizes."""
+    high = size // _LEAST_BLOCK
+    low = high // 2 - 1  # rounding adds less than as much again
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        fits = round_sizes(middle * _LEAST_BLOCK, SplitRules(divisions)) >= size
+        open_ = high - low > 1
+        high = np.where(open_ & fits, middle, high)
+        low = np.where(open_ & ~fits, middle, low)
+    found: NDArray[np.int64] = high * _LEAST_BLOCK
+    return found
