@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         PlanError,
         QueryError,
         RecordingError,
+        RemoteError,
         SnapreportError,
         UnsafePickleError,
     )
@@ -84,6 +85,7 @@ __all__ = [
     "QueryError",
     "Recording",
     "RecordingError",
+    "RemoteError",
     "SnapreportError",
     "Snapshot",
     "UnsafePickleError",

@@ -22,6 +22,7 @@ from snapreport.ground.files import (
     write_atomically,
 )
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import DeviceHistory
 from snapreport.model.name_treatment import REDACTED
@@ -93,7 +94,7 @@ def diff(
         moment=_words(at, stage, base_event, new_event),
         rules=rules,
     )
-    files = (Path(each) for each in (base, new) if not isinstance(each, Snapshot))
+    files = (as_path(each) for each in (base, new) if not isinstance(each, Snapshot))
     return replace(found, files=tuple(files))
 
 
@@ -109,7 +110,7 @@ def load_pair(
     redacted = any(each.history.names.done == REDACTED for each in (one, other))
     if not same or redacted or isinstance(base, Snapshot) or isinstance(new, Snapshot):
         return one, other
-    paths = [Path(base), Path(new)]
+    paths = [as_path(base), as_path(new)]
     names = [
         as_text(PurePath(*folders, path.name))
         for folders, path in zip(telling_folders(paths), paths, strict=True)
@@ -142,7 +143,7 @@ def render_diff(
         OutputError: it cannot be written, or its ending is that of something else.
         ValueError: ``format`` is none of the two.
     """
-    target = Path(output)
+    target = as_path(output)
     if str(target) == "-":
         raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
     kind = format or report_format(target)

@@ -18,6 +18,7 @@ from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.moment_wanted import Address, MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.read import read_objects
@@ -89,9 +90,11 @@ def export(
         raise ExportError(f"{format} is the whole recording; no moment can be chosen for it.")
     if device is not None and format in ("json", "pickle"):
         raise ExportError(f"{format} is the whole snapshot; no device can be chosen for it.")
-    source = Path(path)
+    source = as_path(path)
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
-    wanted = named_output(source, None if output is None else Path(output), EXPORTS[format], names)
+    wanted = named_output(
+        source, None if output is None else as_path(output), EXPORTS[format], names
+    )
     read = partial(load_named, source, names, progress)
     if format == "snapviewer":
         return _export_folder(source, wanted, device, read, force, progress)

@@ -23,6 +23,7 @@ from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.errors import BudgetError, DeviceError, MomentError
 from snapreport.ground.patterns import compile_glob
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.units import format_bytes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import SEVERITIES
@@ -170,7 +171,7 @@ def find_budget(folder: Path) -> Path | None:
 
 def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:
     Budget.of(said, _CALLER)
-    written = {} if path is None else read_budget(Path(path))
+    written = {} if path is None else read_budget(as_path(path))
     where = _CALLER if path is None else str(path)
     Budget.of(written, where)  # so that an error names the file
     merged = merge(written, said)

@@ -13,6 +13,7 @@ from snapreport.ground.errors import DeviceError
 from snapreport.ground.files import stem_of
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.safe_text import visible
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.name_treatment import NamesWanted
@@ -188,7 +189,7 @@ def load(
         ValueError: paths cannot be kept in what is redacted, or the salt is empty.
     """
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
-    return load_named(Path(path), names, progress)
+    return load_named(as_path(path), names, progress)
 
 
 def load_named(source: Path, names: NamesWanted, progress: Progress = silent) -> Snapshot:
@@ -261,7 +262,7 @@ def open_database(
     Raises:
         SnapreportError: as ``load()``.
     """
-    source = Path(path)
+    source = as_path(path)
     if is_zip(source):
         data = read_elements(source)
     else:

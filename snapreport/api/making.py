@@ -16,6 +16,7 @@ from snapreport.ground.errors import BundleError
 from snapreport.ground.files import check_output, output_path, report_format, write_atomically
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.cut import Cut, Drawn, Picture, cut_size, make_cut
 from snapreport.model.name_treatment import NamesWanted
 
@@ -76,10 +77,10 @@ def convert(
     Raises:
         SnapreportError: as ``load()``, and CutError, OutputExistsError or OutputError.
     """
-    source = Path(path)
+    source = as_path(path)
     cut = make_cut(from_, to, min_size)
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
-    target = target_path(source, None if output is None else Path(output), ".zip", names)
+    target = target_path(source, None if output is None else as_path(output), ".zip", names)
     check_output(target, force)
     if is_zip(source):
         require_bundle(source)
@@ -178,8 +179,8 @@ def render(
             OutputError.
         ValueError: ``format`` is none of the two.
     """
-    source = Path(path)
-    wanted = None if output is None else Path(output)
+    source = as_path(path)
+    wanted = None if output is None else as_path(output)
     kind = format or report_format(wanted)
     _reporter(kind)  # fails before any work is done
     names = NamesWanted(keep_paths, redact, redact_functions, salt)

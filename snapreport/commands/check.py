@@ -11,6 +11,7 @@ import click
 import snapreport
 from snapreport.commands.options.card_options import allow_option, fits_option
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -24,6 +25,7 @@ from snapreport.commands.output.answer_printing import new_page, print_json, pri
 from snapreport.commands.output.console import print_bytes, print_path, progress_bar
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
+from snapreport.ground.remote.remote_paths import as_path
 
 FAILED = 3
 """The exit status of a check that fails."""
@@ -62,7 +64,7 @@ FAILED = 3
 @click.option(
     "--budget",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=ANY_PATH,
     help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
 )
 @device_option("Only this device")
@@ -72,14 +74,14 @@ FAILED = 3
 @click.option(
     "--summary",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=ANY_PATH,
     help='Also append Markdown to this file, such as "$GITHUB_STEP_SUMMARY".',
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=ANY_PATH,
     help="Write Markdown to this file instead of text.",
 )
 @top_option(5)
@@ -154,7 +156,7 @@ def check(
     if summary is not None:
         _append(summary, markdown)
     if target is not None:
-        sources = [source, *([Path(base)] if base else [])]
+        sources = [source, *([as_path(base)] if base else [])]
         with write_atomically(target, force, sources) as out:
             out.write(markdown)
         print_path(target)

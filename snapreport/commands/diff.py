@@ -8,6 +8,7 @@ import click
 
 import snapreport
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
@@ -25,8 +26,8 @@ from snapreport.ground.files import check_output, output_path, report_format
 
 
 @click.command(short_help="Compare two snapshots: what changed, and from where.")
-@click.argument("base", metavar="BASE", type=click.Path(path_type=Path))
-@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+@click.argument("base", metavar="BASE", type=ANY_PATH)
+@click.argument("new", metavar="NEW", type=ANY_PATH)
 @device_option("Of this device of both")
 @click.option("--new-device", metavar="N", help="Of this device of NEW, where it is another.")
 @curve_option(["allocated", "requested", "active", "reserved"])
@@ -57,7 +58,7 @@ from snapreport.ground.files import check_output, output_path, report_format
     "-o",
     "--output",
     metavar="REPORT",
-    type=click.Path(path_type=Path),
+    type=ANY_PATH,
     help="Write a page (.html), or Markdown for an issue comment (.md), instead of the text.",
 )
 @click.option("--format", "format_", type=click.Choice(["html", "md"]), help="Of REPORT.")

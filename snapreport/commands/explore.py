@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.shared_options import device_option
 
 
 @click.command(short_help="Look into a snapshot in the terminal.")
-@click.argument("source", metavar="SNAPSHOT|BUNDLE", type=click.Path(path_type=Path))
-@click.argument("other", metavar="[OTHER]", required=False, type=click.Path(path_type=Path))
+@click.argument("source", metavar="SNAPSHOT|BUNDLE", type=ANY_PATH)
+@click.argument("other", metavar="[OTHER]", required=False, type=ANY_PATH)
 @device_option("Begin with this device")
 @click.option(
     "--theme",

@@ -19,6 +19,7 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.what_if import LARGEST_BATCH
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def plan(
         )
     if (fit is None) == (free is None):
         raise click.UsageError("Give a target, --fit SIZE or --free SIZE: one of the two.")
-    found = load_device(Path(sources[0]), device, quiet)
+    found = load_device(as_path(sources[0]), device, quiet)
     made = found.plan(fit=fit, free=free)
     if as_json:
         beyond = _reserved_beyond(found)
@@ -114,7 +115,7 @@ def _sized(texts: Sequence[str]) -> dict[int, Path]:
             )
         if size in found:
             raise click.UsageError(f"There are two recordings at batch {size}.")
-        found[size] = Path(path)
+        found[size] = as_path(path)
     if len(found) < 2:
         raise click.UsageError("--batch-from needs recordings at two or more sizes.")
     return found

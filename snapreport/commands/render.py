@@ -16,6 +16,7 @@ from snapreport.commands.options.cut_options import (
     for_option,
 )
 from snapreport.commands.options.name_options import names_options
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -52,7 +53,7 @@ from snapreport.model.name_treatment import NamesWanted
 @click.option(
     "--notes",
     metavar="FILE.md",
-    type=click.Path(path_type=Path),
+    type=ANY_PATH,
     help="Put this Markdown on top of the report.",
 )
 @rules_option

@@ -77,6 +77,10 @@ class OutputError(SnapreportError):
     """The file cannot be written: no such folder, no permission, no space left."""
 
 
+class RemoteError(SnapreportError):
+    """A path such as ``s3://…`` leads to no kind of store, or the package for it is missing."""
+
+
 class EngineError(SnapreportError):
     """The engine for many files cannot be used: no such one, not installed, nothing answers."""
 

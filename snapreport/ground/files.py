@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 from snapreport.ground.errors import OutputError, OutputExistsError
 from snapreport.ground.file_endings import check_ending
+from snapreport.ground.remote.remote_paths import RemotePath
+from snapreport.ground.remote.store_copies import upload_when_whole
 
 _COMPRESSED = {".gz", ".zst", ".zstd"}
 _REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
@@ -104,6 +106,9 @@ def check_output(path: Path, force: bool) -> None:
         OutputError: it is a folder, or the folder to hold it does not exist, or it is a link that
             leads nowhere and ``force`` is off.
     """
+    if isinstance(path, RemotePath):
+        _check_remote(path, force)
+        return
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -143,6 +148,13 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
         OutputError: it cannot be written: a folder, no such folder, no permission, no space.
     """
     check_output(path, force)
+    if isinstance(path, RemotePath):
+        try:
+            with upload_when_whole(path) as out:
+                yield out
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        return
     if path.exists() and not path.is_file():
         try:
             with path.open("wb") as out:
@@ -174,6 +186,16 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
         if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
+
+
+def _check_remote(path: RemotePath, force: bool) -> None:
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path} is a folder; name a file in it.")
+        if not force and path.exists():
+            raise _exists(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
 
 
 def _mode_of(sources: Iterable[Path]) -> int:
@@ -238,4 +260,6 @@ def _exists(path: Path) -> OutputExistsError:
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:
     reason = error.strerror or type(error).__name__
+    if isinstance(path, RemotePath) and error.errno == errno.ENOENT:
+        reason = "there is no such bucket or folder"
     return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")

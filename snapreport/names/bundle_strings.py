@@ -42,7 +42,7 @@ def bundle_strings(path: Path, tally: Tally) -> None:
     """
     elements_strings(read_elements(path), tally, path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             tally.add("zip comment", archive.comment.decode("utf-8", "replace"))
             for member in archive.infolist():
                 tally.add("zip comment", member.comment.decode("utf-8", "replace"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from snapreport.ground.errors import InputError, NotASnapshotError, NotEnoughMemoryError
 from snapreport.ground.files import as_text
 from snapreport.ground.latest_recording import name_a_file
+from snapreport.ground.remote.store_copies import local_copy
 from snapreport.ground.units import format_bytes
 from snapreport.ground.unpacking_limit import MAX_UNPACKED, most_unpacked
 from snapreport.model.snapshot import Source
@@ -43,7 +44,7 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             # Opening a pipe would wait for its other end, and a device has no length.
             raise InputError("is a pipe or device; save its content to a file first.")
-        with path.open("rb") as file:
+        with local_copy(path) as here, here.open("rb") as file:
             if status.st_size == 0:
                 raise NotASnapshotError(
                     "is empty; was the program still writing it? Record it again."

@@ -15,6 +15,7 @@ import orjson
 
 from snapreport.ground.errors import InputError
 from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, WRITTEN, latest_number
+from snapreport.ground.remote.remote_paths import is_remote
 
 _GZIP, _ZSTD = ".gz", (".zst", ".zstd")
 _SNAPSHOTS = (".pickle", ".pkl", ".json")
@@ -146,7 +147,7 @@ def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
         if depth == DEEPEST:
             skipped += [Skipped(path, DEEPER) for path in folders]
         else:  # the last comes first: a link behind what it may lead to
-            folders.sort(key=Path.is_symlink)
+            folders.sort(key=lambda path: path.is_symlink())
             waiting += [(path, depth + 1) for path in reversed(folders)]
         for path in files:
             reason = _why_not(path, bundles, sources)
@@ -193,7 +194,7 @@ def _source_of(bundle: Path) -> tuple[str, int, str] | None:
     What cannot be read may be a bundle that is damaged: reading it whole says what is wrong.
     """
     try:
-        with zipfile.ZipFile(bundle) as archive:
+        with bundle.open("rb") as file, zipfile.ZipFile(file) as archive:
             if "manifest.json" not in archive.namelist():
                 return None
             if archive.getinfo("manifest.json").file_size > _MANIFEST:
@@ -227,6 +228,8 @@ def _begins_well(path: Path) -> bool:
 
     Those are for the reader to name: they were meant to be snapshots.
     """
+    if is_remote(path):  # each look is a request, and there may be a thousand
+        return True
     try:
         if not path.is_file():  # opening a pipe would wait for its other end
             return False

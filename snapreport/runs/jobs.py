@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from snapreport.ground.machine import available_memory, usable_cpus
+from snapreport.ground.remote.remote_paths import is_remote
 from snapreport.runs.engines.engine_choice import Engine
 
 _MIB = 1 << 20
@@ -66,6 +67,9 @@ def memory_needed(path: Path) -> int:
     """Estimate the peak memory of converting or rendering a file, in bytes, from its size."""
     try:
         size = path.stat().st_size
+        if is_remote(path):  # its name has to do: a look is a request, and there may be a thousand
+            packed = path.suffix in (".gz", ".zst", ".zip")
+            return _PROCESS + _PICKLE * size * (_PACKED if packed else 1)
         with path.open("rb") as file:
             head = file.read(64)
             if head[:2] == b"PK":
@@ -86,7 +90,7 @@ def memory_needed(path: Path) -> int:
 def _elements(bundle: Path) -> int:
     """Return the bytes of a bundle's tables, unpacked."""
     try:
-        with zipfile.ZipFile(bundle) as archive:
+        with bundle.open("rb") as file, zipfile.ZipFile(file) as archive:
             return archive.getinfo("elements.db").file_size
     except (zipfile.BadZipFile, KeyError, ValueError, OverflowError, RuntimeError):
         return 0

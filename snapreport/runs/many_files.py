@@ -15,6 +15,7 @@ from snapreport.ground.errors import OutputError
 from snapreport.ground.file_endings import check_folder
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
+from snapreport.ground.remote.remote_paths import as_path, is_remote
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.runs.engines.engine_choice import parse_engine
 from snapreport.runs.engines.task_running import run_tasks
@@ -292,8 +293,8 @@ def _check_options(function: Callable[..., object], options: dict[str, Any]) -> 
 
 def _paths(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     if isinstance(paths, (str, os.PathLike)):
-        return [Path(paths)]
-    return [Path(path) for path in paths]
+        return [as_path(paths)]
+    return [as_path(path) for path in paths]
 
 
 def _folder(output: PathLike | None) -> Path:
@@ -304,7 +305,7 @@ def _folder(output: PathLike | None) -> Path:
     """
     if output is None:
         return Path()
-    folder = Path(output)
+    folder = as_path(output)
     if folder.is_dir():
         return folder
     if folder.exists():
@@ -319,6 +320,9 @@ def _make(folder: Path) -> list[Path]:
     Raises:
         OutputError: it cannot be made.
     """
+    if is_remote(folder):
+        folder.mkdir()
+        return []
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

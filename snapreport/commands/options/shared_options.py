@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import parse_size
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def source_argument(metavar: str) -> Callable[[F], F]:
     """The input file. Whether it exists is for the reader to say: status 1, not wrong usage."""
-    return click.argument("source", metavar=metavar, type=click.Path(path_type=Path))
+    return click.argument("source", metavar=metavar, type=ANY_PATH)
 
 
 def output_option(metavar: str) -> Callable[[F], F]:
@@ -26,7 +26,7 @@ def output_option(metavar: str) -> Callable[[F], F]:
         "-o",
         "--output",
         metavar=metavar,
-        type=click.Path(path_type=Path),
+        type=ANY_PATH,
         help="File to write, or a folder to write into. "
         "By default the name comes from the input, in the current folder.",
     )

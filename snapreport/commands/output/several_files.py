@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_count, format_share
@@ -40,9 +41,7 @@ engine_option = click.option(
 
 def sources_argument(metavar: str) -> Callable[[F], F]:
     """The input files and folders. Whether they exist is for the reader to say."""
-    return click.argument(
-        "sources", metavar=metavar, nargs=-1, required=True, type=click.Path(path_type=Path)
-    )
+    return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
 
 
 def is_many(sources: Sequence[Path]) -> bool:

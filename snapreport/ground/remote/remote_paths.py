@@ -1,0 +1,355 @@
+"""Files in stores, as ``s3://bucket/rank0.pickle``: paths that fsspec opens, lists and writes.
+
+A ``RemotePath`` is used where a ``Path`` is. Credentials are the store's library's business, and
+what an address has of them is in no message: its text is without.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from snapreport.ground.remote.store_access import (
+    RangedFile,
+    open_store,
+    plain_errors,
+    without_secrets,
+)
+
+_Entry: TypeAlias = "dict[str, Any]"
+_Tree: TypeAlias = "dict[str, Any]"
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+"""A drive letter, which is one letter, is no scheme."""
+_RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
+"""Stores in which a file grows under its name while it is written."""
+_BLOCK = 8 << 20
+"""Bytes that are asked for at a time of what is read by ranges."""
+_BLINK = 2.0
+"""Seconds for which what was not there is not looked for again: each look is a request."""
+
+if TYPE_CHECKING:
+    _Base = Path
+else:
+    _Base = object
+
+
+def is_remote(path: object) -> bool:
+    """Say whether a path leads to a store."""
+    return isinstance(path, RemotePath)
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path of this machine, or a ``RemotePath`` for text such as ``s3://bucket/name``."""
+    if isinstance(path, str):
+        found = _URL.match(path)
+        if found is not None and found["scheme"].lower() == "file":
+            return Path(path[found.end() :])
+        if found is not None:
+            return RemotePath(path)
+    elif isinstance(path, RemotePath):
+        return path
+    return Path(path)
+
+
+class RemotePath(_Base):
+    """What a ``Path`` is for files of this machine, for those of a store, as far as we use it."""
+
+    def __init__(self, url: str, tree: _Tree | None = None, entry: _Entry | None = None) -> None:
+        """Take an address; ``tree`` and ``entry`` are what a listing has of it."""
+        self._url = url
+        self._tree = tree
+        self._entry = entry
+        self._missed = -_BLINK
+        """When it was not there."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemotePath, (self._url, None, self._entry)
+
+    def __str__(self) -> str:
+        return without_secrets(self._url)
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"RemotePath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __lt__(self, other: Any) -> bool:
+        return str(self) < str(other)
+
+    def __truediv__(self, name: str | os.PathLike[str]) -> RemotePath:
+        url = self._bare.rstrip("/")
+        tree: Any = self._tree
+        entry: _Entry | None = None
+        for part in PurePosixPath(os.fspath(name)).parts:
+            url = f"{url}/{part}"
+            if isinstance(tree, dict):  # a listing: what is not in it is not there
+                tree = tree.get(part, {_FILE: _NOWHERE})
+                entry = tree.get(_FILE)
+        return RemotePath(url, tree, entry)
+
+    @property
+    def _key(self) -> str:
+        return self._url.rstrip("/")
+
+    @property
+    def _bare(self) -> str:
+        """The address without a query, as what is below it has."""
+        return self._url.partition("?")[0] if self.protocol in ("http", "https") else self._url
+
+    @property
+    def protocol(self) -> str:
+        """``s3``, in small letters."""
+        return self._url.partition("://")[0].lower()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """``("s3://bucket", "run", "rank0.pickle")``."""
+        scheme, _, rest = str(self).rstrip("/").partition("://")
+        first, *others = rest.split("/")
+        return (f"{scheme}://{first}", *others)
+
+    @property
+    def name(self) -> str:
+        """The last part, without what an address has of credentials."""
+        return self.parts[-1] if len(self.parts) > 1 else ""
+
+    @property
+    def suffix(self) -> str:
+        """The name's last ending, with its dot."""
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def suffixes(self) -> list[str]:
+        """All endings of the name."""
+        return PurePosixPath(self.name).suffixes
+
+    @property
+    def stem(self) -> str:
+        """The name without its last ending."""
+        return PurePosixPath(self.name).stem
+
+    @property
+    def parent(self) -> RemotePath:
+        """The folder; a bucket is its own."""
+        if len(self.parts) == 1:
+            return self
+        return RemotePath(self._bare.rstrip("/").rpartition("/")[0])
+
+    @property
+    def parents(self) -> tuple[RemotePath, ...]:
+        """The folders, innermost first."""
+        found: list[RemotePath] = []
+        each = self
+        while each.parent is not each:
+            each = each.parent
+            found.append(each)
+        return tuple(found)
+
+    def with_name(self, name: str) -> RemotePath:
+        """Return another file of the same folder."""
+        return self.parent / name
+
+    def with_suffix(self, suffix: str) -> RemotePath:
+        """Return the path with another ending."""
+        return self.with_name(self.stem + suffix)
+
+    def relative_to(self, *other: str | os.PathLike[str]) -> PurePosixPath:  # type: ignore[override]
+        """Return the path from a folder of the same store."""
+        return PurePosixPath(*self.parts).relative_to(PurePosixPath(*as_path(other[0]).parts))
+
+    def as_posix(self) -> str:
+        """Return the address."""
+        return str(self)
+
+    def resolve(self, strict: bool = False) -> RemotePath:  # noqa: ARG002
+        """Return the path itself: stores have no links."""
+        return self
+
+    absolute = expanduser = resolve
+
+    def is_symlink(self) -> bool:
+        """Return False."""
+        return False
+
+    def readlink(self) -> RemotePath:
+        """Refuse, as of a file that is no link.
+
+        Raises:
+            OSError: each time.
+        """
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(self))
+
+    def samefile(self, other: object) -> bool:
+        """Say whether it is the same address."""
+        return self == other
+
+    def stat(self, **_: Any) -> Any:
+        """Return mode, size and time as ``os.stat`` has them.
+
+        Raises:
+            OSError: there is nothing, or no access to it.
+        """
+        entry = self._info()
+        folder = entry.get("type") == "directory"
+        when = next((entry[key] for key in _TIMES if entry.get(key) is not None), 0)
+        seconds = when.timestamp() if hasattr(when, "timestamp") else float(when)
+        return SimpleNamespace(
+            st_mode=(stat.S_IFDIR if folder else stat.S_IFREG) | 0o666,
+            st_size=int(entry.get("size") or 0),
+            st_mtime=seconds,
+            st_mtime_ns=int(seconds * 1e9),
+            st_dev=0,
+            st_ino=hash(self._key),
+        )
+
+    def exists(self, **_: Any) -> bool:
+        """Say whether there is such a file or folder."""
+        try:
+            self._info()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def is_file(self, **_: Any) -> bool:
+        """Say whether there is such a file."""
+        return not self._url.endswith("/") and self.exists() and not self._is_listed()
+
+    def is_dir(self, **_: Any) -> bool:
+        """Say whether it is a folder; what ends in ``/`` is one, also with nothing in it."""
+        return self._url.endswith("/") or (self.exists() and self._is_listed())
+
+    def _is_listed(self) -> bool:
+        return bool(self._info().get("type") == "directory")
+
+    def iterdir(self) -> Iterator[RemotePath]:  # type: ignore[override]
+        """Yield what is in a folder; the store is asked once for all that is below it.
+
+        Raises:
+            OSError: there is nothing, or no access to it.
+        """
+        if self._tree is None:
+            with plain_errors(self._url):
+                system, path = open_store(self._url)
+                self._tree = _tree_of(system.find(path, detail=True), path)
+        for name in list(self._tree):
+            if name != _FILE:
+                yield self / name
+
+    def open(self, mode: str = "rb", *_: Any, **__: Any) -> Any:
+        """Open for reading, by ranges.
+
+        Raises:
+            OSError: there is nothing, or no access to it.
+        """
+        if self._entry is _NOWHERE:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        with plain_errors(self._url):
+            system, path = open_store(self._url)
+            file = system.open(path, "rb", block_size=_BLOCK)
+        ranged = RangedFile(file, self._url)
+        return ranged if "b" in mode else io.TextIOWrapper(io.BufferedReader(ranged), "utf-8")
+
+    def read_bytes(self) -> bytes:
+        """Return the content."""
+        with self.open() as file:
+            return bytes(file.read())
+
+    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
+        """Return the content as text."""
+        return self.read_bytes().decode(encoding or "utf-8")
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Make a folder, where a store needs one."""
+        if self.protocol in _RENAMING:
+            with plain_errors(self._url):
+                system, path = open_store(self._url)
+                system.makedirs(path, exist_ok=True)
+
+    def download(self, target: Path) -> None:
+        """Copy the file to this machine.
+
+        Raises:
+            OSError: there is nothing, no access to it, or it did not come whole.
+        """
+        with plain_errors(self._url):
+            system, path = open_store(self._url)
+            system.get_file(path, str(target))
+            size = system.info(path).get("size")
+        if size is not None and target.stat().st_size != size:
+            raise OSError(errno.EIO, f"of its {size:,} bytes {target.stat().st_size:,} came")
+
+    def upload(self, source: Path) -> None:
+        """Put a whole file under this name; nobody sees a part of it.
+
+        Raises:
+            OSError: no access, no such bucket.
+        """
+        self._entry, self._missed = None, -_BLINK
+        with plain_errors(self._url):
+            system, path = open_store(self._url)
+            if self.protocol in _RENAMING:
+                beside = f"{path}.{os.urandom(4).hex()}.part"
+                try:
+                    system.put_file(str(source), beside)
+                    system.mv(beside, path)
+                except BaseException:
+                    if system.exists(beside):
+                        system.rm_file(beside)
+                    raise
+            else:
+                system.put_file(str(source), path)
+
+    def _info(self) -> _Entry:
+        if self._entry is _NOWHERE:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        if self._entry is not None:
+            return self._entry
+        if self._tree is not None:
+            return {"type": "directory"}
+        if time.monotonic() < self._missed + _BLINK:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        try:
+            with plain_errors(self._url):
+                system, path = open_store(self._url)
+                self._entry = system.info(path)
+        except FileNotFoundError:
+            self._missed = time.monotonic()
+            raise
+        assert self._entry is not None, "info() returns a dict"
+        return self._entry
+
+
+_FILE = ""
+"""The key of a file's own entry in a tree of names."""
+_NOWHERE: _Entry = {}
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+
+
+def _tree_of(found: dict[str, _Entry], root: str) -> _Tree:
+    """Arrange the files of a listing by their folders."""
+    tree: _Tree = {}
+    start = len(root.rstrip("/"))
+    for path in sorted(found):
+        if found[path].get("type") == "directory":
+            continue
+        place = tree
+        for part in path[start:].strip("/").split("/"):
+            place = place.setdefault(part, {})
+        place[_FILE] = found[path]
+    return tree
