@@ -127,7 +127,10 @@ def measure(browser: Browser, path: Path) -> Run:
     first = page.evaluate("performance.getEntriesByName('first picture')[0]?.startTime ?? NaN")
     settle(page)
     run = Run(first, heap_bytes(context.new_cdp_session(page)))
-    box = page.locator(".strips:visible").bounding_box()
+    strips = page.locator(".strips:visible")
+    if strips.count():  # below much else, on the page of a run
+        page.locator(".plot:visible").evaluate("(plot) => plot.scrollIntoView({ block: 'center' })")
+    box = strips.bounding_box() if strips.count() else None
     if box is not None:
         x, y = box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.6
         for name, play in ACTIONS.items():

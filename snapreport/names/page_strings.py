@@ -36,6 +36,15 @@ _COLUMNS = {
     "category": "category",
     "compile_context": "compile context",
     "metadata": "metadata",
+    # Of the page of a run.
+    "label": "rank",
+    "host": "host",
+    "source": "file",
+    "place": "layout",
+    "link": "link",
+    "key": "call site",
+    "site": "call site",
+    "title": "finding",
 }
 
 
@@ -140,13 +149,14 @@ class _Page(HTMLParser):
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":
-            if data != built_packed("app.js"):
+            if data not in (built_packed("app.js"), built_packed("run.js")):
                 self._lines("script", _unpack(data).decode("utf-8", "replace"))
         elif self._tag == "style":
             if data not in (
                 built("style.css"),
                 style_beside("diff.css"),
                 style_beside("ranks.css"),
+                style_beside("run.css"),
             ):
                 self._lines("style", data)
         else:
@@ -203,7 +213,8 @@ def _payload(body: bytes, later: bytes, tally: Tally) -> None:
 
 def _used(header: dict[str, Any], columns: bytes, later: bytes) -> dict[str, set[int]]:
     used: dict[str, set[int]] = {kind: set() for kind in _COLUMNS.values()}
-    for table in (header["columns"], *(device["columns"] for device in header["devices"])):
+    tables = [header["columns"], *(device["columns"] for device in header.get("devices", []))]
+    for table in (*tables, *(header.get(name, {}) for name in ("holders", "failed", "findings"))):
         for name, kind in _COLUMNS.items():
             if name in table:
                 area = later if table[name].get("later") else columns

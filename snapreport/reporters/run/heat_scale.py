@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 USUAL = 0.95
-"""Of the ranks, so many are within the scale."""
+"""So many of the ranks are usual, whatever the others do."""
 _FAR = 2
-"""A peak this many times that of the highest of them is far above."""
+"""A peak over this many times the highest usual one is far above, and not on the scale."""
 _FLAT = 0.5
 """Where nearly all cells are above this part of the scale, it does not begin at 0."""
 
@@ -36,8 +36,8 @@ def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
     if not cells:
         return HeatScale(0, 1, 0, 0)
     peaks = np.sort([int(row.max()) for row in cells])
-    usual, most = int(peaks[int(USUAL * (len(peaks) - 1))]), int(peaks[-1])
-    high = most if most <= _FAR * usual else usual
+    usual = peaks[int(USUAL * (len(peaks) - 1))]
+    high, most = int(peaks[peaks <= _FAR * usual][-1]), int(peaks[-1])
     together = np.concatenate(cells)
     low = int(np.percentile(together, 2, method="lower"))
     return HeatScale(low if low > _FLAT * high else 0, max(high, 1), int(together.min()), most)

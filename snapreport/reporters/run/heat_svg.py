@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from markupsafe import Markup
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.run.cell_widths import to_one_width
@@ -29,8 +30,8 @@ class HeatPicture:
 
     columns: int
     rows: int
-    paths: tuple[tuple[str, str], ...]
-    """Class of the colour, path data."""
+    paths: tuple[tuple[str, Markup], ...]
+    """Class of the colour, path data: ours, and longer than texts that are shown may be."""
     axis: Literal["time", "event"]
     last: str
     """The end of the axis; it begins at 0."""
@@ -109,7 +110,7 @@ def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:
     return classes
 
 
-def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, str], ...]:
+def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, Markup], ...]:
     """One path for each colour; cells of one colour side by side are one rectangle."""
     parts: dict[int, list[str]] = {}
     for y, row in enumerate(classes):
@@ -120,6 +121,6 @@ def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, str], ...]:
                     f"M{start} {y}h{end - start}v1H{start}"
                 )
     return tuple(
-        ("over" if colour == _OVER else f"heat-{colour}", "".join(path))
+        ("over" if colour == _OVER else f"heat-{colour}", Markup("".join(path)))  # noqa: S704
         for colour, path in sorted(parts.items())
     )

@@ -25,6 +25,7 @@ from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     difference_name,
     group_of_rows,
+    growths,
     parting_text,
     row_names,
 )
@@ -58,6 +59,8 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         for rank, device in zip(ranks, devices, strict=True)
     ]
 
+    growth = growths(findings)
+
     def numbers(values: Iterable[int | None]) -> dict[str, Any]:
         return columns.add([-1 if value is None else value for value in values])
 
@@ -84,6 +87,8 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         "peak_time_us": numbers(device.peak_time_us for device in devices),
         "reserved": numbers(device.reserved for device in devices),
         "recorded": numbers(int(device.recorded) for device in devices),
+        "growth": columns.add([each or 0 for each in growth]),
+        "growth_known": columns.add([int(each is not None) for each in growth]),
     }
     header = {
         "format": FORMAT,

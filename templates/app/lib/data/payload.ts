@@ -132,32 +132,18 @@ export interface CutSummary {
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, f64: Float64Array }
 
-/** The unpacked payload: its header, and columns on demand. */
-export class Payload {
-  readonly header: Header
+/** A JSON header, and typed columns behind it on demand. */
+export class ColumnBlock<H> {
+  readonly header: H
+  protected bytes: ArrayBuffer
+  protected laterBytes: ArrayBuffer | null = null
   private readonly area: number
-  private bytes: ArrayBuffer
-  private laterBytes: ArrayBuffer | null = null
-  private readonly unread: Set<number>
 
-  /** Throws when the bytes are of another format. */
   constructor(bytes: ArrayBuffer) {
     this.bytes = bytes
     const length = new DataView(bytes).getUint32(0, true)
-    this.header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length))) as Header
-    if (this.header.format !== FORMAT) throw new Error(`unknown payload format ${this.header.format}`)
+    this.header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length))) as H
     this.area = (4 + length + 7) & ~7
-    this.unread = new Set(this.header.devices.keys())
-  }
-
-  /** Whether all columns are there, and not only those of the first picture. */
-  get whole(): boolean {
-    return this.laterBytes !== null
-  }
-
-  /** Adds the columns that the first picture does without. */
-  add(laterBytes: ArrayBuffer): void {
-    this.laterBytes = laterBytes
   }
 
   /** A column of integers below 2^31: events, and ids that are counted with. */
@@ -198,12 +184,6 @@ export class Payload {
     return out
   }
 
-  /** Says that a device's columns were read, which happens once; after the last, all bytes are let go. */
-  taken(device: number): void {
-    this.unread.delete(device)
-    if (!this.unread.size) this.bytes = this.laterBytes = new ArrayBuffer(0)
-  }
-
   /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
   private raw(spec: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const { type, length } = spec
@@ -225,6 +205,34 @@ export class Payload {
   private planes({ type, offset, length, later }: ColumnSpec): Uint8Array<ArrayBuffer> {
     const [bytes, start] = later ? [this.laterBytes!, 0] : [this.bytes, this.area]
     return new Uint8Array(bytes, start + offset, length * ARRAYS[type].BYTES_PER_ELEMENT)
+  }
+}
+
+/** The unpacked payload of a report. */
+export class Payload extends ColumnBlock<Header> {
+  private readonly unread: Set<number>
+
+  /** Throws when the bytes are of another format. */
+  constructor(bytes: ArrayBuffer) {
+    super(bytes)
+    if (this.header.format !== FORMAT) throw new Error(`unknown payload format ${this.header.format}`)
+    this.unread = new Set(this.header.devices.keys())
+  }
+
+  /** Whether all columns are there, and not only those of the first picture. */
+  get whole(): boolean {
+    return this.laterBytes !== null
+  }
+
+  /** Adds the columns that the first picture does without. */
+  add(laterBytes: ArrayBuffer): void {
+    this.laterBytes = laterBytes
+  }
+
+  /** Says that a device's columns were read, which happens once; after the last, all bytes are let go. */
+  taken(device: number): void {
+    this.unread.delete(device)
+    if (!this.unread.size) this.bytes = this.laterBytes = new ArrayBuffer(0)
   }
 }
 

@@ -18,9 +18,9 @@ export function wholeWindow([x0, x1]: [number, number], highest: number): Window
 }
 
 /** Keeps a window inside the whole one and no smaller than can be read; its size changes last. */
-export function clampWindow(w: Window, whole: Window): Window {
-  const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, LEAST_X)
-  const [y0, y1] = clampRange(w.y0, w.y1, whole.y0, whole.y1, LEAST_BYTES)
+export function clampWindow(w: Window, whole: Window, leastX = LEAST_X, leastY = LEAST_BYTES): Window {
+  const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, leastX)
+  const [y0, y1] = clampRange(w.y0, w.y1, whole.y0, whole.y1, leastY)
   return { x0, x1, y0, y1 }
 }
 

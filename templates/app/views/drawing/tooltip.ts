@@ -17,7 +17,7 @@ export class Tooltip {
   readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
 
   /** Shows a text near a point of the plot, on the side where there is room, and not over what is written at `clear`. */
-  show(content: HTMLElement, x: number, y: number, g: Geometry, clear: Rect | null): void {
+  show(content: HTMLElement, x: number, y: number, g: Pick<Geometry, "width" | "height">, clear: Rect | null): void {
     this.element.replaceChildren(content)
     this.element.hidden = false
     const { offsetWidth: width, offsetHeight: height } = this.element

@@ -14,9 +14,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from benchmarks.run_facts import make_run
+from benchmarks.run_facts import SITES, make_run
 from snapreport.model.run.rank_facts import Cells, RankFacts, Run
 from snapreport.model.run.run_findings import Difference, Replicated, RunFindings
+from snapreport.names.page_strings import page_strings
+from snapreport.names.tally import Tally
 from snapreport.reporters.markdown.markdown_parts import LIMIT
 from snapreport.reporters.run.run_json import run_as_json
 from snapreport.reporters.run.run_markdown import RunMarkdownReporter
@@ -231,3 +233,12 @@ def test_without_reserved_bytes_times_or_hosts_there_is_still_a_page(small: Made
     bare = replace(ranks[0], devices=(replace(ranks[0].devices[0], by_event=flat),))
     only = replace(findings, rows=((0, 0),), groups=(), odd=(), missing=(), broken=())
     assert "heat-still" not in html_of((Run("", (bare,)), only))
+
+
+def test_every_text_of_the_page_can_be_listed_and_none_of_its_code_is_foreign(small: Made) -> None:
+    tally = Tally()
+    page_strings(html_of(small), tally)
+    found = {(each.kind, each.text) for each in tally.given()}
+    assert {("rank", "rank 3"), ("host", "node001"), ("call site", SITES[3])} <= found
+    assert ("file", "rank9.pickle") not in found  # missing
+    assert not {kind for kind, _ in found} & {"script", "style", "comment"}

@@ -1,0 +1,34 @@
+/** Where the heat map's parts lie, in CSS pixels of its element. */
+
+export interface HeatGeometry {
+  width: number
+  height: number
+  /** The cells' rectangle. */
+  left: number
+  top: number
+  plotWidth: number
+  plotHeight: number
+  /** Left of the cells: a strip with the colour of each row's group. */
+  strip: number
+  /** Font size. */
+  font: number
+}
+
+/** Device pixels are whole numbers for the cells, so that one of a pixel's width has that pixel. `labels`: width of the widest. */
+export function layOutHeat(width: number, height: number, remPx: number, ratio: number, labels: number): HeatGeometry {
+  const whole = (css: number) => Math.round(css * ratio) / ratio
+  const font = Math.round(remPx * 0.75)
+  const strip = Math.round(font * 0.5)
+  const left = whole(Math.min(labels + font * 0.6 + strip + 3, width * 0.4))
+  const top = whole(Math.round(font * 0.4))
+  return {
+    width,
+    height,
+    left,
+    top,
+    strip,
+    font,
+    plotWidth: whole(Math.max(width - left - Math.round(font * 1.2), 1)),
+    plotHeight: whole(Math.max(height - top - Math.round(font * 2.2), 1)),
+  }
+}

@@ -1,0 +1,131 @@
+/** What the page of a run shows now, and who wants to know when that changes. */
+
+import { clampWindow, sameWindow, type Window } from "../lib/picture/window"
+import { aboveGroup, orderRows, type RowView } from "./data/row_order"
+import type { Quantity, RunAxis, RunData } from "./data/run_data"
+
+/** A cell that is looked at: a row, and a place on the axis, from the origin. */
+export interface HeatCursor {
+  row: number
+  x: number
+}
+
+export interface RunState extends RowView {
+  axis: RunAxis
+  quantity: Quantity
+  /** Whether the scale reaches up to the highest value, whatever that does to the rest. */
+  full: boolean
+  /** Places of the axis from the origin; rows from the bottom up. */
+  window: Window
+  /** Rows from the top down. */
+  order: Int32Array
+  cursor: HeatCursor | null
+  /** Rows whose curves are kept beside that of the cursor. */
+  kept: number[]
+}
+
+/** How many curves can be told apart. */
+export const MOST_KEPT = 5
+const LEAST_CELLS = 4
+const LEAST_ROWS = 3
+
+export class RunStore {
+  readonly above: Float64Array
+  private current: RunState
+  private readonly listeners: ((state: RunState, before: RunState) => void)[] = []
+
+  constructor(readonly data: RunData) {
+    this.above = aboveGroup(data)
+    const counts = new Map<string, number>()
+    for (const kind of data.kind) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+    const [kind] = [...counts].sort(([, a], [, b]) => b - a)[0] ?? [""]
+    const view: RowView = { sort: "rank", descending: false, query: "", group: -1, kind, onlyOdd: false }
+    this.current = {
+      ...view,
+      axis: data.axes[0] ?? "event",
+      quantity: "allocated",
+      full: false,
+      window: { x0: 0, x1: 1, y0: 0, y1: 1 },
+      order: orderRows(data, view, this.above),
+      cursor: null,
+      kept: [],
+    }
+    this.current.window = this.whole
+    const first = [...data.odd.keys()].find((row) => data.kind[row] === kind) ?? this.current.order[0]
+    if (first !== undefined) this.current.cursor = { row: first, x: this.peakOf(first) }
+  }
+
+  get state(): RunState {
+    return this.current
+  }
+
+  /** Where the axis begins: windows count from here. */
+  get origin(): number {
+    return this.data.cells(this.current.axis, "allocated")?.low ?? 0
+  }
+
+  /** Everything. */
+  get whole(): Window {
+    const cells = this.data.cells(this.current.axis, "allocated")
+    return { x0: 0, x1: cells ? cells.high - cells.low : 1, y0: 0, y1: Math.max(this.current.order.length, 1) }
+  }
+
+  set(change: Partial<RunState>): void {
+    const before = this.current
+    const next = { ...before, ...change }
+    if (!this.data.quantities(next.axis).includes(next.quantity)) next.quantity = "allocated"
+    const rows = (["sort", "descending", "query", "group", "kind", "onlyOdd"] as const).some((key) => next[key] !== before[key])
+    if (rows) next.order = orderRows(this.data, next, this.above)
+    this.current = next
+    const { whole } = this
+    if (next.axis !== before.axis) {
+      next.window = { ...next.window, x0: whole.x0, x1: whole.x1 }
+      if (next.cursor) next.cursor = { ...next.cursor, x: this.peakOf(next.cursor.row) }
+    }
+    if (rows) next.window = { ...next.window, y0: whole.y0, y1: whole.y1 }
+    if (next.window !== before.window) {
+      const narrowest = 2 ** (this.data.cells(next.axis, "allocated")?.narrowest ?? 0)
+      next.window = clampWindow(next.window, whole, LEAST_CELLS * narrowest, LEAST_ROWS)
+    }
+    if (sameWindow(next.window, before.window)) next.window = before.window
+    for (const listener of this.listeners) {
+      try {
+        listener(next, before)
+      } catch (error) {
+        reportError(error) // the others are told all the same
+      }
+    }
+  }
+
+  on(listener: (state: RunState, before: RunState) => void): void {
+    this.listeners.push(listener)
+  }
+
+  /** Looks at a row: at a place, or at its peak; brings it into sight, even if a filter left it out. */
+  look(row: number, x = this.peakOf(row)): void {
+    if (!this.current.order.includes(row)) this.set({ query: "", group: -1, onlyOdd: false, kind: this.data.kind[row] })
+    const { window: w, order } = this.current
+    const y = order.length - order.indexOf(row) - 0.5
+    const window = {
+      ...w,
+      ...(x < w.x0 || x > w.x1 ? centred(x, w.x1 - w.x0, "x") : {}),
+      ...(y < w.y0 + 0.5 || y > w.y1 - 0.5 ? centred(y, w.y1 - w.y0, "y") : {}),
+    }
+    this.set({ cursor: { row, x }, window })
+  }
+
+  /** Keeps a row's curve, or lets it go. */
+  keep(row: number): void {
+    const { kept } = this.current
+    this.set({ kept: kept.includes(row) ? kept.filter((each) => each !== row) : [...kept, row].slice(-MOST_KEPT) })
+  }
+
+  /** Where a row has its most on the axis. */
+  private peakOf(row: number): number {
+    return (this.data.cells(this.current.axis, "allocated")?.peakPlace(row) ?? this.origin) - this.origin
+  }
+}
+
+function centred(at: number, span: number, axis: "x" | "y"): Partial<Window> {
+  return axis === "x" ? { x0: at - span / 2, x1: at + span / 2 } : { y0: at - span / 2, y1: at + span / 2 }
+}

@@ -1,0 +1,185 @@
+/** What is drawn over and around the cells of the heat map: ranks, the axis, failures, odd ranks, and the cell looked at. */
+
+import { eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
+import { formatCount } from "../../lib/text/format"
+import { fit, type Pen } from "../../views/drawing/pen"
+import type { HeatGeometry } from "../picture/heat_geometry"
+import type { Grain } from "../picture/heat_raster"
+import type { RunStore } from "../run_store"
+import { oddColour } from "./run_words"
+
+export interface HeatColours {
+  text: string
+  muted: string
+  grid: string
+  surface: string
+  danger: string
+  caution: string
+  band: string[]
+  font: string
+}
+
+/** Where a row and a place of the axis lie. */
+export class HeatPlaces {
+  constructor(
+    private readonly g: HeatGeometry,
+    private readonly store: RunStore,
+  ) {}
+
+  x(place: number): number {
+    const { window: w } = this.store.state
+    return this.g.left + ((place - w.x0) / (w.x1 - w.x0)) * this.g.plotWidth
+  }
+
+  /** The top of a row, given by its place in the order. */
+  y(place: number): number {
+    const { window: w, order } = this.store.state
+    return this.g.top + ((w.y1 - (order.length - place)) / (w.y1 - w.y0)) * this.g.plotHeight
+  }
+
+  /** The places of the order in sight, as [first, end). */
+  get rows(): [number, number] {
+    const { window: w, order } = this.store.state
+    return [Math.max(Math.floor(order.length - w.y1), 0), Math.min(Math.ceil(order.length - w.y0), order.length)]
+  }
+}
+
+export function drawHeatAxes(pen: Pen, g: HeatGeometry, store: RunStore, grain: Grain, colours: HeatColours): void {
+  pen.font = `${g.font}px ${colours.font}`
+  const places = new HeatPlaces(g, store)
+  drawRows(pen, g, store, places, colours)
+  drawAxis(pen, g, store, places, colours)
+  pen.save()
+  pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
+  drawFailures(pen, store, places, colours)
+  pen.restore()
+  drawCursor(pen, g, store, places, grain, colours)
+  drawOdd(pen, g, store, places, colours)
+}
+
+/** Names beside as many rows as have room, and the groups where rows stand in their order. */
+function drawRows(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: HeatColours): void {
+  const [first, end] = places.rows
+  const rowPx = g.plotHeight / (state.window.y1 - state.window.y0)
+  let every = 1
+  while (every * rowPx < g.font * 1.25) every *= 2
+  pen.textAlign = "right"
+  pen.textBaseline = "middle"
+  pen.fillStyle = colours.muted
+  const right = g.left - g.strip - g.font * 0.5
+  for (let place = Math.ceil(first / every) * every; place < end; place += every) {
+    const y = places.y(place + 0.5)
+    if (y < g.top + g.font * 0.4 || y > g.top + g.plotHeight - g.font * 0.3) continue
+    pen.fillText(fit(pen, data.label[state.order[place]], right - 2), right, y)
+  }
+  if (state.sort !== "group") return
+  for (let place = first; place < end;) {
+    const group = data.group[state.order[place]]
+    let to = place + 1
+    while (to < end && data.group[state.order[to]] === group) to++
+    const [top, bottom] = [Math.max(places.y(place), g.top), Math.min(places.y(to), g.top + g.plotHeight)]
+    pen.fillStyle = group < 0 ? colours.grid : colours.muted
+    pen.globalAlpha = group % 2 ? 0.35 : 0.8
+    pen.fillRect(g.left - g.strip - 1, top, g.strip - 1, Math.max(bottom - top - 0.5, 0.5))
+    pen.globalAlpha = 1
+    place = to
+  }
+}
+
+function drawAxis(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, colours: HeatColours): void {
+  const { axis, window: w } = store.state
+  const wanted = g.plotWidth / (g.font * 8)
+  const shift = axis === "time" ? 0 : store.origin
+  const ticks = axis === "time" ? timeTicks(w.x0, w.x1, wanted) : eventTicks(w.x0 + shift, w.x1 + shift, wanted)
+  const labels = axis === "time" ? timeTickLabels(ticks) : ticks.map(formatCount)
+  const top = g.top + g.plotHeight
+  pen.textBaseline = "top"
+  pen.textAlign = "left"
+  pen.fillStyle = colours.muted
+  const name = { time: "time", event: "event", step: "step" }[axis]
+  pen.fillText(name, 0, top + g.font * 0.55)
+  let clear = pen.measureText(name).width + g.font * 0.5
+  pen.textAlign = "center"
+  ticks.forEach((tick, k) => {
+    const x = places.x(tick - shift + (axis === "step" ? 0.5 : 0))
+    const half = pen.measureText(labels[k]).width / 2
+    if (x - half < clear || x + half > g.width || x < g.left - 1 || x > g.left + g.plotWidth + 1) return
+    clear = x + half + g.font
+    pen.fillStyle = colours.grid
+    pen.fillRect(Math.round(x), top, 1, g.font * 0.4)
+    pen.fillStyle = colours.muted
+    pen.fillText(labels[k], x, top + g.font * 0.55)
+  })
+}
+
+/** A ring where a request for memory failed. */
+function drawFailures(pen: Pen, store: RunStore, places: HeatPlaces, colours: HeatColours): void {
+  const { data, origin, state } = store
+  if (state.axis === "step") return
+  const [first, end] = places.rows
+  for (let place = first; place < end; place++) {
+    if (!data.hasFailed(state.order[place])) continue
+    for (const { event, timeUs } of data.failures(state.order[place])) {
+      const at = state.axis === "event" ? event : timeUs
+      if (at === null) continue
+      pen.beginPath()
+      pen.arc(places.x(at - origin), places.y(place + 0.5), 4, 0, 2 * Math.PI)
+      pen.strokeStyle = colours.surface
+      pen.lineWidth = 4
+      pen.stroke()
+      pen.strokeStyle = colours.danger
+      pen.lineWidth = 2
+      pen.stroke()
+    }
+  }
+}
+
+/** The cell that is looked at, and a mark at its row, which nothing is drawn over. */
+function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, grain: Grain, colours: HeatColours): void {
+  const { cursor, order } = store.state
+  const place = cursor ? order.indexOf(cursor.row) : -1
+  if (!cursor || place < 0) return
+  const middle = places.y(place + 0.5)
+  if (middle < g.top || middle > g.top + g.plotHeight) return
+  pen.fillStyle = colours.text
+  pen.beginPath()
+  pen.moveTo(g.left - 1, middle)
+  pen.lineTo(g.left - 1 - g.font * 0.5, middle - g.font * 0.35)
+  pen.lineTo(g.left - 1 - g.font * 0.5, middle + g.font * 0.35)
+  pen.closePath()
+  pen.fill()
+  const width = 2 ** grain.level
+  const cell = Math.floor((cursor.x + store.origin) / width) * width - store.origin
+  const [x, end] = [places.x(cell), places.x(cell + width)]
+  const across = Math.max(end - x, 6)
+  const left = (x + end - across) / 2
+  if (left + across < g.left || left > g.left + g.plotWidth) return
+  const height = Math.max(places.y(place + 1) - places.y(place), 6)
+  pen.lineWidth = 1.5
+  for (const [colour, by] of [
+    [colours.surface, 2.5],
+    [colours.text, 1],
+  ] as const) {
+    pen.strokeStyle = colour
+    pen.strokeRect(left - by, middle - height / 2 - by, across + 2 * by, height + 2 * by)
+  }
+}
+
+/** Marks at the right of odd ranks: they are seen however many rows share a pixel. */
+function drawOdd(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: HeatColours): void {
+  const [first, end] = places.rows
+  const x = g.left + g.plotWidth + 3
+  for (let place = first; place < end; place++) {
+    const odd = data.odd.get(state.order[place])
+    if (!odd) continue
+    const y = places.y(place + 0.5)
+    if (y < g.top || y > g.top + g.plotHeight) continue
+    pen.fillStyle = colours[oddColour(odd)]
+    pen.beginPath()
+    pen.moveTo(x, y)
+    pen.lineTo(x + g.font * 0.6, y - g.font * 0.4)
+    pen.lineTo(x + g.font * 0.6, y + g.font * 0.4)
+    pen.closePath()
+    pen.fill()
+  }
+}

@@ -1,0 +1,344 @@
+/** The heat map of all ranks: has its cells painted, draws what is around them, and says what is under the pointer. */
+
+import { Surface } from "../../gl/surface"
+import type { PlotPx } from "../../gl/strip_painter"
+import type { Raster } from "../../lib/picture/raster"
+import { onTheme, readTheme } from "../../lib/picture/theme"
+import type { Window } from "../../lib/picture/window"
+import { penOf } from "../../views/drawing/pen"
+import { Tooltip } from "../../views/drawing/tooltip"
+import { h } from "../../views/shared/dom"
+import { guarded, later, onFailure } from "../../views/shared/failure"
+import { heatPalette, heatScale } from "../picture/heat_colours"
+import { type HeatGeometry, layOutHeat } from "../picture/heat_geometry"
+import { bundleAt, type Grain, grainOf, heatRaster, type HeatSource, mostOf } from "../picture/heat_raster"
+import type { RunState, RunStore } from "../run_store"
+import { drawHeatAxes, type HeatColours, HeatPlaces } from "./heat_axes"
+import { listenHeat } from "./heat_input"
+import { spanText, valueText, whereText } from "./run_words"
+
+/** How much of the window's size is painted beside it, so that moving it a little paints nothing anew. */
+const MARGIN = 0.25
+const SAYS_AFTER_MS = 400
+
+interface Pointed {
+  /** Place in the order. */
+  place: number
+  /** Counted in cells of the present width. */
+  cell: number
+  /** As many rows share a pixel: places of the first and after the last. */
+  bundle: [number, number]
+}
+
+export class HeatMap {
+  readonly element: HTMLElement
+  readonly plot: HTMLElement
+  private readonly surface = new Surface()
+  private readonly lines = document.createElement("canvas")
+  private readonly pen = this.lines.getContext("2d", { willReadFrequently: true })!
+  /** As large as the cells, for those who look for them. */
+  private readonly strips = h("div", { class: "strips" })
+  private readonly box = h("div", { class: "heat-box", hidden: true, "aria-hidden": "true" })
+  private readonly tip = new Tooltip()
+  private readonly says = h("p", { class: "hidden", "aria-live": "polite" })
+  private readonly note = h("div")
+  private readonly resizing = new ResizeObserver(() => guarded(this.plot, () => this.resize()))
+  private geometry!: HeatGeometry
+  private colours!: HeatColours
+  private raster: { of: Raster; grain: Grain } | null = null
+  private ratio = 1
+  private frame = 0
+  private saying = 0
+  private stale = { raster: true, overlay: true, palette: true }
+
+  constructor(
+    private readonly store: RunStore,
+    private readonly onGeometry: (geometry: HeatGeometry) => void,
+  ) {
+    this.plot = h(
+      "div",
+      {
+        class: "plot heat-plot",
+        tabindex: 0,
+        role: "application",
+        "aria-roledescription": "heat map",
+        "aria-label":
+          "Heat map: a row is a rank. Arrow keys move the cell that is looked at, W, A, S and D move the map, plus and minus zoom, 0 shows all, P goes to the rank's peak, K keeps its curve.",
+      },
+      this.surface.canvas,
+      this.strips,
+      this.box,
+      this.tip.element,
+    )
+    this.plot.style.setProperty("--rows", String(store.state.order.length)) // of few, none is a hand high
+    this.element = h("div", {}, this.note, this.plot, this.says)
+    onFailure(
+      this.element,
+      () => "The heat map",
+      (note) => this.note.replaceChildren(note),
+    )
+    listenHeat(this.plot, store, {
+      geometry: () => this.geometry,
+      hoverAt: (x, y) => guarded(this.plot, () => this.hover(x, y)),
+      clickAt: (x, y, keep) => this.click(x, y, keep),
+      leave: () => this.leave(),
+      step: (rows, cells) => this.step(rows, cells),
+    })
+    store.on((state, before) => this.changed(state, before))
+    onTheme(() => this.restyle())
+  }
+
+  /** Begins, once the element stands in the page. */
+  start(): void {
+    this.restyle()
+    this.resize()
+    this.draw()
+    const { canvas } = this.surface
+    if (this.surface.accelerate()) {
+      canvas.replaceWith(this.surface.canvas)
+      this.stale = { raster: true, overlay: true, palette: true }
+      this.draw()
+    } else this.note.append(h("p", { class: "note" }, this.surface.note.replace("timeline", "heat map")))
+    this.surface.painter.onRestored = () => this.redraw()
+    this.resizing.observe(this.plot)
+  }
+
+  get settled(): boolean {
+    return !this.frame
+  }
+
+  /** The cells as drawn. */
+  pixels(): ImageData {
+    const copy = document.createElement("canvas")
+    const { left, top, width, height } = this.plotPx()
+    copy.width = width
+    copy.height = height
+    this.draw() // a WebGL canvas may be read in the turn in which it was drawn
+    const context = copy.getContext("2d")!
+    context.drawImage(this.surface.canvas, -left, -top)
+    return context.getImageData(0, 0, width, height)
+  }
+
+  private changed(state: RunState, before: RunState): void {
+    const cells = (["order", "axis", "quantity", "full", "kind"] as const).some((key) => state[key] !== before[key])
+    if (cells) {
+      this.stale.raster = true
+      this.leave()
+    }
+    if (cells || state.window !== before.window || state.cursor !== before.cursor) {
+      this.stale.overlay = true
+      this.redraw()
+    }
+    if (state.order !== before.order) this.resize()
+    if (state.cursor !== before.cursor) this.saySoon()
+  }
+
+  private source(): HeatSource | null {
+    const { data, origin, state } = this.store
+    const cells = data.drawn(state.axis, state.quantity)
+    if (!cells) return null
+    const share = state.quantity === "share"
+    return { cells, order: state.order, origin, factor: (row) => (share ? (data.capacity[row] > 0 ? 1 / data.capacity[row] : 0) : 1) }
+  }
+
+  private restyle(): void {
+    const style = getComputedStyle(this.plot)
+    const theme = readTheme(this.plot)
+    this.colours = { ...theme, caution: style.getPropertyValue("--slack-part").trim() }
+    this.stale.palette = this.stale.overlay = true
+    this.redraw()
+  }
+
+  private resize(): void {
+    const { width, height } = this.plot.getBoundingClientRect()
+    if (!width || !height) return
+    this.ratio = devicePixelRatio || 1
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize)
+    const { data, state } = this.store
+    this.pen.setTransform(1, 0, 0, 1, 0, 0)
+    this.pen.font = `${Math.round(rem * 0.75)}px ${this.colours.font}`
+    let [longest, widest] = ["", 0] // letters, to measure few of thousands
+    for (const row of state.order) {
+      const label = data.label[row]
+      if (label.length >= longest.length) {
+        longest = label
+        widest = Math.max(widest, label.length > 40 ? Infinity : this.pen.measureText(label).width)
+      }
+    }
+    this.geometry = layOutHeat(width, height, rem, this.ratio, Math.min(widest, rem * 10))
+    const [widthPx, heightPx] = [Math.round(width * this.ratio), Math.round(height * this.ratio)]
+    this.surface.painter.resize(widthPx, heightPx)
+    this.lines.width = widthPx
+    this.lines.height = heightPx
+    const { left, top, plotWidth, plotHeight } = this.geometry
+    for (const [name, css] of Object.entries({ left, top, width: plotWidth, height: plotHeight }))
+      this.strips.style.setProperty(name, `${css}px`)
+    this.stale.overlay = true
+    this.onGeometry(this.geometry)
+    this.redraw()
+  }
+
+  private plotPx(): PlotPx {
+    const { left, top, plotWidth, plotHeight } = this.geometry
+    const px = (css: number) => Math.round(css * this.ratio)
+    return { left: px(left), top: px(top), width: px(plotWidth), height: px(plotHeight) }
+  }
+
+  private redraw(): void {
+    this.frame ||= requestAnimationFrame(later(this.plot, () => this.draw()))
+  }
+
+  private draw(): void {
+    cancelAnimationFrame(this.frame)
+    this.frame = 0
+    if (!this.geometry) return
+    const { painter } = this.surface
+    const { state } = this.store
+    if (this.stale.palette) {
+      const style = getComputedStyle(this.plot)
+      const stops = Array.from({ length: 8 }, (_, k) => style.getPropertyValue(`--heat-${k}`).trim())
+      const theme = readTheme(this.plot)
+      painter.setColours(heatPalette(stops, style.getPropertyValue("--over").trim()), theme.background, theme.page)
+    }
+    this.paint(state.window)
+    if (this.stale.overlay || this.stale.palette) this.drawOverlay()
+    this.stale = { raster: false, overlay: false, palette: false }
+    painter.draw(state.window, this.plotPx(), { hovered: -1, pinned: -1 }, true)
+  }
+
+  /** Has cells made anew where those that there are do not reach, or are not of the right size. */
+  private paint(w: Window): void {
+    const source = this.source()
+    const { painter } = this.surface
+    if (!source) return painter.clear()
+    const { width, height } = this.plotPx()
+    const grain = grainOf(source, w, width, height)
+    const { raster } = this
+    const fits =
+      raster &&
+      !this.stale.raster &&
+      raster.grain.level === grain.level &&
+      raster.grain.bundle === grain.bundle &&
+      raster.of.window.x0 <= w.x0 &&
+      raster.of.window.x1 >= w.x1 &&
+      raster.of.window.y0 <= w.y0 &&
+      raster.of.window.y1 >= w.y1
+    if (fits) return
+    const { whole } = this.store
+    const [dx, dy] = [(w.x1 - w.x0) * MARGIN, (w.y1 - w.y0) * MARGIN]
+    const wanted = {
+      x0: Math.max(w.x0 - dx, whole.x0),
+      x1: Math.min(w.x1 + dx, whole.x1),
+      y0: Math.max(w.y0 - dy, whole.y0),
+      y1: Math.min(w.y1 + dy, whole.y1),
+    }
+    const { kind, quantity, full } = this.store.state
+    const made = heatRaster(source, wanted, grain, heatScale(this.store.data, kind, quantity, full))
+    this.raster = { of: made, grain }
+    painter.setDetail(made)
+  }
+
+  private drawOverlay(): void {
+    const { pen, ratio } = this
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0)
+    pen.clearRect(0, 0, this.geometry.width, this.geometry.height)
+    drawHeatAxes(penOf(pen), this.geometry, this.store, this.grain, this.colours)
+    this.surface.painter.setOverlay(this.lines)
+  }
+
+  get grain(): Grain {
+    return this.raster?.grain ?? { level: 0, bundle: 1 }
+  }
+
+  /** What is under a point; null beside the cells. Of rows that share a pixel, that with the most. */
+  private pointedAt(x: number, y: number): Pointed | null {
+    const { geometry: g, grain } = this
+    const source = this.source()
+    if (!source || x < g.left || x >= g.left + g.plotWidth || y < g.top || y >= g.top + g.plotHeight) return null
+    const { window: w, order } = this.store.state
+    const at = w.x0 + ((x - g.left) / g.plotWidth) * (w.x1 - w.x0)
+    const row = Math.floor(order.length - (w.y1 - ((y - g.top) / g.plotHeight) * (w.y1 - w.y0)))
+    if (row < 0 || row >= order.length) return null
+    const cell = Math.floor((at + source.origin) / 2 ** grain.level)
+    const place = grain.bundle > 1 ? mostOf(source, grain, row, cell) : row
+    return { place: place < 0 ? row : place, cell, bundle: bundleAt(source, grain.bundle, row) }
+  }
+
+  private hover(x: number, y: number): void {
+    const pointed = this.pointedAt(x, y)
+    if (!pointed) return this.leave()
+    const { store, grain, geometry: g } = this
+    const width = 2 ** grain.level
+    const places = new HeatPlaces(g, store)
+    const from = places.x(pointed.cell * width - store.origin)
+    const to = places.x((pointed.cell + 1) * width - store.origin)
+    const [top, bottom] = [places.y(pointed.bundle[0]), places.y(pointed.bundle[1])]
+    this.box.hidden = false
+    this.box.style.transform = `translate(${Math.max(from, g.left)}px, ${top}px)`
+    this.box.style.width = `${Math.max(Math.min(to, g.left + g.plotWidth) - Math.max(from, g.left), 2)}px`
+    this.box.style.height = `${Math.max(bottom - top, 2)}px`
+    this.tip.show(this.tipOf(pointed), x, y, g, null)
+  }
+
+  private tipOf({ place, cell, bundle: [first, end] }: Pointed): HTMLElement {
+    const { data, state } = this.store
+    const row = state.order[place]
+    const shared =
+      end - first > 1 && `the most of ${end - first} rows, ${data.label[state.order[first]]} to ${data.label[state.order[end - 1]]}`
+    return h(
+      "div",
+      {},
+      h("b", {}, data.label[row]),
+      " ",
+      this.valueAt(row, cell),
+      h("div", { class: "tip-life" }, this.spanOf(cell)),
+      h("div", { class: "tip-life" }, whereText(data, row)),
+      shared && h("div", { class: "tip-life" }, shared),
+    )
+  }
+
+  private valueAt(row: number, cell: number): string {
+    const source = this.source()!
+    const value = source.cells.mostIn(row, this.grain.level, cell) * source.factor(row)
+    return value < 0 || source.factor(row) === 0 ? "nothing recorded" : valueText(this.store.state.quantity, value)
+  }
+
+  private spanOf(cell: number): string {
+    const width = 2 ** this.grain.level
+    return spanText(this.store.state.axis, cell * width, (cell + 1) * width, this.store.origin)
+  }
+
+  private leave(): void {
+    this.box.hidden = true
+    this.tip.hide()
+  }
+
+  private click(x: number, y: number, keep: boolean): void {
+    const pointed = this.pointedAt(x, y)
+    if (!pointed) return
+    const row = this.store.state.order[pointed.place]
+    if (keep) this.store.keep(row)
+    else this.store.set({ cursor: { row, x: (pointed.cell + 0.5) * 2 ** this.grain.level - this.store.origin } })
+  }
+
+  private step(rows: number, cells: number): void {
+    const { order, cursor } = this.store.state
+    if (!order.length) return
+    const place = cursor ? Math.max(order.indexOf(cursor.row), 0) : 0
+    const row = order[Math.min(Math.max(place + rows, 0), order.length - 1)]
+    const { x0, x1 } = this.store.whole
+    const x = Math.min(Math.max((cursor?.x ?? 0) + cells * 2 ** this.grain.level, x0), x1 - 0.5)
+    this.store.look(row, x)
+  }
+
+  /** Tells those who hear the page where the cursor rests. */
+  private saySoon(): void {
+    clearTimeout(this.saying)
+    this.saying = window.setTimeout(() => {
+      const { cursor } = this.store.state
+      if (!cursor || document.activeElement !== this.plot) return
+      const cell = Math.floor((cursor.x + this.store.origin) / 2 ** this.grain.level)
+      this.says.textContent = `${this.store.data.label[cursor.row]}, ${this.spanOf(cell)}: ${this.valueAt(cursor.row, cell)}`
+    }, SAYS_AFTER_MS)
+  }
+}

@@ -1,0 +1,230 @@
+/** What the heat map shows: axis, quantity, order, filter and scale; and what its colours mean. */
+
+import { onTheme } from "../../lib/picture/theme"
+import { zoomed } from "../../lib/picture/window"
+import { formatCount } from "../../lib/text/format"
+import { h } from "../../views/shared/dom"
+import type { SortKey } from "../data/row_order"
+import type { Quantity, RunAxis } from "../data/run_data"
+import { heatScale } from "../picture/heat_colours"
+import type { RunState, RunStore } from "../run_store"
+import { sortBy } from "./rank_table"
+import { valueText } from "./run_words"
+
+const SORTS: [SortKey, string][] = [
+  ["rank", "rank"],
+  ["peak", "peak"],
+  ["group", "group"],
+  ["host", "host"],
+  ["odd", "odd first"],
+  ["versus", "difference from group"],
+  ["reserved", "reserved"],
+  ["failed", "failed first"],
+]
+
+export class HeatToolbar {
+  readonly element: HTMLElement
+  readonly legend = h("p", { class: "heat-legend" })
+  private readonly shown = h("span", { class: "found", "aria-live": "polite" })
+
+  constructor(private readonly store: RunStore) {
+    const { data } = store
+    const kinds = Object.keys(data.scales)
+    this.element = h(
+      "div",
+      {},
+      h(
+        "div",
+        { class: "toolbar" },
+        this.axes(),
+        this.quantities(),
+        this.sorting(),
+        kinds.length > 1 && this.select("Memory", kinds, store.state.kind, (kind) => store.set({ kind })),
+        this.zooms(),
+      ),
+      h("div", { class: "toolbar" }, ...this.filters(), this.shown),
+      this.legend,
+    )
+    store.on((state, before) => {
+      if (state.order !== before.order) this.count()
+      if ((["quantity", "full", "kind", "axis"] as const).some((key) => state[key] !== before[key])) this.explain()
+    })
+    onTheme(() => this.explain())
+    this.count()
+    this.explain()
+  }
+
+  private axes(): HTMLElement {
+    const { store } = this
+    const words: Record<RunAxis, [string, string]> = {
+      time: ["Time", "Since the start of the run, by the clocks of the hosts"],
+      event: ["Event", "Each rank's own events, from its first"],
+      step: ["Step", "The peak of each training step"],
+    }
+    const present = store.data.axes
+    return this.choice(
+      "Axis",
+      (["time", "event", "step"] as const).map((axis) => [axis, ...words[axis], present.includes(axis) ? "" : `No rank has ${axis}s`]),
+      () => store.state.axis,
+      (axis) => store.set({ axis }),
+    )
+  }
+
+  private quantities(): HTMLElement {
+    const { store } = this
+    const words: [Quantity, string, string][] = [
+      ["allocated", "Allocated", "Bytes of the blocks in use"],
+      ["reserved", "Reserved", "Bytes got from the driver"],
+      ["share", "Of the card", "Reserved bytes as a part of the card\u2019s capacity; of a step the allocated ones"],
+    ]
+    return this.choice(
+      "Quantity",
+      words.map(([quantity, label, title]) => [
+        quantity,
+        label,
+        title,
+        () => (store.data.quantities(store.state.axis).includes(quantity) ? "" : "Not known on this axis"),
+      ]),
+      () => store.state.quantity,
+      (quantity) => store.set({ quantity }),
+    )
+  }
+
+  /** Buttons of which one is on; what says why one cannot be may change with the state. */
+  private choice<T extends string>(
+    legend: string,
+    options: [value: T, label: string, title: string, why: string | (() => string)][],
+    now: () => T,
+    choose: (value: T) => void,
+  ): HTMLElement {
+    const labels = options.map(([value, label]) => {
+      const input = h("input", { type: "radio", name: `heat-${legend}`, value, change: () => choose(value) })
+      return h("label", {}, input, h("span", {}, label))
+    })
+    const say = () =>
+      options.forEach(([value, , title, why], k) => {
+        const reason = typeof why === "string" ? why : why()
+        const input = labels[k].querySelector("input")!
+        input.checked = now() === value
+        input.disabled = reason !== ""
+        labels[k].className = reason ? "off" : ""
+        labels[k].title = reason || title
+      })
+    this.store.on(say)
+    say()
+    return h("fieldset", { class: "segmented" }, h("legend", { class: "hidden" }, legend), ...labels)
+  }
+
+  private sorting(): HTMLElement {
+    const { store } = this
+    const select = h(
+      "select",
+      { "aria-label": "Sort by", change: () => sortBy(store, select.value as SortKey) },
+      ...SORTS.map(([value, label]) => h("option", { value }, label)),
+    )
+    const turn = h("button", { type: "button", "aria-label": "Turn the order round", click: () => sortBy(store, store.state.sort) })
+    const say = ({ sort, descending }: RunState) => {
+      select.value = sort
+      turn.textContent = descending ? "\u2193" : "\u2191"
+    }
+    store.on(say)
+    say(store.state)
+    return h("label", { class: "colour-by" }, "Sort ", select, turn)
+  }
+
+  private select(label: string, options: string[], now: string, choose: (value: string) => void): HTMLElement {
+    const select = h(
+      "select",
+      { "aria-label": label, change: () => choose(select.value) },
+      ...options.map((each) => h("option", { value: each, selected: each === now }, each)),
+    )
+    return h("label", { class: "colour-by" }, `${label} `, select)
+  }
+
+  private filters(): HTMLElement[] {
+    const { store } = this
+    const { data } = store
+    const search = h("input", {
+      type: "search",
+      placeholder: "17, 40-47, node003",
+      "aria-label": "Search for ranks, hosts or groups; terms between commas",
+      input: () => store.set({ query: search.value }),
+    })
+    const group = h(
+      "select",
+      { "aria-label": "Group", change: () => store.set({ group: Number(group.value) }) },
+      h("option", { value: -1 }, "all groups"),
+      ...data.groups.map((name, k) => h("option", { value: k }, name)),
+    )
+    const odd = h("input", { type: "checkbox", change: () => store.set({ onlyOdd: odd.checked }) })
+    const clear = h(
+      "button",
+      { type: "button", hidden: true, click: () => store.set({ query: "", group: -1, onlyOdd: false }) },
+      "Show all",
+    )
+    store.on(({ query, group: chosen, onlyOdd }) => {
+      if (search.value !== query) search.value = query
+      group.value = String(chosen)
+      odd.checked = onlyOdd
+      clear.hidden = !query && chosen < 0 && !onlyOdd
+    })
+    return [
+      search,
+      ...(data.groups.length > 1 ? [group] : []),
+      ...(data.odd.size ? [h("label", { class: "check" }, odd, "only odd ones")] : []),
+      clear,
+    ]
+  }
+
+  private zooms(): HTMLElement {
+    const { store } = this
+    const zoom = (factor: number) => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
+    const button = (label: string, title: string, click: () => void) =>
+      h("button", { type: "button", title, "aria-label": /\w/.test(label) ? null : title, click }, label)
+    return h(
+      "div",
+      { class: "buttons" },
+      button("\u2212", "Zoom out (\u2212)", () => zoom(1 / 0.7)),
+      button("+", "Zoom in (+)", () => zoom(0.7)),
+      button("All", "Show everything (0)", () => store.set({ window: store.whole })),
+    )
+  }
+
+  private count(): void {
+    const { data, state } = this.store
+    const all = data.kind.filter((kind) => kind === state.kind).length
+    this.shown.textContent =
+      state.order.length === all ? `${formatCount(all)} rows` : `${formatCount(state.order.length)} of ${formatCount(all)} rows`
+  }
+
+  /** What the colours stand for, and what is above them. */
+  private explain(): void {
+    const { data, state } = this.store
+    const { kind, quantity, full } = state
+    const scale = heatScale(data, kind, quantity, full)
+    const clipped = heatScale(data, kind, quantity, false)
+    const bar = h("i", { class: "heat-bar", "aria-hidden": "true" })
+    const style = getComputedStyle(document.documentElement)
+    const stops = Array.from({ length: 8 }, (_, k) => style.getPropertyValue(`--heat-${k}`).trim())
+    bar.style.background = `linear-gradient(to right in oklab, ${stops.join(", ")})`
+    if (!bar.style.background) bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`
+    const over = scale.most > scale.high
+    this.legend.replaceChildren(
+      valueText(quantity, scale.low),
+      bar,
+      valueText(quantity, scale.high),
+      ...(over
+        ? [h("span", {}, h("i", { class: "heat-over", "aria-hidden": "true" }), `above that, up to ${valueText(quantity, scale.most)}`)]
+        : []),
+      ...(clipped.most > clipped.high ? [this.stretch()] : []),
+      h("span", { class: "heat-empty" }, "bare: nothing recorded"),
+      h("span", {}, "Each cell shows the most in it."),
+    )
+  }
+
+  private stretch(): HTMLElement {
+    const { store } = this
+    const input = h("input", { type: "checkbox", checked: store.state.full, change: () => store.set({ full: input.checked }) })
+    return h("label", { class: "check" }, input, "scale up to the highest")
+  }
+}

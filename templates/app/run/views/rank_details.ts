@@ -1,0 +1,201 @@
+/** The rank that is looked at: what it has at that moment, at its peak, and how it differs. */
+
+import { formatBytes, formatCount, formatExact, formatSignedBytes } from "../../lib/text/format"
+import { h, meter, nameText } from "../../views/shared/dom"
+import { guarded, onFailure } from "../../views/shared/failure"
+import { medianOf } from "../data/row_order"
+import type { RunHolder } from "../data/run_data"
+import type { OddRank } from "../data/run_payload"
+import type { Grain } from "../picture/heat_raster"
+import type { RunStore } from "../run_store"
+import { amountText, clockText, spanText, whereText } from "./run_words"
+
+const MOST_HOLDERS = 8
+
+export class RankDetails {
+  readonly element = h("aside", { class: "side details", "aria-label": "The rank that is looked at", tabindex: 0 })
+
+  /** `grain`: how wide the cells are that the map shows. */
+  constructor(
+    private readonly store: RunStore,
+    private readonly grain: () => Grain,
+  ) {
+    onFailure(
+      this.element,
+      () => "The rank's figures",
+      (note) => this.element.replaceChildren(note),
+    )
+    store.on((state, before) => {
+      if (state.cursor !== before.cursor || state.axis !== before.axis || state.kept !== before.kept) this.show()
+    })
+  }
+
+  show(): void {
+    guarded(this.element, () => {
+      const { cursor } = this.store.state
+      this.element.replaceChildren(
+        ...(cursor ? this.parts(cursor.row, cursor.x) : [h("p", { class: "empty" }, "A click on the map shows a rank's figures here.")]),
+      )
+    })
+  }
+
+  private parts(row: number, x: number): HTMLElement[] {
+    const { data, state } = this.store
+    const odd = data.odd.get(row)
+    const kept = state.kept.includes(row)
+    return [
+      h("header", {}, h("h3", {}, data.label[row])),
+      h("p", { class: "place" }, whereText(data, row)),
+      h(
+        "p",
+        { class: "rank-actions" },
+        data.link[row] ? h("a", { href: data.link[row] }, "Open its page") : null,
+        h("button", { type: "button", "aria-pressed": String(kept), class: "tool", click: () => this.store.keep(row) }, "Keep its curve"),
+        h("button", { type: "button", click: () => this.store.look(row) }, "Its peak"),
+      ),
+      ...(odd ? [this.odd(odd)] : []),
+      this.moment(row, x),
+      this.whole(row),
+      ...this.held(row),
+    ]
+  }
+
+  private odd(odd: OddRank): HTMLElement {
+    return h(
+      "section",
+      { class: `odd-said ${odd.code}` },
+      h("p", {}, h("b", {}, `${odd.word}: `), odd.sentence),
+      odd.parting && h("p", { class: "place" }, odd.parting),
+      h(
+        "ul",
+        { class: "held" },
+        ...odd.differences
+          .slice(0, 6)
+          .map((each) =>
+            h(
+              "li",
+              {},
+              h("b", { title: formatExact(each.bytes - each.usual) }, formatSignedBytes(each.bytes - each.usual)),
+              h("code", {}, nameText(each.name)),
+              h("small", {}, `${amountText(each.bytes, each.each)}, usually ${amountText(each.usual, each.usual_each)}`),
+            ),
+          ),
+      ),
+    )
+  }
+
+  private moment(row: number, x: number): HTMLElement {
+    const { data, origin, state } = this.store
+    const { axis } = state
+    const level = this.grain().level
+    const cell = Math.floor((x + origin) / 2 ** level)
+    const [from, to] = [cell * 2 ** level, (cell + 1) * 2 ** level]
+    const at = (curve: "allocated" | "reserved") => data.cells(axis, curve)?.mostIn(row, level, cell) ?? -1
+    const [allocated, reserved] = [at("allocated"), at("reserved")]
+    const rows = data.members[data.group[row]] ?? []
+    const others = rows.map((each) => data.cells(axis, "allocated")!.mostIn(each, level, cell)).filter((value) => value >= 0)
+    const usual = others.length > 2 && allocated >= 0 ? medianOf(others) : null
+    const left = axis === "step" ? data.leftAfter(row, from) : null
+    return facts(`${axis === "time" ? "From " : "In "}${spanText(axis, from, to, origin)}`, [
+      ["Allocated", allocated < 0 ? "nothing recorded" : formatBytes(allocated), allocated],
+      usual !== null && ["Group\u2019s median", `${formatBytes(usual)} (${formatSignedBytes(allocated - usual)})`, usual],
+      reserved >= 0 && ["Reserved", formatBytes(reserved), reserved],
+      reserved >= 0 && data.capacity[row] > 0 && ["Of the card", share(reserved, data.capacity[row]), -1],
+      left !== null && ["Left at its end", formatBytes(left), left],
+      axis === "time" && ["Clock", clockText(from), -1],
+    ])
+  }
+
+  private whole(row: number): HTMLElement {
+    const { data, above } = this.store
+    const [allocated, width] = [data.allocated[row], data.allocatedWidth[row]]
+    const event = data.peakEvent[row] < 0 ? "start" : `event ${formatCount(data.peakEvent[row])}`
+    const failures = data.failures(row)
+    return facts("At its peak", [
+      ["Allocated", `${width ? "\u2265 " : ""}${formatBytes(allocated)}`, allocated],
+      ["vs. group", Math.abs(above[row]) < 1 ? "as the median" : formatSignedBytes(above[row]), -1],
+      ["Where", data.recorded[row] ? `${event} of ${formatCount(data.events[row])}` : "when the snapshot was written", -1],
+      data.peakTime[row] >= 0 && ["Clock", clockText(data.peakTime[row]), -1],
+      data.reserved[row] >= 0 && ["Reserved", formatBytes(data.reserved[row]), data.reserved[row]],
+      data.capacity[row] > 0 && ["Card", formatBytes(data.capacity[row]), data.capacity[row]],
+      Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} a step`, -1],
+      ...failures
+        .slice(0, 3)
+        .map(({ size, site, timeUs, event }): Fact => [
+          "Out of memory",
+          `${formatBytes(size)} refused${site && ` at ${site}`}, ${timeUs === null ? `event ${formatCount(event)}` : clockText(timeUs)}`,
+          -1,
+        ]),
+      failures.length > 3 && ["", `${failures.length - 3} more failed requests`, -1],
+    ])
+  }
+
+  private held(row: number): HTMLElement[] {
+    const { data } = this.store
+    const holders = data.holders(row)
+    const part = (kind: string, title: string) => {
+      const those = holders.filter((holder) => holder.kind === kind)
+      return those.length ? [holderList(title, those, data.allocated[row])] : []
+    }
+    const said = data.findings(row)
+    return [
+      ...part("site", "Call sites at its peak"),
+      ...part("role", "Roles at its peak"),
+      ...part("stage", "Most while a stage was open"),
+      ...(said.length
+        ? [h("section", {}, h("h4", {}, "Its report says"), h("ul", {}, ...said.map(([, title]) => h("li", {}, title))))]
+        : []),
+    ]
+  }
+}
+
+type Fact = [label: string, value: string, bytes: number]
+
+function facts(title: string, rows: (Fact | false)[]): HTMLElement {
+  const shown = rows.filter((row) => row !== false)
+  return h(
+    "section",
+    {},
+    h("h4", {}, title),
+    h(
+      "dl",
+      { class: "facts-list" },
+      ...shown.map(([label, value, bytes]) =>
+        h("div", {}, h("dt", {}, label), h("dd", { title: bytes >= 0 ? formatExact(bytes) : null }, value)),
+      ),
+    ),
+  )
+}
+
+function share(part: number, whole: number): string {
+  return `${((100 * part) / whole).toFixed(1)}%`
+}
+
+function holderList(title: string, holders: RunHolder[], whole: number): HTMLElement {
+  return h(
+    "section",
+    {},
+    h("h4", {}, title),
+    h(
+      "ul",
+      { class: "held" },
+      ...holders
+        .slice(0, MOST_HOLDERS)
+        .map(({ key, bytes, count, size, ofSize, kind }) =>
+          h(
+            "li",
+            {},
+            h("b", { title: formatExact(bytes) }, formatBytes(bytes)),
+            h("code", {}, key ? nameText(key) : `all other ${kind}s`),
+            meter(bytes, whole),
+            h(
+              "small",
+              {},
+              size ? `${formatCount(ofSize)} \u00d7 ${formatBytes(size)}` : kind === "stage" ? "" : `${formatCount(count)} allocations`,
+            ),
+          ),
+        ),
+    ),
+    holders.length > MOST_HOLDERS && h("p", { class: "more" }, `${holders.length - MOST_HOLDERS} more.`),
+  )
+}

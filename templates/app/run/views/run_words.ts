@@ -1,0 +1,41 @@
+/** What the parts of a run's page say of a row and of a moment. */
+
+import { formatBytes, formatCount, formatDuration, formatShare } from "../../lib/text/format"
+import type { OddRank } from "../data/run_payload"
+import type { Quantity, RunAxis, RunData } from "../data/run_data"
+
+export const AXIS_WORDS: Record<RunAxis, string> = { time: "time", event: "event", step: "step" }
+
+/** A span of the axis: `1.20 s to 1.24 s`, `events 512 to 1,023`, `step 3`. `from` and `to` are places, `origin` where it begins. */
+export function spanText(axis: RunAxis, from: number, to: number, origin: number): string {
+  if (axis === "time") {
+    const [start, end] = [formatDuration(from - origin), formatDuration(to - origin)]
+    return start === end ? `at ${start}` : `${start} to ${end}`
+  }
+  const word = axis === "event" ? "event" : "step"
+  return to - from <= 1 ? `${word} ${formatCount(from)}` : `${word}s ${formatCount(from)} to ${formatCount(to - 1)}`
+}
+
+/** A value of the map: bytes, or a part of the capacity. */
+export function valueText(quantity: Quantity, value: number): string {
+  return quantity === "share" ? formatShare(value, 1) : formatBytes(value)
+}
+
+/** `rank 17 · node002 · pipeline stage 1` */
+export function whereText(data: RunData, row: number): string {
+  return [data.host[row], data.place[row], data.groups[data.group[row]] ?? ""].filter(Boolean).join(" \u00b7 ")
+}
+
+/** The time of day, in UTC, to the millisecond. */
+export function clockText(us: number): string {
+  return `${new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23)} UTC`
+}
+
+export function amountText(bytes: number, [size, count]: [number, number]): string {
+  return size && count ? `${formatBytes(bytes)} (${formatCount(count)} \u00d7 ${formatBytes(size)})` : formatBytes(bytes)
+}
+
+/** Which colour of the style sheet says how an odd rank is. */
+export function oddColour(odd: OddRank): "danger" | "caution" {
+  return odd.code === "failed" ? "danger" : "caution"
+}
