@@ -32,7 +32,7 @@ from snapreport.model.roles import (
     Evidence,
     Roles,
 )
-from snapreport.native.sorting import distinct, unique
+from snapreport.native.sorting import distinct, is_among, unique
 from snapreport.roles import stack_phases
 from snapreport.roles.baseline import match_baseline
 from snapreport.roles.passes import (
@@ -63,10 +63,13 @@ _STATED = {
 
 NEVER_USED = "kept until the whole forward pass was freed"
 """Evidence of a graph that no backward pass went through."""
+_WHOLE_GRAPH = "kept with all that its forward pass saved"
 _TOGETHER = 8
 """Call stacks whose memory goes in one row of frees, with no allocation between them."""
 
 
+_OF_ITS_PASS = 0.1
+"""A forward pass with gradients keeps at least this part of the bytes that it makes."""
 _OTHERS = 3
 """A line of inference whose memory lives while it makes so many more fills a cache."""
 
@@ -186,8 +189,8 @@ def _by_lifetime(
         CACHE, "zeros made where no gradient is wanted", 0.6,
     )  # fmt: skip
     first = passes.start[passes.phase != BUILD][:1]
-    lasts = kept | (gone >= (first[0] if len(first) else none))
-    built = (made == BUILD) & lasts
+    stays = kept | (gone >= (first[0] if len(first) else none))
+    built = (made == BUILD) & stays
     judge.give(
         built & (marks & stack_phases.CACHES != 0), CACHE, "made by a cache, by its name", 0.8
     )
@@ -208,11 +211,19 @@ def _by_lifetime(
     forward = ahead & (made == FORWARD)
     if not trains:
         graph = forward & ~kept & (marks & stack_phases.NO_GRAD == 0)
-        judge.give(
-            graph & _freed_together(history, graph), ACTIVATION,
-            NEVER_USED, 0.6,
-        )  # fmt: skip
-        judge.give(_outlives(history, forward), CACHE, "kept while its line made several more", 0.6)
+        judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
+        lasts = _outlives(history, forward)
+        # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
+        cut = lasts & kept & (marks & stack_phases.NO_GRAD == 0)
+        cut = _of_many_stacks(rows.stack, np.zeros(len(rows), np.int64), cut)
+        judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
+        judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
+    else:
+        # Where the same line is used by backward, or may yet be, a step was left out.
+        graph = forward & ~kept & (gone < next_start) & (marks & stack_phases.NO_GRAD == 0)
+        graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
+        graph &= _freed_together(history, graph)
+        judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
     judge.give(
         forward & (gone < next_start) & ~kept,
         FORWARD_TEMPORARY,
@@ -238,7 +249,7 @@ def _by_lifetime(
     over = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
     passed &= (born >= reached) | (following < max(int(over), len(back_start) - 1))
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
-    judge.give(graph, ACTIVATION, "kept with all that its forward pass saved", 0.6)
+    judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
     # What the recording cuts short has the role of its like.
     cut = ahead & kept & ~passed
@@ -290,6 +301,31 @@ def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArra
     allocates = np.zeros(history.events + 1, np.int64)
     allocates[rows.alloc_event[rows.alloc_event > START]] = 1
     return _of_many_stacks(rows.stack, np.cumsum(allocates)[rows.free_requested_event], chosen)
+
+
+def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which of some allocations, freed in rows, are much of what was made since the first.
+
+    Autograd keeps most of what a forward pass makes; without it results and a cache are kept.
+    """
+    rows = history.allocations
+    at = np.flatnonzero(chosen)
+    born, size = rows.alloc_event[at], rows.block_size[at]
+    allocates = np.zeros(history.events + 1, np.int64)
+    allocates[rows.alloc_event[rows.alloc_event > START]] = 1
+    _, group = distinct(np.cumsum(allocates)[rows.free_requested_event[at]])
+    groups = int(group.max(initial=-1)) + 1
+    first, last = np.full(groups, history.events), np.zeros(groups, np.int64)
+    np.minimum.at(first, group, born)
+    np.maximum.at(last, group, born)
+    made = np.zeros(history.events + 2, np.int64)
+    alive = rows.alloc_event > START
+    np.add.at(made, rows.alloc_event[alive] + 1, rows.block_size[alive])
+    made = np.cumsum(made)
+    held = np.bincount(group, size, groups)
+    much = np.zeros(len(rows), np.bool_)
+    much[at] = (held >= _OF_ITS_PASS * (made[last + 1] - made[first]))[group]
+    return much
 
 
 def _of_many_stacks(

@@ -169,6 +169,18 @@ WORDS = {
             "nothing is kept beyond the operation that reads it",
         ),
     ),
+    "inference-mode evaluation": ChangeWords(
+        "Evaluate in inference mode: some forward passes keep memory for a backward pass that"
+        " never comes.",
+        "with torch.inference_mode():  # around the evaluation",
+        "",
+        "Not possible where gradients are wanted later.",
+        (
+            "memory goes when the call that made it has ended",
+            "memory goes when the call that made it has ended",
+            "nothing is kept beyond the operation that reads it",
+        ),
+    ),
     "leak": ChangeWords(
         "Do not keep what each step makes: it is never freed.",
         "losses.append(loss.item())  # or .detach(); and empty lists and caches",

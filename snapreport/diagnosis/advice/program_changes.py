@@ -94,6 +94,7 @@ def _changes(
     if to_host:
         yield from _offload_activations(situation)
     yield from optimizer_changes(situation, to_host)
+    yield from _inference(situation)
     yield _release_outputs(situation)
     yield from _stop_leaks(situation)
 
@@ -328,16 +329,19 @@ def _functions(situation: Situation) -> NDArray[np.int64]:
 
 
 def _inference(situation: Situation) -> Iterator[Change]:
-    """Keep nothing for a backward pass that never comes: memory goes when its call has ended."""
+    """Keep nothing for a backward pass that never comes: memory goes when its call has ended.
+
+    In a program that trains it is the evaluation that keeps it.
+    """
     history, rows = situation.history, situation.history.allocations
     roles = situation.roles
     unused = [seen.text == NEVER_USED for seen in roles.seen]
     kept = np.array(unused)[roles.evidence]
-    if (
-        not (kept & situation.live()).any()
-        or (situation.marks & (IN_BACKWARD | IN_OPTIMIZER)).any()
-    ):
+    if not (kept & situation.live()).any():
         return
+    if not situation.trains and (situation.marks & (IN_BACKWARD | IN_OPTIMIZER)).any():
+        return
+    about = "evaluation" if situation.trains else ""
     everything = scaled(history, kept, 1.0)
 
     def freed_after(blocks: Blocks) -> Change:
@@ -346,7 +350,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
         begin = np.full(len(rows), np.iinfo(np.int64).max)
         begin[blocks.rows] = last[blocks.instance] + 1
         edit = away(history, kept, begin, rows.free_requested_event)
-        return Change("inference-mode", kept, (edit,), (edit,), (everything,))
+        return Change("inference-mode", kept, (edit,), (edit,), (everything,), about)
 
     yield from _lowest(situation, map(freed_after, situation.blocks))
 

@@ -197,3 +197,63 @@ def test_a_growing_cache_is_one_up_to_its_last_token() -> None:
     roles = roles_of(made.file())
     assert {each for size in range(8, 17) for each in roles[size]} == {"KV cache"}
     assert roles[32] == {"temporary of forward"}
+
+
+def evaluating(lines: int, *, together: bool = True, like_training: bool = False) -> Any:
+    """Train, and after each step run the model forward alone, through some lines of it.
+
+    Args:
+        lines: each keeps 24 KiB.
+        together: all of it is freed at once; else each before the next is made.
+        like_training: by the call stacks that training has, of which a backward pass frees one.
+    """
+    at = MAIN if like_training else frame("evaluate", "train.py", 30)
+    made = training(turns=0)
+    for turn in range(2):
+        kept = []
+        for line in range(lines):
+            layer = [frame("forward", "model.py", 20 + line), *MODEL[1:2], at]
+            made.alloc(f"kept{turn}.{line}", 24 * KIB, frames=layer)
+            if not together:
+                made.free(f"kept{turn}.{line}", frames=layer)
+            else:
+                kept.append(f"kept{turn}.{line}")
+        for name in kept:
+            made.free(name, frames=[MAIN])
+        for line in range(lines):
+            layer = [frame("forward", "model.py", 20 + line), *MODEL[1:2], MAIN]
+            made.alloc(f"saved{turn}.{line}", 48 * KIB, frames=layer)
+        made.alloc(f"grad{turn}", 64 * KIB, frames=BACK)
+        for line in range(lines):
+            made.free(f"saved{turn}.{line}", frames=BACK)
+        made.alloc(f"square{turn}", 64 * KIB, frames=STEP).free(f"square{turn}", frames=STEP)
+        made.free(f"grad{turn}", frames=CLEAR)
+    return made
+
+
+def test_what_evaluation_keeps_for_no_backward_pass_is_activation() -> None:
+    assert roles_of(evaluating(9).file())[24] == {"activation"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        evaluating(3),  # a few results that go together
+        evaluating(9, together=False),
+        evaluating(9, like_training=True),  # a step that was left out
+    ],
+)
+def test_what_a_forward_pass_frees_otherwise_is_temporary(made: Any) -> None:
+    assert roles_of(made.file())[24] == {"temporary of forward"}
+
+
+@pytest.mark.parametrize(("lines", "role"), [(2, "KV cache"), (9, "activation")])
+def test_many_lines_that_keep_what_they_make_are_a_graph_and_few_a_cache(
+    lines: int, role: str
+) -> None:
+    made = trace()
+    for layer in range(6):
+        for line in range(lines):
+            frames = [frame("forward", "model.py", 20 + line), *MODEL[1:]]
+            made.alloc(f"{layer}.{line}", 24 * KIB, frames=frames)
+    assert roles_of(made.file())[24] == {role}

@@ -125,6 +125,28 @@ def test_inference_that_keeps_its_graph_is_told() -> None:
     assert frees(situation, found["inference-mode"]) == (1, 1, 16)
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_evaluation_that_keeps_its_graph_is_told_where_no_backward_pass_uses_it(used: bool) -> None:
+    made = training(layers=2)
+    evaluate = frame("evaluate", "train.py", 40)
+    for turn in range(2):
+        lines = [
+            [frame("inner", "model.py", 30 + layer), *BLOCK[:-1], evaluate] for layer in range(9)
+        ]
+        for layer, frames in enumerate(lines):
+            made.alloc(f"judged{turn}.{layer}", 4 * MIB, frames=frames)
+        made.alloc(f"said{turn}", MIB, frames=[evaluate]).free(f"said{turn}", frames=[evaluate])
+        for layer in range(9):
+            made.free(f"judged{turn}.{layer}", frames=BACK if used and not turn else [MAIN])
+    situation, found = changes_of(made.file())
+    assert situation.trains
+    assert situation.peak == 45 * MIB  # the weight, its gradient and its states beside 37
+    assert ("inference-mode evaluation" in found) == (not used)
+    if not used:
+        # One call made all of it, and is at its peak itself. At the most training's is left, of 14.
+        assert frees(situation, found["inference-mode evaluation"]) == (1, 1, 45 - 14)
+
+
 @pytest.mark.parametrize("ends", ["still kept", "trained before"])
 def test_inference_is_not_advised_where_a_backward_pass_may_come(ends: str) -> None:
     made = trace()
