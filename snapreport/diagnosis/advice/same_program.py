@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NONE = -1
 """No allocation of the other recording is known to be the same."""
 
+_SCRIPT = "<module>"
+"""The name of a frame outside of functions; the outermost is that of the script."""
+
 _Nodes = dict[tuple[int, str, str, int], int]
 
 
@@ -61,14 +64,24 @@ def match_recordings(recordings: Sequence[tuple[History, DeviceHistory]]) -> Sam
 
 
 def _stack_keys(stacks: StackTable, nodes: _Nodes) -> NDArray[np.int64]:
-    """Number call stacks alike in all files; the last number is that of no stack."""
+    """Number call stacks alike in all files; the last number is that of no stack.
+
+    Which script was started, and from where in it, does not count: each size may have its own.
+    """
     frames = stacks.frames
     lines = frames.lines.tolist()
     keys: list[int] = []
+    started: list[str] = []
     for parent, frame in zip(stacks.node_parent.tolist(), stacks.node_frame.tolist(), strict=True):
-        above = keys[parent] if parent >= 0 else -1
-        key = (above, frames.names[frame], frames.filenames[frame], lines[frame])
-        keys.append(nodes.setdefault(key, len(nodes)))
+        above, script = (keys[parent], started[parent]) if parent >= 0 else (-1, "")
+        name, file = frames.names[frame], frames.filenames[frame]
+        if name == _SCRIPT and not script:
+            key, script = above, file
+        else:
+            same = (above, name, "" if file == script else file, lines[frame])
+            key = nodes.setdefault(same, len(nodes))
+        keys.append(key)
+        started.append(script)
     of_node = np.array([*keys, -1], np.int64)  # the empty stack has node -1
     return np.append(of_node[stacks.stack_node], -2)
 

@@ -157,6 +157,23 @@ def test_frees_with_nothing_between_them_may_go_in_any_order() -> None:
     assert matched.rows.tolist() == [[0, 1], [0, 1]]
 
 
+def test_which_script_was_started_does_not_count() -> None:
+    def started(script: str, line: int, function: str = "main") -> History:
+        made = trace()
+        for kib, inner in ((1, [*BLOCK, frame(function, "job.py", 5)]), (2, [])):
+            run = frame("run", script, 7)  # a function of the script's own
+            made.alloc(f"{kib}", kib * MIB, frames=[*inner, run, frame("<module>", script, line)])
+        return made.file()
+
+    def matched(*files: History) -> list[int]:
+        return match_recordings([(file, file.devices[0]) for file in files]).rows[0].tolist()
+
+    small = started("batch_of_4.py", 9)
+    assert matched(small, started("batch_of_8.py", 12)) == [0, 1]
+    # Of another function nothing is known.
+    assert matched(small, started("batch_of_8.py", 12, "other")) == [-1, 1]
+
+
 def test_what_stays_from_before_the_recording_is_matched_by_size() -> None:
     files = []
     for sizes in ((2, 3), (3, 2)):
