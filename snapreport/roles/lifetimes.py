@@ -244,10 +244,12 @@ def _by_lifetime(
     judge.give(
         user & ~opening & ~kept, FORWARD_TEMPORARY, "freed between forward and backward", 0.5
     )
+    over = user & trains & ~kept & (following == len(back_start))
+    judge.give(over, FORWARD_TEMPORARY, "freed after the last backward pass", 0.5)
     reached = _reached(freeing, freed_backward & forward, born, len(back_start))[following]
     passed = ahead & kept & (following < len(back_start))
-    over = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
-    passed &= (born >= reached) | (following < max(int(over), len(back_start) - 1))
+    stepped = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
+    passed &= (born >= reached) | (following < max(int(stepped), len(back_start) - 1))
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
     judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)

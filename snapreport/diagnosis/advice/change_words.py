@@ -140,9 +140,9 @@ WORDS = {
         ),
     ),
     "free-earlier gradients": ChangeWords(
-        "Release gradients before the forward pass: they are kept through it until the next"
-        " backward pass.",
-        "optimizer.zero_grad(set_to_none=True)  # before the forward pass",
+        "Release gradients right after the optimizer's step: they are kept through the forward"
+        " pass that follows.",
+        "optimizer.step()\noptimizer.zero_grad(set_to_none=True)",
         "",
         "Not possible where gradients are added up over several passes.",
     ),

@@ -257,3 +257,10 @@ def test_many_lines_that_keep_what_they_make_are_a_graph_and_few_a_cache(
             frames = [frame("forward", "model.py", 20 + line), *MODEL[1:]]
             made.alloc(f"{layer}.{line}", 24 * KIB, frames=frames)
     assert roles_of(made.file())[24] == {role}
+
+
+def test_what_the_program_makes_and_frees_after_its_last_pass_is_temporary() -> None:
+    made = training()
+    made.alloc("judged", 24 * KIB, frames=MODEL).free("judged", frames=MODEL)
+    made.alloc("mean", 40 * KIB, frames=[MAIN]).free("mean", frames=[MAIN])
+    assert roles_of(made.file())[40] == {"temporary of forward"}
