@@ -36,7 +36,9 @@ from snapreport.roles.lifetimes import NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import (
     ATTENDS,
+    FILLS_BUCKETS,
     IN_BACKWARD,
+    IN_DDP,
     IN_OPTIMIZER,
     LOSES,
     RECOMPUTES,
@@ -192,6 +194,7 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
     """Take away what a batch of one part in ``parts`` does without: least, expected, most."""
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
+    fixed &= ~_of_samples(situation)
     grows = _grows_with_batch(situation)
     sure = grows & situation.of(ACTIVATION)
     # Copies of weights do not grow with it, such as those of autocast, in half their bits.
@@ -220,7 +223,23 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     # What is made once and stays, such as the buckets of gradients that ranks add up.
     data[_made_once(situation, situation.of(FORWARD_TEMPORARY) & stays)] = True
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
-    return roles & ~of_weights & ~data
+    return (roles & ~of_weights & ~data) | _of_samples(situation)
+
+
+@once_for_each
+def _of_samples(situation: Situation) -> NDArray[np.bool_]:
+    """Say which gradients are of no parameter, but of each sample, as for private training.
+
+    They have none of the sizes of parameters, in whatever precision.
+    """
+    size = situation.history.allocations.size
+    weights = unique(size[situation.of(PARAMETER)])
+    found = situation.of(GRADIENT)
+    sizes = np.concatenate([weights, weights // 2, weights * 2])
+    # DDP's buckets have none either, and are gradients of parameters.
+    found &= situation.marks & (FILLS_BUCKETS | IN_DDP) == 0
+    found[found] = ~is_among(size[found], sizes) if len(weights) else False
+    return found & (situation.history.allocations.alloc_event > START)
 
 
 def _made_once(situation: Situation, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:

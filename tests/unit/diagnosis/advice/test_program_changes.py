@@ -91,6 +91,18 @@ def test_half_a_batch_halves_activations_and_not_weights_or_state() -> None:
     assert frees(situation, found["smaller-batch2"]) == (24, 24, 36)
 
 
+def test_gradients_of_each_sample_halve_with_the_batch() -> None:
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for turn in range(2):
+        made.alloc(f"samples{turn}", 32 * MIB, frames=BACK)  # of 16 samples
+        made.alloc(f"grad{turn}", 2 * MIB, frames=BACK)
+        made.alloc(f"root{turn}", MIB, frames=STEP).free(f"root{turn}", frames=STEP)
+        made.free(f"samples{turn}", frames=[MAIN]).free(f"grad{turn}", frames=CLEAR)
+    situation, found = changes_of(made.file())
+    assert situation.peak == 37 * MIB
+    assert frees(situation, found["smaller-batch2"]) == (0, 16, 24)
+
+
 def test_accumulating_keeps_gradients_through_the_forward_pass() -> None:
     situation, found = changes_of(training(12, weight=10).file())
     assert frees(situation, found["accumulate2"])[1] == 14  # 24, less 10 of gradients
