@@ -166,7 +166,8 @@ def test_which_script_was_started_does_not_count() -> None:
         return made.file()
 
     def matched(*files: History) -> list[int]:
-        return match_recordings([(file, file.devices[0]) for file in files]).rows[0].tolist()
+        found = match_recordings([(file, file.devices[0]) for file in files])
+        return [int(row) for row in found.rows[0]]
 
     small = started("batch_of_4.py", 9)
     assert matched(small, started("batch_of_8.py", 12)) == [0, 1]
