@@ -41,7 +41,7 @@ from snapreport.figures.what_if_peaks import (
 )
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
-from snapreport.ground.cards.card_lookup import wanted_card
+from snapreport.ground.cards.card_lookup import CardWanted, wanted_card
 from snapreport.ground.errors import AllocatorSettingsError, MomentError, PlanError
 from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.progress import Progress, silent
@@ -349,7 +349,11 @@ class Device:
         """
         wanted = wanted_card(card, allow)
         assert wanted is not None
-        return fit_card(self.file, self.figures, wanted)
+        return self.fits_wanted(wanted)
+
+    def fits_wanted(self, card: CardWanted) -> CardFit:
+        """Say it of a card that was named before, as above."""
+        return fit_card(self.file, self.figures, card)
 
     @property
     def _modelled(self) -> ModelledDevice:

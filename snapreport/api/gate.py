@@ -14,7 +14,6 @@ from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.compare.gate_types import Outcome as GateOutcome
 from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
-from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.trust.recording_warnings import file_warnings
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.moment_lookup import find_stage
@@ -44,6 +43,7 @@ _FIT_OUTCOMES: dict[FitOutcome, GateOutcome] = {
     "fits": "passed",
     "replayed": "passed",
     "depends": "failed",
+    "short": "failed",
     "cannot": "failed",
     "unknown": "unknown",
 }
@@ -86,8 +86,8 @@ def check(
         max_growth: how much higher than that of ``base`` the peak may be: ``2%`` or a size.
         stages: the most allocated bytes inside stages, by name or glob.
         categories: the most allocated bytes of categories, by name.
-        fits: a card on which each device has to fit as recorded, ``h100-80`` or a size such as
-            ``24GB``; ``none`` to lift the file's.
+        fits: a card on which each device has to fit under the recorded settings, ``h100-80`` or a
+            size such as ``24GB``; ``none`` to lift the file's.
         allow: bytes of the card that are not for PyTorch's allocator; None for the file's, or what
             was measured while recording, or is usual.
         fail_on: ids, codes, topics and severities of findings that fail the check; None for
@@ -219,10 +219,13 @@ class _Checker:
         return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
 
     def _fit(self, wanted: CardWanted) -> Check:
-        fit = fit_card(self.device.file, self.figures, wanted)
+        fit = self.device.fits_wanted(wanted)
         value, event, limit = fit.reserved, fit.reserved_event, fit.room
         if fit.outcome == "cannot":
             value, event, limit = fit.live, fit.live_event, fit.bytes - fit.allowance.least
+        elif fit.replayed is not None:
+            short = fit.outcome == "short"
+            value, event = fit.replayed.least if short else fit.replayed.most, fit.live_event
         check = Check(
             name="fits",
             subject=fit.card,

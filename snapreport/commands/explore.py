@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from snapreport.commands.options.card_options import allow_option, card_option
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.shared_options import device_option
+from snapreport.ground.cards.card_lookup import wanted_card
 
 
 @click.command(short_help="Look into a snapshot in the terminal.")
@@ -19,9 +21,17 @@ from snapreport.commands.options.shared_options import device_option
     type=click.Choice(["dark", "light", "terminal"]),
     help="Colours; terminal: its own 16. By default what fits.",
 )
+@card_option
+@allow_option
 @click.option("--no-cache", is_flag=True, help="Keep no bundle of a snapshot in your cache.")
 def explore(
-    source: Path, other: Path | None, device: str | None, theme: str | None, no_cache: bool
+    source: Path,
+    other: Path | None,
+    device: str | None,
+    theme: str | None,
+    card: str | None,
+    allow: str | None,
+    no_cache: bool,
 ) -> None:
     """Look into a SNAPSHOT or BUNDLE where it lies: in the terminal, over SSH, without a browser.
 
@@ -43,4 +53,5 @@ def explore(
         device=device,
         keep=not no_cache,
         theme=theme,
+        card=wanted_card(card, allow),
     )

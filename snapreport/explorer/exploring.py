@@ -15,6 +15,7 @@ from snapreport.ground.progress import Progress
 
 if TYPE_CHECKING:
     from snapreport.explorer.opening.opened_file import OpenedFile
+    from snapreport.ground.cards.card_lookup import CardWanted
 
 
 def explore(
@@ -23,6 +24,7 @@ def explore(
     device: str | None = None,
     keep: bool = True,
     theme: str | None = None,
+    card: CardWanted | None = None,
 ) -> None:
     """Show one recording, or two beside each other, until the reader leaves.
 
@@ -31,6 +33,7 @@ def explore(
         device: to begin with; None for the one that a report opens with.
         keep: whether bundles of snapshots are kept in the user's cache.
         theme: ``dark``, ``light`` or ``terminal``; None for what fits the terminal.
+        card: the overview says whether a recording fits on it; None if nobody asked.
 
     Raises:
         SnapreportError: as ``load()``; OutputError where there is no terminal, or no Textual.
@@ -44,7 +47,7 @@ def explore(
             open_file(path, keep=keep, progress=progress, cancelled=cancelled) for path in paths
         ]
 
-    app = ExplorerApp(open_files, device=device, look=theme)
+    app = ExplorerApp(open_files, device=device, look=theme, card=card)
     gc.enable()  # commands run without a collector, and this one runs for hours
     try:
         app.run()

@@ -54,6 +54,15 @@ def format_number(value: float) -> str:
     return f"{value:,.1f}" if value % 1 else format_count(value)
 
 
+def format_range(least: int, most: int) -> str:
+    """Write bytes that lie between two figures: ``1.50 to 2.00 GiB``; one figure if it is one."""
+    low, high = format_bytes(least), format_bytes(most)
+    if low == high:
+        return low
+    number, unit = low.split()
+    return f"{number} to {high}" if high.endswith(unit) else f"{low} to {high}"
+
+
 def format_share(part: float, whole: float = 1) -> str:
     """Write a part of a whole in percent: ``12.3%``; ``0%`` for nothing, ``-`` without a whole."""
     if not whole:

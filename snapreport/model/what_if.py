@@ -8,6 +8,7 @@ from typing import Literal
 from snapreport.ground.object_display import Shown
 from snapreport.model.answer_tables import Group
 from snapreport.model.diagnoses import Suggestion
+from snapreport.model.replay.replays import Between
 
 WHAT_IF_GROUPINGS = (
     "site",
@@ -155,10 +156,11 @@ class BatchGrowth(Shown):
     without a target."""
 
 
-FitOutcome = Literal["fits", "replayed", "depends", "cannot", "unknown"]
+FitOutcome = Literal["fits", "replayed", "depends", "short", "cannot", "unknown"]
 """``fits``: as recorded. ``replayed``: in a replay through a model of the allocator. ``depends``:
-on how the allocator packs it. ``cannot``: with no setting. ``unknown``: more would have followed,
-or went before, than was recorded."""
+on how the allocator packs it. ``short``: the replay needs more, under the recorded settings.
+``cannot``: with no setting. ``unknown``: more would have followed, or went before, than was
+recorded."""
 
 AllowanceSource = Literal["given", "measured", "assumed"]
 """By the user; while recording, other programs included; or by us."""
@@ -196,8 +198,9 @@ class CardFit(Shown):
     reserved_event: int | None
     """None where it is not in the recording."""
     allowance: Allowance
-    replayed: int | None
-    """The smallest capacity with which a replay served everything; None without one."""
+    replayed: Between | None
+    """The smallest capacity with which a replay under the recorded settings serves everything; None
+    where it was not needed to tell, or the model is not exact on the recording."""
     text: str
     """The verdict, in a sentence or two."""
 

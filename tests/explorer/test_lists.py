@@ -17,8 +17,9 @@ from snapreport.explorer.parts.segment_cells import lay_segments
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from snapreport.figures.event_at import entry_at
 from snapreport.figures.heap import heap_at
-from tests.builders import KIB, MIB, frame, trace
-from tests.explorer.exploring_tools import Explored
+from snapreport.ground.cards.card_lookup import wanted_card
+from tests.builders import BASE, KIB, MIB, frame, trace
+from tests.explorer.exploring_tools import Explored, open_here
 
 
 def screen_of(explored: Explored, name: str) -> Explored:
@@ -245,3 +246,30 @@ def test_a_recording_with_itself_has_no_change(samples: Path) -> None:
     path = samples / "training_step.pickle"
     explored = Explored(path, path, size=(200, 50)).press("x")
     assert not explored.panes.desk.shown.change.change.any()  # type: ignore[attr-defined]
+
+
+def test_the_allocators_map_marks_what_a_small_block_keeps() -> None:
+    """A block of 1 KiB is left of a segment of 20 MiB."""
+    made = trace().event("segment_alloc", addr=BASE, size=20 * MIB)
+    made.alloc(BASE, 8 * MIB).alloc(BASE + 8 * MIB, 2 * MIB, frames=[frame("keep")])
+    made.free(BASE).segment(
+        BASE, 20 * MIB, (8 * MIB, 0, "free"), (2 * MIB, 2 * MIB, "live"), (10 * MIB, 0, "free")
+    )
+    explored = screen_of(Explored(made.file()), "allocator")
+    explored.view.go_to(99)  # the end
+    text = explored.text()
+    assert f"{BASE:x}!20.00 MiB" in text
+    assert "18.00 MiB free, but kept from going back by one or two small blocks, in 1 segment" in (
+        text
+    )
+    assert "18.00 MiB kept by 1 block of 2.00 MiB, made by keep" in text
+    explored.view.go_to(2)
+    assert "!" not in explored.text()
+
+
+def test_the_overview_says_whether_it_fits_on_the_card_that_was_asked_about(samples: Path) -> None:
+    view = Viewpoint(open_here(samples / "training_step.pickle"), None, wanted_card("6GB"))
+    panes = Panes([view], lambda work: work()(), lambda: None)
+    panes.draw(80, 24)
+    text = " ".join(line.text.strip() for line in panes.draw(80, 24))
+    assert view.device.fits("6GB").text in text

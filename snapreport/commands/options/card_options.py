@@ -38,7 +38,9 @@ card_option = click.option(
     "--card", metavar="CARD", callback=_card, help=f"Say whether it fits on this card: {_SIZES}."
 )
 fits_option = click.option(
-    "--fits", metavar="CARD", help=f"A card on which it has to fit as recorded: {_SIZES}."
+    "--fits",
+    metavar="CARD",
+    help=f"A card on which it has to fit under the recorded settings: {_SIZES}.",
 )
 allow_option = click.option(
     "--allow",

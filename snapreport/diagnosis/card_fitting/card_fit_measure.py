@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snapreport.allocator.factual import model_device
+from snapreport.allocator.other_settings import replay_settings
 from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
 from snapreport.diagnosis.card_fitting.card_words import why_unknown, words
 from snapreport.diagnosis.oom.verdict import judge
@@ -14,6 +16,7 @@ from snapreport.history.block_sizes import split_rules
 from snapreport.history.live_floor import LiveFloor, live_floor
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.replay.replays import Between
 from snapreport.model.what_if import Allowance, CardFit, FitOutcome
 
 MIB = 1 << 20
@@ -26,20 +29,16 @@ TianheWu/CoSeR#10, Wan-Video/Wan2.1#465), and 1.1 to 1.4 GiB in those of several
 (aqlaboratory/openfold#481, wbfwonderful/Vad-R1#11). The least is taken to be nothing."""
 
 
-def fit_card(
-    tables: History,
-    device: DeviceFigures,
-    wanted: CardWanted,
-    replayed: int | None = None,
-) -> CardFit:
+def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> CardFit:
     """Say whether what a device recorded fits on a card.
+
+    Where the card has less than was reserved, or the allocator would have done something else on
+    it, the recording is replayed through the model of the allocator, if that is exact on it.
 
     Args:
         tables: the file.
         device: the device's figures.
         wanted: the card, and what of it is for others.
-        replayed: the smallest capacity with which a replay of the recording served everything, and
-            every larger one that was tried; None without a replay.
     """
     card = _as_recorded(tables, device, wanted.card)
     allowance = _allowance(tables, device, wanted.allow)
@@ -48,7 +47,14 @@ def fit_card(
     reserved, event = _reserved(tables, device)
     reason = why_unknown(tables, device, reserved)
     retries = sum(each.kind == "retry" for each in find_bursts(tables, device))
-    outcome = judge_fit(card.bytes, floor, reserved, allowance, retries == 0, replayed)
+    replayed = None
+    outcome = judge_fit(card.bytes, floor, reserved, allowance, retries == 0)
+    # What the allocator would have needed for a failed request is an estimate.
+    if outcome == "depends" or (outcome == "fits" and device.ooms):
+        replayed = None if event is None else _smallest_capacity(tables, device)
+        outcome = judge_fit(card.bytes, floor, reserved, allowance, retries == 0, replayed)
+    if outcome == "replayed" and (device.start.reserved or 0) > card.bytes - allowance.bytes:
+        reason = reason or "What was needed before the recording began is not known."
     if device.device.kind != "cuda" or (outcome in ("fits", "replayed") and reason):
         outcome = "unknown"
     fit = CardFit(
@@ -74,7 +80,7 @@ def judge_fit(
     reserved: int | None,
     allowance: Allowance,
     alike: bool = True,
-    replayed: int | None = None,
+    replayed: Between | None = None,
 ) -> FitOutcome:
     """Return what follows from the figures alone; a larger card never fits less.
 
@@ -85,17 +91,28 @@ def judge_fit(
         allowance: bytes for others.
         alike: whether the allocator would have done the same wherever it could have as much; with
             another card the moments at which it gives back unused memory for a request move.
-        replayed: as in ``fit_card``.
+        replayed: the smallest capacity with which a replay served everything, as did every larger
+            one that was tried; None without a replay. It outweighs what was reserved.
     """
     if floor.bytes + allowance.least > card:
         return "cannot"
     if reserved is None:
         return "unknown"
-    if alike and reserved + allowance.bytes <= card:
-        return "fits"
-    if replayed is not None and replayed + allowance.bytes <= card:
-        return "replayed"
-    return "depends"
+    as_recorded = alike and reserved + allowance.bytes <= card
+    if replayed is None:
+        return "fits" if as_recorded else "depends"
+    if replayed.most + allowance.bytes <= card:
+        return "fits" if as_recorded else "replayed"
+    return "short" if replayed.least + allowance.bytes > card else "depends"
+
+
+def _smallest_capacity(tables: History, device: DeviceFigures) -> Between | None:
+    """Return what the recording needs under its own settings, by an exact model; None without."""
+    modelled = model_device(tables, device.history)
+    if modelled is None or not modelled.factual.exact:
+        return None
+    (found,) = replay_settings(modelled, [modelled.settings]).outcomes
+    return found.capacity
 
 
 def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_range
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.what_if import Allowance, CardFit
@@ -45,18 +45,13 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
     if device.ooms:
         reserved = f"{format_bytes(fit.reserved)} reserved would have served that request"
     rest = f"{_allowed(fit.allowance)}, and {there}."
-    if fit.outcome == "fits":
-        lost = any(each.code == "ring-overflowed" for each in device.warnings)
-        return f"Fits on {fit.title} as recorded: {reserved}, {rest}" + (
-            " The oldest events were overwritten; what was needed before is not known."
-            if lost
-            else ""
-        )
-    if fit.outcome == "replayed":
-        return (
-            f"Fits on {fit.title} in a replay: the allocator could do with"
-            f" {format_bytes(fit.replayed or 0)}, {rest} As recorded {reserved}."
-        )
+    lost = ""
+    if any(each.code == "ring-overflowed" for each in device.warnings):
+        lost = " The oldest events were overwritten; what was needed before is not known."
+    if fit.outcome == "fits" and fit.replayed is None:
+        return f"Fits on {fit.title} as recorded: {reserved}, {rest}{lost}"
+    if fit.replayed is not None:
+        return _by_replay(fit, reserved, rest, reason or lost.strip())
     if fit.outcome == "unknown":
         title = fit.title[0].upper() + fit.title[1:]
         return f"{title} has room for what is recorded: {reserved}, {rest} {reason}"
@@ -68,6 +63,25 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
             " be at other moments."
         )
     return depends
+
+
+def _by_replay(fit: CardFit, reserved: str, rest: str, unsure: str) -> str:
+    """Say it from the replay, which outweighs what was reserved on the card of the recording."""
+    assert fit.replayed is not None
+    needed = format_range(fit.replayed.least, fit.replayed.most)
+    replay = f"replayed through a model of the allocator, the recording needs {needed}, {rest}"
+    if fit.outcome == "short":
+        return (
+            f"Does not fit on {fit.title} under the recorded settings: {replay} Others may do with"
+            " less: see snapreport whatif --allocator."
+        )
+    if fit.outcome == "depends":
+        return f"Whether it fits on {fit.title} depends on where the driver puts segments: {replay}"
+    as_recorded = f" As recorded, {reserved}."
+    if fit.outcome == "unknown":
+        title = fit.title[0].upper() + fit.title[1:]
+        return f"{title} has room for what is recorded: {replay} {unsure}"
+    return f"Fits on {fit.title}: {replay}{as_recorded} {unsure}".rstrip()
 
 
 def _when(fit: CardFit, device: DeviceFigures) -> str:

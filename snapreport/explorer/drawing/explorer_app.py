@@ -18,6 +18,7 @@ from snapreport.explorer.parts.inking import Line
 from snapreport.explorer.parts.opening_lines import OpeningLines
 from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress
 
 _PATIENCE = 5.0
@@ -34,13 +35,18 @@ class ExplorerApp(App[None], inherit_bindings=False):
     CSS = "Screen { overflow: hidden; }"
 
     def __init__(
-        self, open_files: Open, *, device: str | None = None, look: str | None = None
+        self,
+        open_files: Open,
+        *,
+        device: str | None = None,
+        look: str | None = None,
+        card: CardWanted | None = None,
     ) -> None:
         """``look``: one of ``THEMES``; None for the one that fits the terminal."""
         prepare_processes()
         self.look = look or fitting_theme()
         super().__init__(ansi_color=self.look == "terminal")
-        self._open, self._device = open_files, device
+        self._open, self._device, self._card = open_files, device, card
         self._cancelled = threading.Event()
         self._loading: threading.Thread | None = None
         self.opening = OpeningLines(self._cancel)
@@ -78,7 +84,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
             files = self._open(progress, self._cancelled)
             self.opening.picture(files[0].snapshot.history)
             self._later(self._changed)
-            views = [Viewpoint(each, self._device) for each in files]
+            views = [Viewpoint(each, self._device, self._card) for each in files]
         except Cancelled:
             self._later(self.exit)
         except BaseException as error:

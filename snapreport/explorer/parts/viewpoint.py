@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device
     from snapreport.api.moment import Moment
     from snapreport.explorer.opening.opened_file import OpenedFile
+    from snapreport.ground.cards.card_lookup import CardWanted
 
 COUNTED = ("allocated", "requested")
 """The curves that a moment is counted in, as on the page."""
@@ -20,9 +21,12 @@ COUNTED = ("allocated", "requested")
 class Viewpoint:
     """A moment of one device; every screen shows it."""
 
-    def __init__(self, opened: OpenedFile, device: str | None = None) -> None:
-        """Look at a device as a report opens: at the peak."""
+    def __init__(
+        self, opened: OpenedFile, device: str | None = None, card: CardWanted | None = None
+    ) -> None:
+        """Look at a device as a report opens: at the peak; ``card`` is what it is to fit on."""
         self.opened = opened
+        self.card = card
         self.before: Viewpoint | None = None
         """The first of two recordings, perhaps this one; None where there is one alone."""
         self.after: Viewpoint | None = None

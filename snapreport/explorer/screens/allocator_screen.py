@@ -11,6 +11,7 @@ from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.segment_cells import Cells, lay_segments
 from snapreport.explorer.screens.screen_base import Desk, ListScreen
 from snapreport.figures.heap import Heap, heap_at
+from snapreport.figures.segments.kept_segments import KeptSegment, kept_segments
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.reporters.words.summary_rows import amount, event_name, plural
@@ -49,6 +50,7 @@ class AllocatorScreen(ListScreen):
         self.block = -1
         self.heap: Heap
         self.cells: Cells
+        self.kept: dict[int, list[KeptSegment]] = {}
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
@@ -70,6 +72,10 @@ class AllocatorScreen(ListScreen):
         device = self.view.device
         self.heap = heap_at(device.file, device.figures, self.view.event)
         self.cells = lay_segments(self.heap, max(self.width - _LABEL - 1, 8), self.zoom)
+        self.kept = {}
+        for each in kept_segments(self.heap):
+            place = int(np.searchsorted(self.heap.address, each.address, side="right")) - 1
+            self.kept.setdefault(place, []).append(each)
         self.block = -1
         if before is not None and len(self.heap.address):
             place = int(np.searchsorted(self.heap.address, before, side="right")) - 1
@@ -103,7 +109,15 @@ class AllocatorScreen(ListScreen):
         parts += [("  ░ inactive ", "inactive"), amount(now.inactive)]
         parts += [f", {amount(now.fragmentation)} of it fragmented"]
         scale = f"{'address':>14} {'size':>9} a cell is {format_bytes(self.cells.bytes)}"
-        return [ink(*parts), ink((scale, "title"))]
+        return [ink(*parts), *self._kept_head(), ink((scale, "title"))]
+
+    def _kept_head(self) -> list[Line]:
+        every = [each for kept in self.kept.values() for each in kept]
+        if not every:
+            return []
+        size = format_bytes(sum(each.kept for each in every))
+        text = f"{size} free, but kept from going back by one or two small blocks, in"
+        return [ink((f"{text} {plural(len(self.kept), 'segment')} marked !", "warning"))]
 
     def row(self, place: int, width: int) -> Line:
         """Return a row of a segment's bar."""
@@ -112,8 +126,9 @@ class AllocatorScreen(ListScreen):
         label = ""
         if self.cells.is_first(place):
             address = f"{int(self.heap.address[segment]):x}"
-            label = f"{address:>14} {format_bytes(int(self.heap.size[segment])):>9}"
-        role = "warning" if self.heap.private[segment] else "dim"
+            mark = "!" if segment in self.kept else " "
+            label = f"{address:>14}{mark}{format_bytes(int(self.heap.size[segment])):>9}"
+        role = "warning" if self.heap.private[segment] or segment in self.kept else "dim"
         bar = self.cells.row(place, self.block)
         return Line((Run(f"{label:<{_LABEL}} ", role), *bar))
 
@@ -137,7 +152,23 @@ class AllocatorScreen(ListScreen):
         form = ", expandable" if heap.expandable[k] else ""
         about = f"{int(heap.address[k]):#x}: {kind}{form}, {pool}, stream {int(heap.stream[k])}"
         held = f"  {format_count(int(inside.sum()))} blocks, {format_share(used, size)} in use"
-        return [ink((about, "key"), (held, "dim")), self._block_line(width)]
+        told = [ink((about, "key"), (held, "dim"))]
+        return [*told, *self._kept_foot(width), self._block_line(width)]
+
+    def _kept_foot(self, width: int) -> list[Line]:
+        """Say which blocks keep the segment, or pages of it, and what they keep."""
+        kept = self.kept.get(self.segment, [])
+        if not kept:
+            return []
+        rows = np.array(sorted({row for each in kept for row in each.rows}), np.int64)
+        held = format_bytes(int(self.view.device.allocations.block_size[rows].sum()))
+        sites = list(dict.fromkeys(self.view.device.site_names(rows)))
+        more = f" and {format_count(len(sites) - 1)} more" if len(sites) > 1 else ""
+        size = format_bytes(sum(each.kept for each in kept))
+        text = f"{size} kept by {plural(len(rows), 'block')} of {held}, made by "
+        return [
+            ink((text, "warning"), fit_site(sites[0], max(width - len(text) - len(more), 8)), more)
+        ]
 
     def _block_line(self, width: int) -> Line:
         if self.block < 0:

@@ -14,6 +14,7 @@ from snapreport.explorer.screens.screen_base import Desk, ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.trust import Trust
+from snapreport.model.what_if import CardFit
 from snapreport.reporters.terminal.diagnosis_text import findings as write_findings
 from snapreport.reporters.words.finding_words import SEVERITY_WORDS, tally
 from snapreport.reporters.words.plain_text import location, one_line
@@ -64,7 +65,7 @@ class OverviewScreen(ListScreen):
         self.rows: list[_Row] = []
         self.opened: set[str] = set()
         self.width = 80
-        self._judged: dict[str, tuple[Diagnosis, Trust]] = {}
+        self._judged: dict[str, tuple[Diagnosis, Trust, CardFit | None]] = {}
         self._asked: set[str] = set()
 
     @property
@@ -91,7 +92,9 @@ class OverviewScreen(ListScreen):
         self._asked.add(device.name)
 
         def work() -> Callable[[], None]:
-            judged = device.diagnosis, device.trust
+            card = self.view.card
+            fit = None if card is None else device.fits_wanted(card)
+            judged = device.diagnosis, device.trust, fit
 
             def done() -> None:
                 self._judged[device.name] = judged
@@ -115,6 +118,9 @@ class OverviewScreen(ListScreen):
 
         say(f"{device.name}  {facts(figures)}", "title")
         say(one_line(figures.answer))
+        judged = self._judged.get(device.name)
+        if judged and judged[2]:
+            say(one_line(judged[2].text), "title")
         rows.append(_Row(EMPTY))
         rows += self._findings()
         rows.append(_Row(EMPTY))
@@ -124,7 +130,6 @@ class OverviewScreen(ListScreen):
             say(width_text(figures.peaks["allocated"]))
         if figures.recorded:
             say(f"Over the recording: {average_text(figures)}; {sizes_text(figures)}.")
-        judged = self._judged.get(device.name)
         if judged:
             say(one_line(judged[1].sentence))
         rows += self._sites()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.units import format_bytes, format_count, format_range, format_share
 from snapreport.model.replay.replays import (
     CAUSES,
     Between,
@@ -83,11 +83,7 @@ def _row(each: SettingOutcome, asked: bool) -> list[str]:
 
 
 def _bytes(each: Between) -> str:
-    least, most = format_bytes(each.least), format_bytes(each.most)
-    if least == most:
-        return least
-    number, unit = least.split()
-    return f"{number} to {most}" if most.endswith(unit) else f"{least} to {most}"
+    return format_range(each.least, each.most)
 
 
 def _count(each: Between) -> str:
