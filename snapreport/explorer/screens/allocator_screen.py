@@ -116,8 +116,8 @@ class AllocatorScreen(ListScreen):
         if not every:
             return []
         size = format_bytes(sum(each.kept for each in every))
-        text = f"{size} free, but kept from going back by one or two small blocks, in"
-        return [ink((f"{text} {plural(len(self.kept), 'segment')} marked !", "warning"))]
+        text = f"! {size} kept from going back by one or two small blocks, in"
+        return [ink((f"{text} {plural(len(self.kept), 'segment')}", "warning"))]
 
     def row(self, place: int, width: int) -> Line:
         """Return a row of a segment's bar."""
