@@ -137,6 +137,7 @@ def _range(between: Between) -> str:
 
 def _card(device: Device, arguments: Mapping[str, Any]) -> Found:
     fit = device.fits(arguments["card"], arguments.get("allow"))
+    needed = fit.replayed
     head = {
         "answer": fit.text,
         "outcome": fit.outcome,
@@ -146,7 +147,7 @@ def _card(device: Device, arguments: Mapping[str, Any]) -> Found:
         "set_aside": size(fit.allowance.bytes, source=fit.allowance.source),
         "most_live": size(fit.live, event=fit.live_event, meaning="no setting needs less"),
         "reserved": size(fit.reserved, event=fit.reserved_event),
-        "smallest_capacity_in_a_replay": size(fit.replayed),
+        "smallest_capacity_in_a_replay": needed and size(needed.most, at_least=needed.least),
     }
     return head, []
 
