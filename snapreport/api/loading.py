@@ -57,6 +57,8 @@ class Snapshot:
         ignore: Sequence[str] = (),
         card: str | None = None,
         allow: int | str | None = None,
+        allocator: bool | None = None,
+        progress: Progress = silent,
     ) -> Findings:
         """Return peaks, call trees, call sites, stages, and the diagnosis.
 
@@ -72,6 +74,9 @@ class Snapshot:
                 size such as ``24GB``.
             allow: bytes of it that are not for PyTorch's allocator, ``2GiB`` or a number; None
                 for what was measured while recording, or is usual.
+            allocator: compare settings of PyTorch's allocator, as ``Device.other_settings()``
+                does; False only where that takes a moment, None not at all.
+            progress: called with what takes long.
 
         Raises:
             DeviceError: the file has no such device.
@@ -88,7 +93,9 @@ class Snapshot:
             self._figures_of(place) if rules is None else find_figures(self.history, place, rules)
             for place in chosen
         ]
-        return find(self.history, figures, title or "", notes, colour, ignore, wanted)
+        return find(
+            self.history, figures, title or "", notes, colour, ignore, wanted, allocator, progress
+        )
 
     def figures(self) -> list[DeviceFigures]:
         """Return the figures of every device: what ``findings()`` has without a diagnosis."""

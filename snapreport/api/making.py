@@ -132,6 +132,7 @@ def render(
     ignore: Sequence[str] = (),
     card: str | None = None,
     allow: int | str | None = None,
+    allocator: bool | None = False,
     from_: int | str | None = None,
     to: int | str | None = None,
     min_size: int | str | None = None,
@@ -161,6 +162,8 @@ def render(
         card: say whether it fits on this card, ``h100-80`` or a size such as ``24GB``.
         allow: bytes of the card that are not for PyTorch's allocator; None for what was measured
             while recording, or is usual.
+        allocator: compare settings of PyTorch's allocator even where that takes long; None not
+            even where it is quick.
         from_: the first event that a page draws allocation by allocation: a number, or a time after
             the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;
             no figure changes. This and the next two, if none is given, are those of the bundle.
@@ -189,7 +192,9 @@ def render(
     cut, most = make_cut(from_, to, min_size), None if fit is None else cut_size(fit)
     wanted_card(card, allow)  # fails before any work is done
     snapshot = load_named(source, names, progress)
-    findings = snapshot.findings(device, title, notes or "", rules, colour, ignore, card, allow)
+    findings = snapshot.findings(
+        device, title, notes or "", rules, colour, ignore, card, allow, allocator, progress
+    )
     progress("Rendering", None)
     save_report(
         findings, target, kind, cut=cut or snapshot.history.cut, fit=most, force=force,

@@ -64,6 +64,12 @@ from snapreport.model.name_treatment import NamesWanted
 )
 @card_option
 @allow_option
+@click.option(
+    "--allocator",
+    is_flag=True,
+    help="Compare settings of PyTorch's allocator even where that takes long: up to half a minute"
+    " for a million events. Otherwise the report of a short recording has it.",
+)
 @ignore_option
 @cut_options
 @fit_option
@@ -84,6 +90,7 @@ def render(
     colour: str | None,
     card: str | None,
     allow: str | None,
+    allocator: bool,
     ignore: tuple[str, ...],
     cut: Cut | None,
     fit: int | None,
@@ -127,6 +134,7 @@ def render(
         "colour": colour or ("site" if chosen is None else "category"),
         "card": card,
         "allow": allow,
+        "allocator": allocator or (None if many else False),
         "ignore": ignore,
         "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
         "force": force,

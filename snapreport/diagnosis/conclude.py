@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.allocator.factual import model_device
+from snapreport.allocator.settings_study import study_settings
 from snapreport.diagnosis.answer import write_answer
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
@@ -31,6 +33,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.site_names import site_names
 from snapreport.ground.cards.card_lookup import CardWanted
+from snapreport.ground.progress import Progress, silent
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
@@ -50,6 +53,8 @@ def find(
     colour: str = "site",
     ignore: Sequence[str] = (),
     card: CardWanted | None = None,
+    allocator: bool | None = None,
+    progress: Progress = silent,
 ) -> Findings:
     """Conclude everything about a file, or about some of its devices.
 
@@ -61,6 +66,9 @@ def find(
         colour: what a page's timeline is coloured by at first.
         ignore: ids, codes or topics of findings that the diagnosis leaves out.
         card: the card on which every GPU that was used is to fit.
+        allocator: whether to compare settings of the allocator; False where that is quick, None
+            for not at all.
+        progress: told what takes long.
     """
     if figures is None:
         figures = [find_figures(history, place) for place in range(len(history.devices))]
@@ -73,7 +81,9 @@ def find(
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
         site_names=site_names(history.stacks),
-        devices=tuple(_conclude(history, each, ignore, card) for each in figures),
+        devices=tuple(
+            _conclude(history, each, ignore, card, allocator, progress) for each in figures
+        ),
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
@@ -82,10 +92,16 @@ def find(
 
 
 def _conclude(
-    tables: History, device: DeviceFigures, ignore: Sequence[str], card: CardWanted | None
+    tables: History,
+    device: DeviceFigures,
+    ignore: Sequence[str],
+    card: CardWanted | None,
+    allocator: bool | None,
+    progress: Progress,
 ) -> DeviceFindings:
     kinds = {each.device.kind for each in tables.devices if len(each.allocations)}
     used = device.device.kind == "cuda" if "cuda" in kinds else True
+    modelled = None if allocator is None else model_device(tables, device.history)
     return DeviceFindings(
         **vars(device),
         allocator=allocator_of(device),
@@ -94,6 +110,9 @@ def _conclude(
         card=fit_card(tables, device, card)
         if card and used and len(device.history.allocations)
         else None,
+        settings=None
+        if modelled is None
+        else study_settings(modelled, thorough=bool(allocator), progress=progress),
     )
 
 

@@ -19,6 +19,7 @@ from snapreport.model.recording_facts import Closing as Closing
 from snapreport.model.recording_facts import CurvePeak as CurvePeak
 from snapreport.model.recording_facts import OomEvent as OomEvent
 from snapreport.model.recording_facts import OwnCounters as OwnCounters
+from snapreport.model.replay.replays import SettingsStudy
 from snapreport.model.roles import Roles, RoleUse
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
@@ -208,6 +209,8 @@ class DeviceFindings(DeviceFigures):
     """What the recording covers, lost, and knows exactly."""
     card: CardFit | None = None
     """Whether it fits on the card that was asked about; None where none was."""
+    settings: SettingsStudy | None = None
+    """Other settings of the allocator; None where nobody asked, or there is nothing to replay."""
 
 
 @dataclass(frozen=True, eq=False)

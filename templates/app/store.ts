@@ -46,6 +46,8 @@ export interface State {
   chosenGroup: number
   selection: Selection | null
   ruler: Ruler | null
+  /** Place among the device's replays of that which the timeline shows, or -1. */
+  replay: number
   /** The open panel, and the text it searches for. */
   tab: string
   search: string
@@ -78,6 +80,7 @@ export class Store {
       chosenGroup: -1,
       selection: null,
       ruler: null,
+      replay: -1,
       tab: "stacks",
       search: "",
       stacks: WHOLE_TREE,
@@ -95,7 +98,7 @@ export class Store {
 
   /** Everything, on the present axis. */
   get whole(): Window {
-    return wholeWindow(this.scale.whole, this.history.ceiling)
+    return wholeWindow(this.scale.whole, this.ceiling)
   }
 
   /** What the page opens with, on the present axis: everything, or the events that were asked for. */
@@ -103,10 +106,23 @@ export class Store {
     return this.opensAt(this.current.axis)
   }
 
+  /** As high as there is something to draw, with the replay that is shown. */
+  private get ceiling(): number {
+    const { history, current } = this
+    return Math.max(history.ceiling, history.device.replays[current?.replay ?? -1]?.most ?? 0)
+  }
+
+  /** Shows on the timeline what another setting would have reserved; -1 for none. All of it, where all was in sight. */
+  showReplay(replay: number): void {
+    const all = sameWindow(this.current.window, this.whole)
+    this.set({ replay })
+    if (all) this.set({ window: this.whole })
+  }
+
   private opensAt(axis: Axis): Window {
     const { history } = this
     const scale = history.scale(axis)
-    const whole = wholeWindow(scale.whole, history.ceiling)
+    const whole = wholeWindow(scale.whole, this.ceiling)
     const drawn = history.device.rest?.window
     if (!drawn || drawn[1] < drawn[0]) return whole
     return clampWindow({ ...whole, x0: scale.xOf(drawn[0]), x1: scale.endOf(drawn[1]) }, whole)

@@ -17,6 +17,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES
+from snapreport.reporters.words.allocator_words import cells
 from tests.browser.conftest import FilePage, Opener
 from tests.browser.test_page import until
 from tests.builders import BASE, MIB, TraceBuilder, trace
@@ -25,6 +26,20 @@ pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLES = Path(__file__).parents[2] / "sample_snapshots"
 _STATES = dict(zip(BLOCK_STATES, ("allocated", "awaiting free", "free"), strict=True))
+
+
+_DRAWN = """(() => {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue("--replay-curve").trim()
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16))
+  let count = 0
+  for (const canvas of document.querySelectorAll(".timeline canvas")) {
+    const data = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? []
+    for (let i = 0; i < data.length; i += 4)
+      count += data[i] === r && data[i + 1] === g && data[i + 2] === b
+  }
+  return count
+})()"""
+"""Pixels of the timeline in the colour of a replayed curve."""
 
 
 def sample(name: str) -> Findings:
@@ -353,3 +368,26 @@ def test_segments_that_a_small_block_keeps_are_listed_and_lead_to_it(open_page: 
     expect(said).to_contain_text("2.00 MiB allocated, norm model.py:7; 0 B into the segment at")
     go_to(page, 0)  # before the small block nothing but the large one is there
     expect(section).to_be_hidden()
+
+
+def test_a_setting_is_drawn_over_what_was_reserved(open_page: Opener) -> None:
+    found = snapreport.load(_SAMPLES / "training_step.pickle").findings(allocator=False)
+    page = open_panel(open_page, found)
+    study = found.devices[0].settings
+    assert study is not None
+    rows = page.locator(".panel .settings tbody tr")
+    for row, outcome in zip(rows.all(), study.found.outcomes, strict=True):
+        assert row.locator("td").all_inner_texts()[1:] == cells(outcome, study.found)
+        assert outcome.settings in row.inner_text()
+    key = page.locator(".key-replay")
+    expect(key).to_be_hidden()
+    assert page.evaluate(_DRAWN) == 0
+    # More is reserved than ever was: that has to be in sight.
+    most = max(study.curves, key=lambda each: int(each.bytes.max()))
+    assert int(most.bytes.max()) > found.devices[0].peaks["reserved"].bytes
+    rows.filter(has_text=most.settings).get_by_role("radio").check()
+    expect(key).to_have_text(f"reserved with {most.settings}")
+    until(page, f"{_DRAWN} > 200")
+    rows.filter(has_text="(recorded)").get_by_role("radio").check()
+    expect(key).to_be_hidden()
+    until(page, f"{_DRAWN} === 0")

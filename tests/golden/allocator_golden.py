@@ -29,13 +29,24 @@ def allocator(
     events: list[int],
     weighted: Callable[[list[int]], int],
 ) -> dict[str, Any]:
-    """The four subjects; ``weighted`` makes one number of many."""
+    """The five subjects; ``weighted`` makes one number of many."""
     return {
         "segments": segments(device, pools, events, weighted),
         "fragmentation": weighted(device.allocator.fragmentation.tolist()),
         "events": {name: weighted(column) for name, column in event_columns(trace).items()},
+        "replays": replays(device, events),
         "searches": [[text, len(found), weighted(found)] for text, found in searches(trace)],
     }
+
+
+def replays(device: DeviceFindings, events: list[int]) -> list[list[Any]]:
+    """What other settings would have reserved: at most, and after some events."""
+    found: list[list[Any]] = []
+    for curve in device.settings.curves if device.settings else ():
+        changes = dict(zip(curve.events.tolist(), curve.bytes.tolist(), strict=True))
+        held = [changes[max(at for at in changes if at <= event)] for event in events]
+        found.append([curve.settings, max(changes.values()), held])
+    return found
 
 
 def segments(

@@ -91,7 +91,7 @@ class Golden:
 
 def golden_file(sample: Path) -> dict[str, Any]:
     """Payload and expectations for one sample."""
-    findings = snapreport.load(sample).findings()
+    findings = snapreport.load(sample).findings(allocator=False)
     summary = findings_as_json(findings) | {"snapreport": "VERSION"}
     golden = Golden(findings)
     traces = {trace.device: trace for trace in read_snapshot(sample).traces}

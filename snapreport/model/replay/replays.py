@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snapreport.ground.object_display import Shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,17 @@ class SettingOutcome:
     recording no other setting is said never to."""
 
 
+@dataclass(frozen=True, eq=False)
+class ReservedCurve(Shown):
+    """Bytes reserved over a recording under a setting, without a limit, by the model."""
+
+    settings: str
+    events: NDArray[np.int64]
+    """Those after which another value holds, ascending, the start first; shape (n,)."""
+    bytes: NDArray[np.int64]
+    """The values. Where there were too many, the most of each run of events, and its last."""
+
+
 @dataclass(frozen=True)
 class OtherSettings:
     """The recording replayed under other settings, or why that was not done."""
@@ -118,3 +136,19 @@ class OtherSettings:
     def hopeless(self) -> bool:
         """Whether no setting serves the program within the capacity."""
         return self.capacity is not None and self.floor > self.capacity
+
+
+@dataclass(frozen=True, eq=False)
+class SettingsStudy(Shown):
+    """What a report tells of other settings of the allocator."""
+
+    found: OtherSettings
+    """Without outcomes where they were refused, where nothing could have helped, or where they
+    would take long and nobody asked for them."""
+    curves: tuple[ReservedCurve, ...]
+    """Of the outcomes, but for the recorded one."""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether there would be more to tell for who waits."""
+        return not (self.found.outcomes or self.found.refused or self.found.hopeless)

@@ -11,6 +11,7 @@ from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.markdown.allocator_markdown import settings_lines
 from snapreport.reporters.markdown.curve_text import curve_lines
 from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines, finding_lines
 from snapreport.reporters.markdown.markdown_parts import LIMIT, first_that_fits, folded, table
@@ -166,6 +167,8 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         # Indented by four: a block that no name in it can end.
         block = ["", *(f"    {line.text}" for line in lines), ""]
         yield from folded("Call tree at the peak, without library-internal frames", block)
+        if device.settings is not None:
+            yield from settings_lines(device.settings.found)
     yield escaped(device.trust.sentence)
     yield ""
     for check in device.trust.checks:

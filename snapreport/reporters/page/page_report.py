@@ -34,6 +34,7 @@ from snapreport.reporters.page.about import about_page
 from snapreport.reporters.page.composition import Part, reserved_parts
 from snapreport.reporters.page.finding_cards import FindingCard, lay_out, lay_out_of_file
 from snapreport.reporters.page.payload import FORMAT, pack
+from snapreport.reporters.page.settings_cards import SettingsCard, lay_out_settings
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.page.trust_cards import TrustCard, lay_out_trust
 from snapreport.reporters.words.cut_words import CutText, cut_texts
@@ -80,6 +81,8 @@ class DevicePage:
     """Those whose peaks are listed: without an allocator all are one."""
     cut: CutText | None
     """What is not drawn one by one."""
+    settings: SettingsCard | None
+    """Of the allocator; None where there is nothing to say."""
 
 
 class HtmlReporter:
@@ -210,6 +213,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
             if name in device.peaks and (name == "allocated" or "reserved" in device.peaks)
         ),
         cut=cut,
+        settings=lay_out_settings(device.settings),
         findings_cards=lay_out(
             # What the answer says already need not be said twice.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],

@@ -254,6 +254,14 @@ def _pack_device(
         ),
         "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
         "one_colour": [name for name, ids in groups.items() if not (ids != ids[:1]).any()],
+        "replays": [
+            {
+                "settings": each.settings,
+                "event": later.add(each.events, delta=True),
+                "bytes": later.add(each.bytes),
+            }
+            for each in (device.settings.curves if device.settings else ())
+        ],
         "steps": device.steps and shown_data(pack_steps(device.steps, later.add)),
         "columns": packed,
     }

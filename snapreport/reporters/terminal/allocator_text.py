@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count, format_range, format_share
-from snapreport.model.replay.replays import (
-    CAUSES,
-    Between,
-    FactualReplay,
-    OtherSettings,
-    SettingOutcome,
-)
+from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.model.replay.replays import CAUSES, FactualReplay, OtherSettings
 from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.words.allocator_words import (
+    asked_text,
+    cells,
+    ending_text,
+    floor_text,
+    headings,
+    how_text,
+    setting_name,
+)
 from snapreport.reporters.words.summary_rows import event_name, plural
-
-_SERVES = {True: "yes", False: "no", None: "perhaps"}
 
 
 def factual(page: Page, device: str, found: FactualReplay) -> None:
@@ -48,59 +49,15 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
 
 def others(page: Page, device: str, found: OtherSettings) -> None:
     """Say what other settings come to: first what none of them gets below."""
-    at = "at the start" if found.floor_event < 0 else f"at event {event_name(found.floor_event)}"
-    page.say(
-        f"{device}: no setting gets below the {format_bytes(found.floor)} that were live or asked"
-        f" for {at}"
-    )
-    if found.hopeless:
-        page.say(
-            f"No setting could have helped: {format_bytes(found.floor)} needed,"
-            f" {format_bytes(found.capacity or 0)} there"
-        )
-        return
-    if found.refused:
-        page.say(found.refused)
+    page.say(f"{device}: {floor_text(found)}")
+    if ending := ending_text(found):
+        page.say(ending)
         return
     page.part()
-    asked = found.capacity is not None
-    headings = ["smallest capacity", "peak reserved", "retries", "driver calls"]
-    if found.capacity is not None:
-        there = format_bytes(found.capacity)
-        page.say(f"fits: whether every request is served with {there} for all segments")
+    if asked := asked_text(found):
+        page.say(asked)
         page.part()
-        headings.insert(0, "fits")
-    page.table((*headings, "settings"), [_row(each, asked) for each in found.outcomes])
+    rows = [[*cells(each, found), setting_name(each)] for each in found.outcomes]
+    page.table((*headings(found), "settings"), rows)
     page.part()
-    page.say(_how(found))
-
-
-def _row(each: SettingOutcome, asked: bool) -> list[str]:
-    cells = [_bytes(each.capacity), _bytes(each.peak)]
-    cells += [_count(each.retries), _count(each.driver_calls)]
-    name = f"{each.settings} (recorded)" if each.recorded else each.settings
-    return [*([_SERVES[each.serves]] if asked else []), *cells, name]
-
-
-def _bytes(each: Between) -> str:
-    return format_range(each.least, each.most)
-
-
-def _count(each: Between) -> str:
-    least, most = format_count(each.least), format_count(each.most)
-    return least if each.one else f"{least} to {most}"
-
-
-def _how(found: OtherSettings) -> str:
-    starts = (
-        " They also cover both ways to begin: memory from before the recording left where it was,"
-        " or requested anew."
-        if found.starts > 1
-        else ""
-    )
-    return (
-        "This comes from a model of the allocator and was not measured. Smallest capacity: the"
-        " least memory for PyTorch's segments that serves every request, with the retries and"
-        " driver calls it takes there. Peak reserved: without any limit. Ranges cover"
-        f" {found.tried} ways in which the driver may place segments.{starts}"
-    )
+    page.say(how_text(found))

@@ -61,6 +61,8 @@ interface Expected {
   }[]
   fragmentation: number
   events: { action: number; size: number; address: number; stream: number }
+  /** What other settings reserve: at most, and after the events of `segments`. */
+  replays: [settings: string, most: number, held: number[]][]
   /** Text, how many events it finds, their events added up. */
   searches: [string, number, number][]
   lines: { curve: Curve; event: number; filter: string; rows: [number, number, number, number, number, number][] }[]
@@ -98,6 +100,7 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
       checkSegments(history, wanted)
       checkEvents(history, wanted)
       checkStages(history, wanted)
+      checkReplays(history, wanted)
     }
   })
 }
@@ -122,6 +125,11 @@ test("numbers read as the Python side writes them, everywhere", () => {
     formats.event_ranges,
   )
 })
+
+function checkReplays({ device }: History, { replays, segments }: Expected): void {
+  const found = device.replays.map(({ settings, most, curve }) => [settings, most, segments.map(({ event }) => curve.at(event + 1))])
+  assert.deepEqual(found, replays)
+}
 
 function checkFacts(history: History, { facts }: Expected): void {
   const { device } = history

@@ -172,6 +172,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     timeOriginUs: null,
     rest: null,
     steps: null,
+    replays: [],
     reservedEvent: Int32Array.of(-1),
     reservedBytes: Float64Array.of(0),
     eventIndex: new Int32Array(0),

@@ -4,6 +4,7 @@ import { type Curve, type Ints, type Numbers, unitOf } from "./curves"
 import { fromLastUse, sumsInEvents } from "./orders"
 import type { DeviceSummary, Payload } from "./payload"
 import { type Rest, withRest, withRow } from "./rest"
+import { readReplays, type Replay } from "./replays"
 import { readSteps, type Steps } from "./steps"
 
 export const NO_ID = -1
@@ -114,6 +115,8 @@ export interface Device {
   rest: Rest | null
   /** The steps of the program's loop; null where the recording shows none, and until all is read. */
   steps: Steps | null
+  /** Of the allocator's other settings; none until all is read. */
+  replays: Replay[]
 }
 
 /** Unpacks the shared frames and stacks. */
@@ -211,6 +214,7 @@ export function readDevice(payload: Payload, index: number): Device {
     },
     rest: null,
     steps: null,
+    replays: [],
   }
   return withRest(device, payload, header)
 }
@@ -224,13 +228,14 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
 
 /** Unpacks what the first picture does without: addresses, times, segments and much that only panels tell. */
 export function readLater(payload: Payload, index: number, device: Device): void {
-  const { columns, steps } = payload.header.devices[index]
+  const { columns, steps, replays } = payload.header.devices[index]
   /** The row of what is not drawn one by one has the first one's id: it is never alone in being different. */
   const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
   const addrValues = payload.floats(columns.addr_values)
   const segmentStart = payload.ints(columns.segment_start)
   const later: Partial<Device> = {
     steps: steps && readSteps(payload, steps),
+    replays: readReplays(payload, replays, device.events),
     addr: ids(fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))),
     addrValues,
     freeStack: ids(payload.ids(columns.free_stack), -1),

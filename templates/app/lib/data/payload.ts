@@ -1,6 +1,7 @@
 /** Unpacks what `reporters/payload.py` packed: a JSON header and typed columns behind it. */
 
 import type { Ints } from "./curves"
+import type { ReplayHeader } from "./replays"
 import type { StepsHeader } from "./steps"
 
 export const FORMAT = 3
@@ -34,6 +35,8 @@ export interface DeviceHeader {
   window?: [number, number] | null
   /** Null where the recording shows no steps. */
   steps: StepsHeader | null
+  /** Of the allocator's other settings; none where they were not compared. */
+  replays: ReplayHeader[]
   columns: Record<string, ColumnSpec>
 }
 

@@ -9,6 +9,7 @@ export interface Theme {
   accent: string
   reserved: string
   other: string
+  replay: string
   danger: string
   meter: string
   band: string[]
@@ -58,6 +59,7 @@ export function readTheme(element: Element): Theme {
     accent: value("accent"),
     reserved: value("reserved"),
     other: value("other-curve"),
+    replay: value("replay-curve"),
     danger: value("danger"),
     meter: value("meter"),
     band: ["band-a", "band-b", "band-c"].map(value),

@@ -85,6 +85,11 @@ export class Overlay {
       pen.setLineDash([])
     }
     if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
+    const replay = history.device.replays[state.replay]
+    if (replay) {
+      const line = outline(replay.curve, scale, state.window, g.plotWidth)
+      traceLine(pen, g, state.window, line, theme.replay, 1.75)
+    }
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
     // With some strips left out, only a line shows how high all of them stand.
     if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])

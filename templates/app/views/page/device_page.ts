@@ -21,6 +21,7 @@ import { momentBar } from "./moment_bar"
 import { zoomToEvents, zoomToStage } from "../timeline/moves"
 import { Panels, type Tab, tabsOf } from "../panels/panels"
 import { RecordingPanel } from "../panels/recording_panel"
+import { SettingsTable } from "../panels/settings_table"
 import { StagesPanel } from "../panels/stages_panel"
 import { StacksPanel } from "../panels/stacks_panel"
 import { StepsPanel } from "../panels/steps_panel"
@@ -155,6 +156,7 @@ export class DevicePage {
         zoom(store, ...to)
         this.showTimeline()
       })
+    const settings = still.querySelector("section.settings")
     const sections = [
       ...still.querySelectorAll("section.trust, section.cut, section.facts"),
       ...document.querySelectorAll("section.about"),
@@ -165,7 +167,8 @@ export class DevicePage {
       live: () => new LivePanel(store),
       stages: () => new StagesPanel(store, shown(zoomToStage)),
       steps: () => new StepsPanel(store, shown(zoomToEvents)),
-      allocator: () => new AllocatorPanel(store),
+      allocator: () =>
+        new AllocatorPanel(store, settings && new SettingsTable(copyOf(settings), store, this.timeline && (() => this.showTimeline()))),
       events: () => new EventsPanel(store),
       recording: () => new RecordingPanel(sections),
     }
@@ -215,8 +218,8 @@ export class DevicePage {
 }
 
 /** A part of the page again: what is printed stays where it is. */
-function copyOf(section: Element): Element {
-  const copy = section.cloneNode(true) as Element
+function copyOf(section: Element): HTMLElement {
+  const copy = section.cloneNode(true) as HTMLElement
   copy.removeAttribute("aria-labelledby")
   copy.classList.remove("still") // which hides what the page draws itself
   copy.querySelectorAll("[id]").forEach((element) => element.removeAttribute("id"))

@@ -24,6 +24,7 @@ import { later } from "../shared/failure"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
 import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_map"
+import type { SettingsTable } from "./settings_table"
 import { VirtualList } from "../shared/virtual_list"
 
 const STATES = ["allocated", "awaiting free", "free"]
@@ -61,7 +62,11 @@ export class AllocatorPanel implements Panel {
   private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
   private frame = 0
 
-  constructor(private readonly store: Store) {
+  /** `settings`: what the page says of other settings, or null. */
+  constructor(
+    private readonly store: Store,
+    private readonly settings: SettingsTable | null,
+  ) {
     this.colours = new BlockColours(store)
     this.map = new SegmentMap(
       store,
@@ -107,6 +112,7 @@ export class AllocatorPanel implements Panel {
     const beside = (by: number) => () => this.goToSegment(by)
     this.body.append(
       this.parts,
+      ...(settings ? [settings.section] : []),
       h("section", { "aria-label": "Fragmentation over time" }, this.chart),
       h(
         "section",
@@ -170,6 +176,7 @@ export class AllocatorPanel implements Panel {
   }
 
   update(state: State, before: State | null): void {
+    if (state.replay !== before?.replay) this.settings?.update()
     if (!before) {
       this.show()
       // The map first: this takes a moment on a long recording.

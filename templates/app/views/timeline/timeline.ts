@@ -318,7 +318,7 @@ export class Timeline {
       this.load()
       this.ask()
     } else if (differs("window")) this.ask()
-    if (differs("window", "curve", "axis", "filtered", "cursor", "pinnedOom", "ruler")) this.stale.overlay = true
+    if (differs("window", "curve", "axis", "filtered", "cursor", "pinnedOom", "ruler", "replay")) this.stale.overlay = true
     if (differs("ruler")) this.live.textContent = state.ruler ? rulerText(this.store.history, this.store.scale, state.ruler) : ""
     if (differs("colouring", "chosenGroup", "hoveredGroup", "selection")) this.stale.palette = true
     if (differs("pinned", "pinnedOom", "chosenGroup", "colouring", "filtered", "curve", "cursor")) this.stale.side = true

@@ -55,6 +55,7 @@ export class Toolbar {
         { class: "keys", "aria-label": "Lines" },
         history.hasReserved && h("li", { class: "key-reserved" }, "reserved"),
         this.other(),
+        this.replay(),
       ),
       h(
         "div",
@@ -120,6 +121,20 @@ export class Toolbar {
       if (state.colouring !== before.colouring) select.value = state.colouring
     })
     return h("label", { class: "colour-by" }, "Colour ", select)
+  }
+
+  /** Which setting's reserved bytes are drawn over the recorded ones. */
+  private replay(): HTMLElement {
+    const { store } = this
+    const key = h("li", { class: "key-replay", title: "Reserved under this setting, without a limit, by a model of the allocator" })
+    const say = () => {
+      const replay = store.history.device.replays[store.state.replay]
+      key.hidden = !replay
+      key.textContent = replay ? `reserved with ${replay.settings}` : ""
+    }
+    store.on((state, before) => state.replay !== before.replay && say())
+    say()
+    return key
   }
 
   private other(): HTMLElement {

@@ -1,0 +1,80 @@
+"""Other settings for a report: the table of them, and what each would have reserved over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
+from snapreport.allocator.factual import ModelledDevice, failed_capacity
+from snapreport.allocator.other_settings import replay_settings, table_of_settings
+from snapreport.allocator.replay_tape import MADE, MAPPED
+from snapreport.allocator.replaying import Addresses
+from snapreport.ground.progress import Progress, silent
+from snapreport.model.history import START
+from snapreport.model.replay.replays import ReservedCurve, SettingsStudy
+from snapreport.native.allocator_replay import ASCENDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+QUICK = 20_000
+"""Operations up to which a report has the table unasked: two seconds at the most."""
+_RUNS = 128
+"""Runs of events that a curve has at most: two points of each."""
+
+
+def study_settings(
+    modelled: ModelledDevice, *, thorough: bool, progress: Progress = silent
+) -> SettingsStudy:
+    """Compare settings of the allocator for a report.
+
+    Args:
+        modelled: the device.
+        thorough: whether that may take long: half a minute for a million events.
+        progress: told what is done.
+    """
+    wanted = table_of_settings(modelled.settings)
+    if not (thorough or len(modelled.tape) <= QUICK):
+        wanted = []
+    found = replay_settings(modelled, wanted, failed_capacity(modelled), progress)
+    done = wanted if found.outcomes else []
+    return SettingsStudy(
+        found, tuple(reserved_curve(modelled, each) for each in done if each != modelled.settings)
+    )
+
+
+def reserved_curve(modelled: ModelledDevice, settings: AllocatorSettings) -> ReservedCurve:
+    """Return what the segments come to under a setting, each new one above all others."""
+    tape, model = modelled.tape, modelled.model
+    count = model.replay(settings, UNLIMITED, Addresses(ASCENDING)).n_events
+    replayed = model.replay(settings, UNLIMITED, Addresses(ASCENDING), most_events=count)
+    op, kind, _, size = replayed.events.T
+    values = np.cumsum(np.where((kind == MADE) | (kind == MAPPED), size, -size)) + tape.reserved
+    event = np.maximum.accumulate(tape.event[op])
+    last = np.ones(len(event), np.bool_)  # of several at one event
+    last[:-1] = event[1:] != event[:-1]
+    kept = _thinned(event[last], values[last], modelled.history.events)
+    return ReservedCurve(
+        str(settings),
+        np.concatenate([[START], kept[0]]),
+        np.concatenate([[tape.reserved], kept[1]]),
+    )
+
+
+def _thinned(
+    event: NDArray[np.int64], values: NDArray[np.int64], events: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keep of each run of events the most, from its first change on, and what it ends with."""
+    if len(event) <= 2 * _RUNS:
+        return event, values
+    run = event * _RUNS // max(events, 1)
+    first = np.flatnonzero(np.diff(run, prepend=-1))
+    last = np.append(first[1:], len(run)) - 1
+    most = np.maximum.reduceat(values, first)
+    single = first == last
+    where = np.stack([event[first], event[last]], axis=1)
+    what = np.stack([most, values[last]], axis=1)
+    keep = np.stack([np.ones(len(first), np.bool_), ~single], axis=1)
+    return where[keep], what[keep]

@@ -1,0 +1,70 @@
+"""What the text, the Markdown and the page of other settings of the allocator share."""
+
+from __future__ import annotations
+
+from snapreport.ground.units import format_bytes, format_count, format_range
+from snapreport.model.replay.replays import Between, OtherSettings, SettingOutcome
+from snapreport.reporters.words.summary_rows import event_name
+
+_SERVES = {True: "yes", False: "no", None: "perhaps"}
+
+
+def floor_text(found: OtherSettings) -> str:
+    """Say what no setting gets below."""
+    at = "at the start" if found.floor_event < 0 else f"at event {event_name(found.floor_event)}"
+    return f"no setting gets below the {format_bytes(found.floor)} that were live or asked for {at}"
+
+
+def ending_text(found: OtherSettings) -> str:
+    """Say why no settings were compared: none could have helped, or no model; "" if they were."""
+    if found.hopeless:
+        needed, there = format_bytes(found.floor), format_bytes(found.capacity or 0)
+        return f"No setting could have helped: {needed} needed, {there} there"
+    return found.refused
+
+
+def asked_text(found: OtherSettings) -> str:
+    """Say what the column of what fits is about; "" without it."""
+    if found.capacity is None:
+        return ""
+    there = format_bytes(found.capacity)
+    return f"fits: whether every request is served with {there} for all segments"
+
+
+def headings(found: OtherSettings) -> tuple[str, ...]:
+    """Return the titles of the columns with figures."""
+    fits = () if found.capacity is None else ("fits",)
+    return (*fits, "smallest capacity", "peak reserved", "retries", "driver calls")
+
+
+def cells(outcome: SettingOutcome, found: OtherSettings) -> list[str]:
+    """Return a setting's figures."""
+    fits = [] if found.capacity is None else [_SERVES[outcome.serves]]
+    sizes = [format_range(each.least, each.most) for each in (outcome.capacity, outcome.peak)]
+    return [*fits, *sizes, _count(outcome.retries), _count(outcome.driver_calls)]
+
+
+def setting_name(outcome: SettingOutcome) -> str:
+    """Return what to set the environment variable to, and whether it was so."""
+    return f"{outcome.settings} (recorded)" if outcome.recorded else outcome.settings
+
+
+def _count(each: Between) -> str:
+    least, most = format_count(each.least), format_count(each.most)
+    return least if each.one else f"{least} to {most}"
+
+
+def how_text(found: OtherSettings) -> str:
+    """Say what the figures are and what their ranges cover."""
+    starts = (
+        " They also cover both ways to begin: memory from before the recording left where it was,"
+        " or requested anew."
+        if found.starts > 1
+        else ""
+    )
+    return (
+        "This comes from a model of the allocator and was not measured. Smallest capacity: the"
+        " least memory for PyTorch's segments that serves every request, with the retries and"
+        " driver calls it takes there. Peak reserved: without any limit. Ranges cover"
+        f" {found.tried} ways in which the driver may place segments.{starts}"
+    )

@@ -1,0 +1,25 @@
+/** What other settings of the allocator would have reserved over the recording, by the model. */
+
+import { type Bytes, Changes } from "./curves"
+import type { ColumnSpec, Payload } from "./payload"
+
+/** As in reporters/page/payload.py. */
+export interface ReplayHeader {
+  settings: string
+  event: ColumnSpec
+  bytes: ColumnSpec
+}
+
+/** One setting, without a limit; thinned to the most of each run of events. */
+export interface Replay {
+  settings: string
+  curve: Bytes
+  most: number
+}
+
+export function readReplays(payload: Payload, headers: ReplayHeader[], events: number): Replay[] {
+  return headers.map(({ settings, event, bytes }) => {
+    const values = payload.floats(bytes)
+    return { settings, curve: new Changes(payload.ints(event), values, events + 1), most: Math.max(...values) }
+  })
+}
