@@ -48,7 +48,9 @@ and it holds nothing that was not worked out then.
 
 The program's requests, frees and calls of `empty_cache()` go in, with the addresses that the driver
 gave for new segments. Which block serves a request, which segments are made and given back, and
-when, is for the model to say; it is never corrected on the way.
+when, is for the model to say; it is never corrected on the way. How it fares on your own recording
+stands in every report, among the checks of whether to trust it, as `Replay`. Where it is not exact
+there, nothing is told about other settings.
 """
 
 

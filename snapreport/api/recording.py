@@ -193,7 +193,7 @@ class Recording:
             if kind == "zip":
                 save_bundle(snapshot, target, force=True)
             else:
-                save_report(snapshot.findings(), target, kind, force=True)
+                save_report(snapshot.findings(allocator=False), target, kind, force=True)
             made[kind] = target
 
     def __enter__(self) -> Recording:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+_MODEL = (
+    "The allocator's rules written down once more: given what a program asked for, it says where"
+    " each block lies and which segments come and go."
+)
 _CHECKPOINT = (
     "Dropping activations in the forward pass and computing them again in the backward pass: less"
     " memory, more time (torch.utils.checkpoint)."
@@ -138,6 +142,12 @@ GLOSSARY = MappingProxyType(
         "max_split_size_mb": "A setting of the allocator: blocks larger than this are not split.",
         "roundup_power2_divisions": (
             "A setting of the allocator: sizes are rounded up to so many parts of a power of two."
+        ),
+        "model of PyTorch's allocator": _MODEL,
+        "model of the allocator": _MODEL,
+        "smallest capacity": (
+            "The least memory for all of PyTorch's segments together with which every request is"
+            " served, by a model of the allocator."
         ),
         "allocator": "The part of PyTorch that hands out GPU memory and keeps what is freed.",
     }

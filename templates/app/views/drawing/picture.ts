@@ -56,7 +56,7 @@ function heading({ title, overlay, scene: { state, scale } }: PictureParts): [st
   const replay = overlay.history.device.replays[state.replay]
   const line =
     `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}` +
-    (replay ? `, thick: reserved with ${replay.settings}, by a model` : "")
+    (replay ? `, pink: reserved with ${replay.settings}, by a model` : "")
   return [
     title,
     `${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`,
