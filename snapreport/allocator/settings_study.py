@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,24 +21,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 QUICK = 20_000
-"""Operations up to which a report has the table unasked: two seconds at the most."""
+"""Operations, of all devices, up to which a report has tables unasked: two seconds at the most."""
 _RUNS = 128
 """Runs of events that a curve has at most: two points of each."""
 
 
+def is_quick(devices: Sequence[ModelledDevice]) -> bool:
+    """Say whether comparing settings takes a moment: by counts, which are the same everywhere."""
+    return sum(len(each.tape) for each in devices if each.factual.exact) <= QUICK
+
+
 def study_settings(
-    modelled: ModelledDevice, *, thorough: bool, progress: Progress = silent
+    modelled: ModelledDevice, *, compare: bool, progress: Progress = silent
 ) -> SettingsStudy:
-    """Compare settings of the allocator for a report.
+    """Say of other settings of the allocator what a report does.
 
     Args:
         modelled: the device.
-        thorough: whether that may take long: half a minute for a million events.
+        compare: whether to replay under them: that takes half a minute for a million events.
         progress: told what is done.
     """
-    wanted = table_of_settings(modelled.settings)
-    if not (thorough or len(modelled.tape) <= QUICK):
-        wanted = []
+    wanted = table_of_settings(modelled.settings) if compare else []
     found = replay_settings(modelled, wanted, failed_capacity(modelled), progress)
     done = wanted if found.outcomes else []
     return SettingsStudy(

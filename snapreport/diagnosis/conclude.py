@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.allocator.factual import model_device
-from snapreport.allocator.settings_study import study_settings
+from snapreport.allocator.settings_study import is_quick, study_settings
 from snapreport.diagnosis.answer import write_answer
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
@@ -39,6 +39,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
 from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.replay.replays import SettingsStudy
 from snapreport.roles.lifetimes import find_roles
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def find(
     """
     if figures is None:
         figures = [find_figures(history, place) for place in range(len(history.devices))]
+    studied = {} if allocator is None else _study(history, figures, allocator, progress)
     noted = history.recorder
     opens = history.devices[history.default_device] if history.devices else None
     return Findings(
@@ -81,9 +83,7 @@ def find(
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
         site_names=site_names(history.stacks),
-        devices=tuple(
-            _conclude(history, each, ignore, card, allocator, progress) for each in figures
-        ),
+        devices=tuple(_conclude(history, each, ignore, card, studied) for each in figures),
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
@@ -96,12 +96,10 @@ def _conclude(
     device: DeviceFigures,
     ignore: Sequence[str],
     card: CardWanted | None,
-    allocator: bool | None,
-    progress: Progress,
+    studied: Mapping[DeviceFigures, SettingsStudy],
 ) -> DeviceFindings:
     kinds = {each.device.kind for each in tables.devices if len(each.allocations)}
     used = device.device.kind == "cuda" if "cuda" in kinds else True
-    modelled = None if allocator is None else model_device(tables, device.history)
     return DeviceFindings(
         **vars(device),
         allocator=allocator_of(device),
@@ -110,10 +108,21 @@ def _conclude(
         card=fit_card(tables, device, card)
         if card and used and len(device.history.allocations)
         else None,
-        settings=None
-        if modelled is None
-        else study_settings(modelled, thorough=bool(allocator), progress=progress),
+        settings=studied.get(device),
     )
+
+
+def _study(
+    tables: History, figures: Sequence[DeviceFigures], allocator: bool, progress: Progress
+) -> dict[DeviceFigures, SettingsStudy]:
+    """Say of other settings what there is to say, of each device that can be replayed."""
+    found = {each: model_device(tables, each.history) for each in figures}
+    modelled = {each: one for each, one in found.items() if one is not None}
+    compare = allocator or is_quick(list(modelled.values()))
+    return {
+        each: study_settings(one, compare=compare, progress=progress)
+        for each, one in modelled.items()
+    }
 
 
 def find_figures(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import snapreport
 from snapreport.allocator import settings_study
 from snapreport.allocator.factual import ModelledDevice, model_device
-from snapreport.allocator.settings_study import reserved_curve, study_settings
+from snapreport.allocator.settings_study import is_quick, reserved_curve, study_settings
 from snapreport.model.replay.replays import ReservedCurve
 from tests import diseases
 from tests.builders import MIB, TraceBuilder, history_of, trace
@@ -37,7 +38,7 @@ def modelled(made: TraceBuilder) -> ModelledDevice:
 
 
 def test_each_setting_but_the_recorded_one_has_its_curve() -> None:
-    study = study_settings(modelled(cached()), thorough=False)
+    study = study_settings(modelled(cached()), compare=True)
     recorded, paged, *_ = study.found.outcomes
     assert (recorded.recorded, recorded.peak.most) == (True, 70 * MIB)
     # Pages grow in place: 30 MiB are two of 20 MiB, and 40 MiB as many again with what is free.
@@ -78,23 +79,28 @@ def test_a_thinned_curve_keeps_the_most_of_each_run_and_its_end(
         assert held[runs[1] == run][-1] == values[runs[0] == run][-1]
 
 
-def test_a_long_recording_is_compared_where_it_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(settings_study, "QUICK", 2)
+def test_a_long_recording_is_compared_where_it_was_asked_for() -> None:
     found = modelled(cached())
-    study = study_settings(found, thorough=False)
+    study = study_settings(found, compare=False)
     assert (study.found.outcomes, study.curves, study.left_out) == ((), (), True)
     assert study.found.replays == 0
-    assert not study_settings(found, thorough=True).left_out
+    assert not study_settings(found, compare=True).left_out
 
 
-def test_what_no_setting_could_have_helped_needs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_study, "QUICK", 2)
+def test_all_devices_together_are_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = modelled(cached())  # two allocations and a free
+    monkeypatch.setattr(settings_study, "QUICK", 5)
+    assert is_quick([found])
+    assert not is_quick([found, found])
+    inexact = replace(found, factual=replace(found.factual, divergence=1))
+    assert is_quick([found, inexact])
+
+
+def test_what_no_setting_could_have_helped_is_said_without_a_comparison() -> None:
     file = history_of(diseases.full().snapshot())
     found = model_device(file, file.devices[0])
     assert found is not None
-    study = study_settings(found, thorough=True)
+    study = study_settings(found, compare=False)
     assert study.found.hopeless
     assert (study.found.outcomes, study.curves, study.left_out) == ((), (), False)
 
@@ -102,7 +108,7 @@ def test_what_no_setting_could_have_helped_needs_no_time(monkeypatch: pytest.Mon
 def test_without_an_exact_replay_nothing_is_compared() -> None:
     made = trace().segment("b", 20 * MIB, (8 * MIB, 0, "free"), (12 * MIB, 12 * MIB, "live"))
     made.alloc("b", 8 * MIB).free("b").alloc(made.address("b") + 8 * MIB, 12 * MIB)
-    study = study_settings(modelled(made), thorough=True)
+    study = study_settings(modelled(made), compare=True)
     assert study.found.refused
     assert not study.left_out
     assert study.curves == ()
