@@ -125,7 +125,7 @@ lock: $(BIN)/python ## lock the newest versions of what development uses, with t
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find snapreport simulator tests benchmarks docs sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
+	find snapreport simulator tests benchmarks docs evals sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment. A stamp file inside it says what it holds; what it is built from newer: again.
 

@@ -1,0 +1,1 @@
+"""Questions about recordings with exact answers, and what asks them of agents."""

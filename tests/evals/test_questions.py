@@ -1,0 +1,112 @@
+"""The evals: their answers are true, the guide leads to each, and the grader is strict."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from evals import plain_truth
+from evals.__main__ import SAMPLES, main
+from evals.any_client import ask_each
+from evals.questions import Question, files_of, is_right, read_questions
+from evals.scripted import ask_all
+
+pytest.importorskip("mcp")
+
+QUESTIONS = read_questions()
+FOLDERS = [
+    SAMPLES,
+    *([Path(os.environ["SNAPREPORT_CORPUS"])] if "SNAPREPORT_CORPUS" in os.environ else []),
+]
+THERE = [each for each in QUESTIONS if files_of(each, FOLDERS) is not None]
+
+
+def test_there_are_enough_and_no_two_are_the_same() -> None:
+    assert len(QUESTIONS) >= 40
+    assert len({each.asked for each in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_plain_arithmetic_gives_every_answer() -> None:
+    checked = 0
+    for each in THERE:
+        found = files_of(each, FOLDERS)
+        assert found is not None
+        answer = plain_truth.answer(each, *found)
+        if answer is not None:
+            assert answer == each.answer, each.asked
+            checked += 1
+    assert checked >= 20
+
+
+def test_the_guide_leads_to_every_answer_in_three_calls() -> None:
+    results = ask_all(THERE, FOLDERS)
+    assert [(each.question.asked, each.said) for each in results if not each.right] == []
+    assert max(each.calls for each in results) <= 3
+    assert max(sum(each.tokens) for each in results) <= 4000
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "right"),
+    [
+        ("4768154632", "4768154632", True),
+        ("4768154632", "It peaked.\n\nANSWER: 4,768,154,632 bytes", True),
+        ("4768154632", "4768154631", False),
+        ("4768154632", "4.44 GiB", False),
+        ("4768154632", "4768154632 at event 793", False),
+        ("-5", "ANSWER: -5", True),
+        ("5", "ANSWER: -5", False),
+        ("no", "ANSWER: No.", True),
+        ("no", "There is no answer", False),
+        ("train.py:43", "**train.py:43**", True),
+        ("train.py:43", "train.py:40", False),
+        ("793", "", False),
+    ],
+)
+def test_the_grader_takes_the_exact_answer_alone(answer: str, said: str, right: bool) -> None:
+    assert is_right(Question("f", "cuda:0", "peak", answer, "?"), said) is right
+
+
+CLIENT = """
+import asyncio, json, os, sys
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+async def main(question, config):
+    server = json.load(open(config))["mcpServers"]["snapreport"]
+    about = StdioServerParameters(**{**server, "env": {**os.environ, **server["env"]}})
+    async with stdio_client(about) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.list_tools()
+        if "failed" in question:
+            reply = await session.call_tool("open", {"file": "out_of_memory.pickle.gz"})
+            asked = reply.structured_content["failed_requests"][0]["asked_for"]["bytes"]
+            print("ANSWER:", asked)
+        else:
+            print("ANSWER: 7")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_client_of_any_make_is_asked_and_its_calls_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(CLIENT)
+    size = next(each for each in QUESTIONS if each.kind == "failed-size" and each in THERE)
+    other = next(each for each in QUESTIONS if each.kind == "peak")
+    command = f"{sys.executable} {tmp_path / 'client.py'} {{question}} {{config}}"
+    right, wrong = ask_each(command, [size, other], [SAMPLES])
+    assert right.right
+    assert right.calls == 1
+    assert 300 < right.tokens[0] <= 2000
+    assert not wrong.right
+    assert wrong.calls == 0
+
+
+def test_the_command_prints_score_calls_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    told = capsys.readouterr().out
+    assert "right\ncalls: " in told
+    assert "pickle.load and a running sum: " in told
+    assert "were not asked" in told
