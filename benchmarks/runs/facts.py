@@ -1,0 +1,115 @@
+"""A made run as figures, without files: a second for a thousand ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.runs.plan import Plan, Varied, vary
+from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
+from snapreport.model.run.rank_facts import (
+    DeviceFacts,
+    FailedRequest,
+    Holder,
+    HolderKind,
+    RankFacts,
+    RankName,
+    Run,
+    StepPeak,
+)
+
+CAPACITY = 80 << 30
+
+
+def make_run(plan: Plan, *, layout: bool = True) -> Run:
+    """Return the figures of every rank, as reading its file would give them.
+
+    Args:
+        plan: of the run.
+        layout: whether the run knows it.
+    """
+    ranks = []
+    for rank in range(plan.ranks):
+        if plan.of("missing", rank):
+            continue
+        name = RankName(rank, host=plan.host(rank))
+        facts = RankFacts(f"rank{rank}.pickle", f"rank {rank}", name, 1 << 20, f"{rank:064x}", ())
+        if plan.of("broken", rank):
+            ranks.append(replace(facts, sha256="", error="the pickle ends too early."))
+        else:
+            ranks.append(replace(facts, devices=(device_facts(plan, vary(plan, rank)),)))
+    return Run("made", tuple(ranks), plan.layout if layout else (), plan.ranks if layout else None)
+
+
+def device_facts(plan: Plan, varied: Varied) -> DeviceFacts:
+    """Return the figures of one rank; an allocation is one event, and a free two."""
+    blocks = -(-varied.size // 512) * 512
+    start = int(blocks[varied.baseline].sum())
+    after = start + np.cumsum(varied.turn_sign * blocks[varied.turn_of])
+    long = np.where(varied.turn_sign > 0, 1, 2)
+    event = np.cumsum(long) - long
+    curve = np.concatenate(([start], np.repeat(after, long)))
+    times = np.repeat(varied.time_us, long)
+    peak = int(after.argmax())
+    live = np.zeros(len(varied.size), np.int64)
+    live[varied.baseline] = 1
+    np.add.at(live, varied.turn_of[: peak + 1], varied.turn_sign[: peak + 1])
+    held = np.flatnonzero(live)
+    reserved = np.maximum.accumulate(-(-curve // (20 << 20)) * (20 << 20))
+    failed: tuple[FailedRequest, ...] = ()
+    if varied.failed is not None:
+        site = plan.pattern.sites[varied.failed_site]
+        failed = (FailedRequest(len(times), int(times[-1]) + 5, varied.failed, site),)
+    roles = np.where(varied.kept, 0, 1)
+    return DeviceFacts(
+        device="cuda:0",
+        kind="cuda",
+        place=0,
+        opens=True,
+        recorded=True,
+        events=len(times),
+        capacity=CAPACITY,
+        allocated=int(after[peak]),
+        allocated_width=0,
+        peak_event=int(event[peak]),
+        peak_time_us=int(varied.time_us[peak]),
+        reserved=int(reserved.max()),
+        by_event=event_cells(curve, reserved),
+        by_time=time_cells(curve, reserved, times),
+        holders=(
+            *_holders("site", plan.pattern.sites, varied.site[held], blocks[held]),
+            *_holders("role", ("parameter", "activation"), roles[held], blocks[held]),
+        ),
+        steps=_steps(varied, after),
+        failed=failed,
+        findings=(),
+    )
+
+
+def _holders(
+    kind: HolderKind,
+    keys: tuple[str, ...],
+    group: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+) -> list[Holder]:
+    found = []
+    for number in np.unique(group).tolist():
+        mine = blocks[group == number]
+        sizes, count = np.unique(mine, return_counts=True)
+        top = int((sizes * count).argmax())
+        found.append(
+            Holder(kind, keys[number], int(mine.sum()), len(mine), int(sizes[top]), int(count[top]))
+        )
+    return sorted(found, key=lambda each: (-each.bytes, each.key))
+
+
+def _steps(varied: Varied, after: NDArray[np.int64]) -> tuple[StepPeak, ...]:
+    """Return the complete steps."""
+    last = int(varied.turn_step[-1]) + (varied.failed is None)
+    bounds = np.searchsorted(varied.turn_step, np.arange(last + 1))
+    return tuple(
+        StepPeak(k, int(after[a:b].max()), int(after[b - 1]))
+        for k, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    )

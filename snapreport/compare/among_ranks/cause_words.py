@@ -1,0 +1,112 @@
+"""Why a rank, or a group, holds more or less than others: the call sites, with their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.compare.among_ranks.rank_words import list_of
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.run.run_findings import Difference
+
+_MOSTLY = 0.5
+_WORTH_NAMING = 0.25
+_MOST_NAMED = 3
+_SIGN = "\N{MULTIPLICATION SIGN}"
+
+
+def main_cause(differences: Sequence[Difference], total: int) -> Difference | None:
+    """Return the call site that makes at least half of a difference by itself, or None."""
+    along = _along(differences, total)
+    return along[0] if along and abs(_change(along[0])) >= _MOSTLY * abs(total) else None
+
+
+def because(differences: Sequence[Difference], total: int) -> str:
+    """Return a clause that gives the cause, with a space or a comma before it; may be ``""``.
+
+    Args:
+        differences: what is held beside what is usual, most telling first.
+        total: the difference of the peaks, in bytes.
+    """
+    if not total:
+        return ""
+    along = _along(differences, total)
+    first = main_cause(differences, total)
+    if first is not None:
+        return f" because {_holds(first)}{_against(differences, total, first)}"
+    if not along:
+        return ", and no one call site accounts for it"
+    named = along[:_MOST_NAMED]
+    told = sum(_change(each) for each in named)
+    text = list_of([_holds_short(each, total) for each in named])
+    if abs(told) >= _MOSTLY * abs(total):
+        return f" because {text}"
+    return f"; many call sites differ, most of all {text}"
+
+
+def instead(difference: Difference) -> str:
+    """Return what is held and what is usual: ``24 of 192.0 MiB instead of 24 of 96.00 MiB``.
+
+    As allocations of the commonest size where those make the difference, else in bytes.
+    """
+    d = difference
+    change = _change(d)
+    by_size = d.size * d.of_size - d.usual_size * d.usual_of_size
+    if change and abs(by_size - change) <= _MOSTLY * abs(change):
+        have = _times(d.of_size, d.size) if d.of_size else "nothing"
+        usual = _times(d.usual_of_size, d.usual_size) if d.usual_of_size else "nothing"
+    else:
+        have = format_bytes(d.bytes) if d.bytes else "nothing"
+        usual = format_bytes(d.usual) if d.usual else "nothing"
+    return f"{have} instead of {usual}"
+
+
+def holder_words(difference: Difference) -> str:
+    """Return who holds it: ```softmax nn_utils.py:6```, or what it is called without a place."""
+    if difference.key in MISSING_REASONS[1:]:
+        return f"memory without a call stack ({difference.key})"
+    return f"`{difference.key}`" if difference.kind == "site" else difference.key
+
+
+def _holds(difference: Difference) -> str:
+    change = _change(difference)
+    amount = f"{format_bytes(abs(change))} {'more' if change > 0 else 'less'}"
+    return f"{holder_words(difference)} holds {amount} ({instead(difference)})"
+
+
+def _holds_short(difference: Difference, total: int) -> str:
+    change = format_bytes(abs(_change(difference)))
+    return f"{holder_words(difference)} holds {change} {'more' if total > 0 else 'less'}"
+
+
+def _against(differences: Sequence[Difference], total: int, first: Difference) -> str:
+    sign = 1 if total > 0 else -1
+    against = [d for d in _sites(differences) if _change(d) * sign < 0]
+    if not against:
+        return ""
+    most = max(against, key=lambda d: abs(_change(d)))
+    if abs(_change(most)) < _WORTH_NAMING * abs(_change(first)):
+        return ""
+    word = "less" if sign > 0 else "more"
+    return f", though {holder_words(most)} holds {format_bytes(abs(_change(most)))} {word}"
+
+
+def _along(differences: Sequence[Difference], total: int) -> list[Difference]:
+    return [d for d in _sites(differences) if _change(d) * total > 0]
+
+
+def _sites(differences: Sequence[Difference]) -> list[Difference]:
+    """Return call sites with a name; where there are none, roles."""
+    for kind in ("site", "role"):
+        found = [d for d in differences if d.kind == kind and d.key]
+        if found:
+            return found
+    return []
+
+
+def _change(difference: Difference) -> int:
+    return difference.bytes - difference.usual
+
+
+def _times(count: int, size: int) -> str:
+    return f"{format_count(count)} {_SIGN} {format_bytes(size)}"

@@ -1,0 +1,147 @@
+"""Which devices of a run are compared with which: one row a device, one set a kind of memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from snapreport.compare.among_ranks.layout_places import coordinates_of
+from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+
+Unit: TypeAlias = tuple[str, str]
+"""A device of a rank, over all dumps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A device of a file."""
+
+    place: int
+    """In ``RunFindings.rows``."""
+    rank: RankFacts
+    device: DeviceFacts
+    unit: Unit
+    coordinates: dict[str, int]
+    lone: bool
+    """Whether its rank has no other device of the kind, so that the rank's name says enough."""
+
+    @property
+    def number(self) -> int | None:
+        """The rank's."""
+        return self.rank.name.rank
+
+    @property
+    def allocated(self) -> int:
+        """Bytes at the peak."""
+        return self.device.allocated
+
+    @property
+    def words(self) -> str:
+        """``rank 17``, or what else tells it from the others."""
+        name = self.rank.label if self.number is None else f"rank {self.number}"
+        return name if self.lone else f"{self.device.device} of {name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Devices that may be compared with one another, a row each: that of the latest dump."""
+
+    kind: str
+    recorded: bool
+    rows: tuple[Row, ...]
+    earlier: tuple[Row, ...]
+    """The same devices in other dumps."""
+
+
+def list_rows(run: Run) -> tuple[Row, ...]:
+    """Return every device of every file that has figures, in the order of the run."""
+    found: list[Row] = []
+    dumps = [rank.name.dump for rank in run.ranks if rank.name.rank is None]
+    one_process = len(dumps) > 1 and None not in dumps and len(set(dumps)) == len(dumps)
+    for rank in run.ranks:
+        number = rank.name.rank
+        unnumbered = "" if one_process else rank.source
+        who = unnumbered if number is None else f"rank {number}"
+        kinds = Counter(device.kind for device in rank.devices)
+        coordinates = coordinates_of(run, rank.name)
+        for device in rank.devices:
+            unit = (who, device.device)
+            lone = kinds[device.kind] == 1
+            found.append(Row(len(found), rank, device, unit, coordinates, lone))
+    return tuple(found)
+
+
+def row_places(run: Run) -> tuple[tuple[int, int], ...]:
+    """Return the position in ``Run.ranks`` and in its ``devices`` of each of those rows."""
+    return tuple(
+        (at, place) for at, rank in enumerate(run.ranks) for place in range(len(rank.devices))
+    )
+
+
+def list_compared(rows: Sequence[Row]) -> list[Compared]:
+    """Part the rows into those that compare: of one kind, with a history or all without one.
+
+    Where ranks have different numbers of devices, the largest device of each is compared with the
+    largest of the others, and so on: a rank that also touched a neighbour's card holds little
+    there, which is no peak of a rank. The set that the page opens with comes first.
+    """
+    latest = _latest(rows)
+    slots = _slots(latest)
+    sets: dict[tuple[str, int, bool], list[Row]] = defaultdict(list)
+    for row in latest:
+        sets[row.device.kind, slots[row.place], row.device.recorded].append(row)
+    chosen = {row.place for row in latest}
+    found = []
+    for (kind, _, recorded), members in sets.items():
+        units = {row.unit for row in members}
+        earlier = [row for row in rows if row.place not in chosen and row.unit in units]
+        found.append(Compared(kind, recorded, tuple(members), tuple(earlier)))
+    first = {kind: place for place, kind in enumerate(("cuda", "cpu", "host"))}
+    return sorted(
+        found,
+        key=lambda each: (
+            first.get(each.kind, len(first)),
+            -len(each.rows),
+            -sum(row.allocated for row in each.rows),
+        ),
+    )
+
+
+def last_dump(rows: Sequence[Row]) -> int | None:
+    """Return the latest dump that at least half of the devices have; None without dumps."""
+    units = {row.unit for row in rows}
+    dumps = Counter(row.rank.name.dump for row in rows if row.rank.name.dump is not None)
+    return max((dump for dump, count in dumps.items() if 2 * count >= len(units)), default=None)
+
+
+def _latest(rows: Sequence[Row]) -> list[Row]:
+    """Return a row of each device: the last dump that most have, else its own last."""
+    usual = last_dump(rows)
+    chosen: dict[Unit, Row] = {}
+    for row in rows:
+        before = chosen.get(row.unit)
+        if before is None or before.rank.name.dump != usual or usual is None:
+            chosen[row.unit] = row
+    return sorted(chosen.values(), key=lambda row: row.place)
+
+
+def _slots(rows: Sequence[Row]) -> dict[int, int]:
+    """Return which devices of several ranks belong together, a number for each row."""
+    ranks: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        ranks[row.unit[0], row.device.kind].append(row)
+    devices: dict[str, set[frozenset[str]]] = defaultdict(set)
+    for (_, kind), members in ranks.items():
+        devices[kind].add(frozenset(row.device.device for row in members))
+    slots = {}
+    for (_, kind), members in ranks.items():
+        alike = len(devices[kind]) == 1
+        ordered = sorted(
+            members, key=lambda row: row.device.device if alike else -row.device.allocated
+        )
+        one_rank = sum(1 for each in ranks if each[1] == kind) == 1
+        for slot, row in enumerate(ordered):
+            slots[row.place] = 0 if one_rank else slot
+    return slots

@@ -1,0 +1,194 @@
+"""The one sentence of a run: which ranks are unlike the others, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from snapreport.compare.among_ranks.cause_words import because, main_cause
+from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.odd_words import above, clock, sentence
+from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
+from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.run_findings import Group, Odd, RunFindings
+
+_MOST_GROUPS = 3
+_MOST_CAUSES = 3
+_PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d")
+
+
+@dataclass(frozen=True)
+class Told:
+    """An odd rank with what the headline needs of it."""
+
+    odd: Odd
+    row: Row
+
+
+def write_headline(run: Run, findings: RunFindings, rows: Sequence[Row]) -> str:
+    """Say it: odd ranks with their causes, groups, the first failure, what is missing and broken.
+
+    Args:
+        run: the files.
+        findings: all but the headline.
+        rows: every row of the run.
+    """
+    if not rows:
+        return _no_figures(run)
+    told = [Told(each, rows[each.row]) for each in findings.odd]
+    parts = [
+        *_peaks(told),
+        *_growth(told, findings),
+        *_groups(findings.groups),
+        *_failure(findings, told, rows),
+        *_absent(run, findings),
+    ]
+    if not told:
+        parts.insert(0, _nothing_odd(findings, rows))
+    return sentence("; ".join(parts))
+
+
+def _no_figures(run: Run) -> str:
+    if not run.ranks:
+        return "The run has no files."
+    broken = [rank for rank in run.ranks if rank.error]
+    if not broken:
+        return "No file holds memory of any device."
+    count = len(run.ranks)
+    whose = "The only file" if count == 1 else f"None of the {format_count(count)} files"
+    verb = "could not" if count == 1 else "could"
+    return f"{whose} {verb} be read; of {broken[0].label} the reason is: {broken[0].error}"
+
+
+def _peaks(told: Sequence[Told]) -> list[str]:
+    """Name ranks that are off for the same reason together."""
+    causes: dict[tuple[str, str | None, int], list[Told]] = {}
+    for each in told:
+        if each.odd.code in ("heavier", "lighter"):
+            cause = main_cause(each.odd.differences, each.odd.bytes)
+            key = (each.odd.code, cause.key if cause else None, each.odd.group or 0)
+            if cause is None:
+                key = (each.odd.code, None, each.odd.row)
+            causes.setdefault(key, []).append(each)
+    parts = []
+    shown = list(causes.values())[:_MOST_CAUSES]
+    for some in shown:
+        most = max(some, key=lambda each: abs(each.odd.bytes))
+        low = min(abs(each.odd.bytes) for each in some)
+        names = _names([each.row for each in some])
+        verb = "peak" if most.row.device.recorded else "hold"
+        amount = format_bytes(abs(most.odd.bytes))
+        if len(some) > 1 and format_bytes(low) != amount:
+            amount = f"{format_bytes(low)} to {amount}"
+        text = (
+            f"{names} {verb}{'s' * (len(some) == 1)} {amount} {above(most.odd.bytes)} the median"
+            f"{because(most.odd.differences, most.odd.bytes)}"
+        )
+        if len(some) > 1 and main_cause(most.odd.differences, most.odd.bytes):
+            text = text.replace("(", f"(on {most.row.words} ", 1)
+        parts.append(text)
+    left = [each for some in list(causes.values())[_MOST_CAUSES:] for each in some]
+    if left:
+        parts.append(f"{_names([each.row for each in left])} {_are(left)} unlike the others, too")
+    return parts
+
+
+def _growth(told: Sequence[Told], findings: RunFindings) -> list[str]:
+    some = [each for each in told if each.odd.code == "growth"]
+    if not some:
+        return []
+    each = [findings.growth[one.odd.row] or 0 for one in some]
+    low, high = format_bytes(min(each)), format_bytes(max(each))
+    amount = low if low == high else f"{low} to {high}"
+    return [f"{_names([one.row for one in some])} gain{'s' * (len(some) == 1)} {amount} a step"]
+
+
+def _groups(groups: Sequence[Group]) -> list[str]:
+    """Name the groups but the largest, those that peak highest first."""
+    if len(groups) < 2:
+        return []
+    usual = max(groups, key=lambda group: (len(group.rows), -group.rows[0]))
+    others = sorted(
+        (group for group in groups if group is not usual), key=lambda group: -group.allocated
+    )
+    if len(others) > _MOST_GROUPS:
+        low = min(group.allocated for group in groups)
+        high = max(groups, key=lambda group: group.allocated)
+        span = f"{format_bytes(low)} to {format_bytes(high.allocated)} on {high.name}"
+        return [f"there are {format_count(len(groups))} groups, with median peaks from {span}"]
+    parts = []
+    for group in others:
+        cause = main_cause(group.differences, group.allocated - usual.allocated)
+        forms = "form" if _PLURAL.match(group.name) else "forms"
+        text = f"{group.name} {forms} a group at {format_bytes(group.allocated)}"
+        if len(group.rows) == 1:
+            text = f"{group.name} peaks at {format_bytes(group.allocated)}"
+        if cause is not None and group is others[0]:
+            text += because(group.differences, group.allocated - usual.allocated)
+        parts.append(text)
+    return [", ".join(parts)] if len(parts) == 1 else parts
+
+
+def _failure(findings: RunFindings, told: Sequence[Told], rows: Sequence[Row]) -> list[str]:
+    failed = [each for each in told if each.odd.code == "failed"]
+    if not failed:
+        return []
+    if findings.first_failure is None:
+        return [f"{_names([each.row for each in failed])} ran out of memory"]
+    row, place = findings.first_failure
+    first, request = rows[row], rows[row].device.failed[place]
+    at = "" if request.time_us is None else f", at {clock(request.time_us)}"
+    if len(failed) == 1:
+        return [f"{first.words} ran out of memory{at}"]
+    others = f"{format_count(len(failed) - 1)} other{'s' * (len(failed) > 2)}"
+    return [f"{first.words} ran out of memory first{at}, and then {others}"]
+
+
+def _absent(run: Run, findings: RunFindings) -> list[str]:
+    parts = []
+    if findings.missing:
+        are = "are" if len(findings.missing) > 1 else "is"
+        parts.append(f"{ranks_in_words(findings.missing)} {are} missing")
+    if findings.broken:
+        broken = [run.ranks[place] for place in findings.broken]
+        whose = rows_in_words([each.name.rank for each in broken], [each.label for each in broken])
+        files = "file" if len(broken) == 1 else "files"
+        parts.append(f"the {files} of {whose} could not be read")
+    return parts
+
+
+def _nothing_odd(findings: RunFindings, rows: Sequence[Row]) -> str:
+    """Say that no rank is odd; of two ranks, how they differ."""
+    latest = {rows[place].unit: rows[place] for group in findings.groups for place in group.rows}
+    some = list(latest.values())
+    if len(some) == 1:
+        return f"there is {some[0].words} alone, with a peak of {format_bytes(some[0].allocated)}"
+    if len(findings.groups) > 1:
+        return f"no rank of {format_count(len(some))} is unlike its group"
+    least, most = (pick(some, key=lambda row: row.allocated) for pick in (min, max))
+    share = format_change(most.allocated - least.allocated, least.allocated)
+    share = share.lstrip("+").replace("<", "under ")
+    if len(some) == 2 and share:
+        return (
+            f"{most.words} peaks {format_bytes(most.allocated - least.allocated)} ({share}) above"
+            f" {least.words}"
+        )
+    who = "both ranks" if len(some) == 2 else f"all {format_count(len(some))} ranks"
+    if not share:
+        return f"{who} behave alike: each peaks at {format_bytes(most.allocated)}"
+    return (
+        f"{who} behave alike: they peak between {format_bytes(least.allocated)} and"
+        f" {format_bytes(most.allocated)}, {share} apart"
+    )
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return rows_in_words(
+        [row.number if row.lone else None for row in rows], [row.words for row in rows]
+    )
+
+
+def _are(told: Sequence[Told]) -> str:
+    return "is" if len(told) == 1 else "are"

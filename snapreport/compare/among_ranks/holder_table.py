@@ -1,0 +1,136 @@
+"""What each rank holds, as one table: a row a rank, a column a call site, role or stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snapreport.model.run.rank_facts import DeviceFacts, Holder, HolderKind
+from snapreport.model.run.run_findings import Difference
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST = {"site": 8, "role": 4, "stage": 3}
+_TELLING = 0.01
+"""Of the larger peak: what differs by less is not named, and counts with the others."""
+
+
+class HolderTable:
+    """The holders of some devices.
+
+    Attributes:
+        allocated: at each peak; int64, shape (n,), in bytes.
+        sites: bytes of each named site; int64, shape (n, n_sites). What is left of the peak has no
+            column.
+    """
+
+    def __init__(self, devices: Sequence[DeviceFacts]) -> None:
+        self.allocated: NDArray[np.int64] = np.array([d.allocated for d in devices], np.int64)
+        self._held: list[dict[tuple[HolderKind, str], Holder]] = [
+            {(holder.kind, holder.key): holder for holder in device.holders if holder.key}
+            for device in devices
+        ]
+        self._columns: dict[HolderKind, list[str]] = {}
+        self._bytes: dict[HolderKind, NDArray[np.int64]] = {}
+        kinds: tuple[HolderKind, ...] = ("site", "role", "stage")
+        for kind in kinds:
+            keys = sorted({key for held in self._held for each, key in held if each == kind})
+            place = {key: column for column, key in enumerate(keys)}
+            table = np.zeros((len(devices), len(keys)), np.int64)
+            for row, held in enumerate(self._held):
+                for (each, key), holder in held.items():
+                    if each == kind:
+                        table[row, place[key]] = holder.bytes
+            self._columns[kind], self._bytes[kind] = keys, table
+        self.sites = self._bytes["site"]
+
+    def site(self, column: int) -> str:
+        """Return a site's key."""
+        return self._columns["site"][column]
+
+    def role(self, key: str) -> NDArray[np.int64]:
+        """Return what each device holds in a role; int64, shape (n,)."""
+        if key not in self._columns["role"]:
+            return np.zeros(len(self.allocated), np.int64)
+        return self._bytes["role"][:, self._columns["role"].index(key)]
+
+    def beside(self, some: Sequence[int], usual: Sequence[int]) -> tuple[Difference, ...]:
+        """Return how the median of some devices differs from that of others.
+
+        Those of sites add up to the difference of the median peaks, to the byte, and so do those
+        of roles where roles are known: what they have in common, or what is too small to name,
+        makes one with the key ``""``. What differs most beyond the usual spread comes first.
+
+        Args:
+            some: rows of the table; at least one.
+            usual: likewise, of those to compare with.
+        """
+        peaks = self.allocated
+        most, base = lower_median(peaks[list(some)]), lower_median(peaks[list(usual)])
+        found: list[Difference] = []
+        for kind, keys in self._columns.items():
+            table = self._bytes[kind]
+            if not keys:
+                continue
+            have = np.sort(table[list(some)], axis=0)[(len(some) - 1) // 2]
+            others = np.sort(table[list(usual)], axis=0)
+            usually = others[(len(usual) - 1) // 2]
+            spread = np.median(np.abs(others - usually), axis=0)
+            change = have - usually
+            if kind == "stage":  # a stage that one never came to tells nothing of its memory
+                change = np.where((have > 0) & (usually > 0), change, 0)
+            beyond = np.abs(change) - 3 * spread
+            telling = np.abs(change) > _TELLING * max(most, base, 1)
+            order = sorted(np.flatnonzero(telling).tolist(), key=lambda c: (-beyond[c], keys[c]))
+            named = [
+                self._difference(kind, column, int(have[column]), int(usually[column]), some, usual)
+                for column in order[: _MOST[kind]]
+            ]
+            found += named
+            if kind != "stage":
+                left = most - sum(each.bytes for each in named)
+                expected = base - sum(each.usual for each in named)
+                if left != expected:
+                    found.append(Difference(kind, "", left, expected, 0, 0, 0, 0))
+        if not self._columns["site"] and most != base:
+            found.insert(0, Difference("site", "", most, base, 0, 0, 0, 0))
+        return tuple(found)
+
+    def _difference(
+        self,
+        kind: HolderKind,
+        column: int,
+        have: int,
+        usually: int,
+        some: Sequence[int],
+        usual: Sequence[int],
+    ) -> Difference:
+        key = self._columns[kind][column]
+        mine = self._holder(kind, key, column, have, some)
+        others = self._holder(kind, key, column, usually, usual)
+        return Difference(
+            kind,
+            key,
+            have,
+            usually,
+            mine.size if mine else 0,
+            mine.of_size if mine else 0,
+            others.size if others else 0,
+            others.of_size if others else 0,
+        )
+
+    def _holder(
+        self, kind: HolderKind, key: str, column: int, held: int, rows: Sequence[int]
+    ) -> Holder | None:
+        """Return the holder of the first row that has the median."""
+        table = self._bytes[kind]
+        row = next(row for row in rows if table[row, column] == held)
+        return self._held[row].get((kind, key))
+
+
+def lower_median(values: NDArray[np.int64]) -> int:
+    """Return the value in the middle, of two the lower: one that was attained, and an integer."""
+    return int(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])

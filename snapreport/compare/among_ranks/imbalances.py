@@ -1,0 +1,120 @@
+"""How unlike the ranks of a group are, and those along each dimension of the layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
+from snapreport.compare.among_ranks.layout_places import COPIES, dimension_name, varying
+from snapreport.compare.among_ranks.odd_words import along_text, copies_text, within_text
+from snapreport.compare.among_ranks.rank_groups import Grouped
+from snapreport.model.run.run_findings import Imbalance, Replicated
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_COPIED = ("parameter", "optimizer state", "gradient")
+_EQUAL = 0.001
+"""Copies differ by no more: an allocator's unsplit blocks are part of them."""
+_WORTH = 0.01
+"""Of the peak, at least; less is not worth a word."""
+_NEARLY_ALL = 0.9
+
+
+def find_imbalances(
+    rows: Sequence[Row],
+    allocated: NDArray[np.int64],
+    groups: Sequence[Grouped],
+    cores: Sequence[Sequence[int]],
+) -> list[Imbalance]:
+    """Return the imbalance along each dimension and within each group, odd ranks left out.
+
+    Along a dimension the figures are the median peak of all, off by what each place is off.
+
+    Args:
+        rows: all that were compared.
+        allocated: int64, shape (n,): their peaks.
+        groups: of them.
+        cores: of each group, those that are not odd.
+    """
+    judged = sorted(member for core in cores for member in core)
+    coordinates = [rows[member].coordinates for member in judged]
+    found = []
+    for dimension in varying(coordinates):
+        effects = _effects(dimension, judged, coordinates, allocated)
+        if len(effects) > 1:
+            usual = lower_median(allocated[judged])
+            low = min(effects, key=lambda place: (effects[place], place))
+            high = min(effects, key=lambda place: (-effects[place], place))
+            least, most = usual + effects[low], usual + effects[high]
+            name = dimension_name(dimension)
+            text = along_text(dimension, f"{name} {low}", f"{name} {high}", least, most)
+            found.append(Imbalance(dimension, least, most, text))
+    for group, core in zip(groups, cores, strict=True):
+        if len(core) > 1:
+            peaks = allocated[list(core)]
+            least, most = int(peaks.min()), int(peaks.max())
+            text = within_text(group.name, least, most, len(core) < len(group.members))
+            found.append(Imbalance(group.name, least, most, text))
+    return found
+
+
+def _effects(
+    dimension: str,
+    judged: Sequence[int],
+    coordinates: Sequence[Mapping[str, int]],
+    allocated: NDArray[np.int64],
+) -> dict[int, int]:
+    """Return by how much each place along a dimension is off, beside ranks that share all else.
+
+    The median of all ranks of a place would also tell which stages they happen to be of.
+    """
+    sets: dict[tuple[tuple[str, int], ...], list[tuple[int, int]]] = {}
+    for member, place in zip(judged, coordinates, strict=True):
+        others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
+        sets.setdefault(others, []).append((place[dimension], int(allocated[member])))
+    off: dict[int, list[int]] = {}
+    for some in sets.values():
+        if len(some) > 1:
+            middle = median_low(peak for _, peak in some)
+            for at, peak in some:
+                off.setdefault(at, []).append(peak - middle)
+    return {at: median_low(each) for at, each in off.items()}
+
+
+def find_copies(rows: Sequence[Row], table: HolderTable) -> list[Replicated]:
+    """Return the roles of which each rank along a data-parallel dimension holds as much.
+
+    Equal sizes are no proof that ranks hold the same, so it is only said what copies would cost.
+    """
+    coordinates = [row.coordinates for row in rows]
+    found = []
+    for dimension in varying(coordinates):
+        if dimension not in COPIES:
+            continue
+        sets: dict[tuple[tuple[str, int], ...], list[int]] = {}
+        for member, place in enumerate(coordinates):
+            others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
+            sets.setdefault(others, []).append(member)
+        full = [members for members in sets.values() if len(members) > 1]
+        copies = len({place[dimension] for place in coordinates})
+        for role in _COPIED:
+            held = table.role(role)
+            alike = [
+                members
+                for members in full
+                if held[members].max() > 0
+                and held[members].min() >= (1 - _EQUAL) * held[members].max()
+            ]
+            if not full or len(alike) < _NEARLY_ALL * len(full):
+                continue
+            each = lower_median(held[[member for members in alike for member in members]])
+            saved = each - -(-each // copies)
+            if saved >= _WORTH * lower_median(table.allocated):
+                text = copies_text(dimension, copies, role, each, saved)
+                found.append(Replicated(dimension, copies, role, each, saved, text))
+    return found

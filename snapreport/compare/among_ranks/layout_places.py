@@ -1,0 +1,87 @@
+"""Where ranks stand in the parallel layout, and what a set of ranks is called by it.
+
+Ranks are numbered as Megatron-LM numbers them: the first dimension of a layout changes from each
+rank to the next, so with ``tp=8,pp=4,dp=2`` rank 8 is the first of pipeline stage 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+from snapreport.compare.among_ranks.rank_words import list_of, number_ranges
+from snapreport.model.run.rank_facts import RankName, Run
+
+Coordinates = Mapping[str, int]
+
+COPIES = frozenset(("dp", "ddp", "data", "replica", "replicate", "dp_replicate"))
+"""Dimensions whose ranks may hold the same parameters."""
+
+_NAMES = {
+    "pp": "pipeline stage",
+    "tp": "tensor rank",
+    "ep": "expert rank",
+    "cp": "context rank",
+    "sp": "sequence rank",
+    "fsdp": "FSDP rank",
+    "dp_shard": "shard",
+    "dp": "replica",
+    "ddp": "replica",
+    "dp_replicate": "replica",
+}
+_MOST_RANGES = 3
+
+
+def coordinates_of(run: Run, name: RankName) -> dict[str, int]:
+    """Return a rank's place in the layout: as its file has it, else by its number."""
+    if name.coordinates:
+        return dict(name.coordinates)
+    if name.rank is None or not run.layout:
+        return {}
+    found, left = {}, name.rank
+    for dimension, size in run.layout:
+        left, found[dimension] = divmod(left, max(size, 1))
+    return found if not left else {}
+
+
+def dimension_name(dimension: str) -> str:
+    """Return what a rank's place along a dimension is called: ``pipeline stage``."""
+    return _NAMES.get(dimension, dimension)
+
+
+def place_name(members: Sequence[Coordinates], everyone: Sequence[Coordinates]) -> str:
+    """Return what exactly these ranks share: ``pipeline stage 1``; ``""`` if it is nothing."""
+    for dimensions in _choices(members, everyone, 3):
+        values = [sorted({each[d] for each in members}) for d in dimensions]
+        inside = sum(
+            all(each[d] in v for d, v in zip(dimensions, values, strict=True)) for each in everyone
+        )
+        ranges = [number_ranges(each) for each in values]
+        if inside == len(members) and all(len(each) <= _MOST_RANGES for each in ranges):
+            return ", ".join(
+                f"{dimension_name(d)}{'s' * (len(v) > 1)} {list_of(parts)}"
+                for d, v, parts in zip(dimensions, values, ranges, strict=True)
+            )
+    return ""
+
+
+def varying(everyone: Sequence[Coordinates]) -> list[str]:
+    """Return the dimensions that every rank has a place in, and not all the same."""
+    if not everyone or not all(everyone):
+        return []
+    return [
+        dimension
+        for dimension in everyone[0]
+        if all(dimension in each for each in everyone)
+        and len({each[dimension] for each in everyone}) > 1
+    ]
+
+
+def _choices(
+    members: Sequence[Coordinates], everyone: Sequence[Coordinates], most: int
+) -> Iterable[tuple[str, ...]]:
+    if not members:
+        return
+    free = varying(everyone)
+    for count in range(1, min(most, len(free)) + 1):
+        yield from combinations(free, count)

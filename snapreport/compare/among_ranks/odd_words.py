@@ -1,0 +1,203 @@
+"""What is said of an odd rank, of a group, and of an imbalance: a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+from snapreport.compare.among_ranks.cause_words import because, holder_words, instead
+from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.rank_growth import Growth
+from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.model.run.rank_facts import FailedRequest
+from snapreport.model.run.run_findings import Difference
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_WHOLE = ("all ranks", "all devices")
+
+
+def sentence(text: str) -> str:
+    """Return text as a sentence: with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def clock(time_us: int) -> str:
+    """Return a time of day to the millisecond: ``12:03:11.208 UTC``."""
+    moment = _EPOCH + timedelta(microseconds=time_us // 1000 * 1000)
+    return f"{moment:%H:%M:%S.%f}"[:-3] + " UTC"
+
+
+def peaks_text(row: Row) -> str:
+    """Return ``peaks``, or what a figure is where no history was recorded."""
+    return "peaks" if row.device.recorded else "holds"
+
+
+def above(total: int) -> str:
+    """Return ``above`` or ``below``."""
+    return "above" if total > 0 else "below"
+
+
+def median_of(group: str) -> str:
+    """Return ``the median``, with the name of the group unless it is all ranks."""
+    return "the median" if group in _WHOLE else f"the median of {group}"
+
+
+def unlike_peak(
+    row: Row,
+    total: int,
+    differences: Sequence[Difference],
+    group: str,
+    event: int | None,
+    step: int | None,
+) -> str:
+    """Say by how much a rank's peak is off its group's, why, and from when on."""
+    amount = f"{format_bytes(abs(total))}{_percent(total, row.allocated - total)}"
+    return sentence(
+        f"{row.words} {peaks_text(row)} {amount} {above(total)} {median_of(group)}"
+        f"{because(differences, total)}{parts_text(event, step)}"
+    )
+
+
+def parts_text(event: int | None, step: int | None) -> str:
+    """Say from when on a rank differs, as a clause; ``""`` where that is not known."""
+    if event is None and step is None:
+        return ""
+    if event == 0:
+        return "; it differs from the start of the recording"
+    places = []
+    if event is not None:
+        places.append(f"about event {format_count(event)}")
+    if step is not None:
+        places.append(f"step {format_count(step)}")
+    return f"; it parts from the others at {' in '.join(places)}"
+
+
+def grows(
+    row: Row,
+    growth: Growth,
+    usual: int,
+    differences: Sequence[Difference],
+    group: str,
+    step: int | None,
+    first: bool,
+) -> str:
+    """Say what a rank gains in a step, and what its group does."""
+    others = "the others gain nothing" if not usual else f"the others gain {format_bytes(usual)}"
+    if usual < 0:
+        others = f"the others give back {format_bytes(-usual)}"
+    if group not in _WHOLE:
+        others = others.replace("the others", f"the others of {group}", 1)
+    how = "between the dumps" if growth.between_dumps else "in the recording"
+    text = (
+        f"{row.words} gains {format_bytes(growth.each)} a step,"
+        f" {format_bytes(growth.total)} in {format_count(growth.steps)} steps {how}; {others}"
+    )
+    named = [d for d in differences if d.kind == "site" and d.key and d.bytes > d.usual]
+    if named:
+        text += f". At its peak {holder_words(named[0])} holds {instead(named[0])}"
+    if step is not None:
+        text += f". It leaves the line at step {format_count(step)}" + ", first of all" * first
+    return sentence(text)
+
+
+def failed_text(
+    row: Row,
+    request: FailedRequest,
+    first: bool,
+    total: int,
+    differences: Sequence[Difference],
+    group: str,
+    telling: bool,
+) -> str:
+    """Say when a rank ran out of memory, what it asked for, and what it held beside its group."""
+    text = f"{row.words} ran out of memory" + " first" * first
+    if request.time_us is not None:
+        text += f", at {clock(request.time_us)}"
+    text += f" (event {format_count(request.event)}), when "
+    text += f"`{request.site}` asked for " if request.site else "it asked for "
+    text += format_bytes(request.size)
+    if row.device.capacity:
+        text += f" on a card of {format_bytes(row.device.capacity)}"
+    if telling and total > 0:
+        text += (
+            f"; it peaked {format_bytes(total)} above {median_of(group)}"
+            f"{because(differences, total)}"
+        )
+    elif telling:
+        text += (
+            f"; until then it had peaked {format_bytes(-total)} below {median_of(group)},"
+            " which went on"
+        )
+    else:
+        text += f"; until then it held no more than {median_of(group)}"
+    return sentence(text)
+
+
+def group_text(
+    name: str, count: int, allocated: int, others: int | None, differences: Sequence[Difference]
+) -> str:
+    """Say where the ranks of a group peak, and how they differ from the others.
+
+    Args:
+        name: the group's.
+        count: of its ranks.
+        allocated: the median of their peaks.
+        others: that of all other ranks; None if there are none.
+        differences: from those.
+    """
+    whose = f"the peak of {name}" if count == 1 else f"the median peak of {name}"
+    numbered = name.startswith(("rank", "every ")) or name[:1].isdigit()
+    if count > 1 and not numbered:
+        whose += f" ({format_count(count)} ranks)"
+    text = f"{whose} is {format_bytes(allocated)}"
+    if others is None:
+        return sentence(text)
+    total = allocated - others
+    if not total:
+        return sentence(f"{text}, and so is that of the other ranks")
+    return sentence(
+        f"{text}, {format_bytes(abs(total))}{_percent(total, others)} {above(total)} that of the"
+        f" other ranks{because(differences, total)}"
+    )
+
+
+def within_text(name: str, least: int, most: int, without_odd: bool) -> str:
+    """Say how far apart the peaks of a group are, those of odd ranks left out."""
+    where = "all ranks" if name in _WHOLE else name if "rank" in name else f"the ranks of {name}"
+    if without_odd:
+        where += ", the odd ones left out,"
+    if least == most:
+        return sentence(f"{where} peak at {format_bytes(most)} each, equal to the byte")
+    return sentence(
+        f"{where} peak between {format_bytes(least)} and {format_bytes(most)},"
+        f" {_apart(least, most)} apart"
+    )
+
+
+def along_text(dimension: str, lowest: str, highest: str, least: int, most: int) -> str:
+    """Say how much the peaks differ along a dimension of the layout, all else being equal."""
+    if least == most:
+        return sentence(f"along {dimension} the peaks are equal at the median")
+    return sentence(
+        f"along {dimension} the peaks are {_apart(least, most)} higher on {highest} than on"
+        f" {lowest}, at the median"
+    )
+
+
+def copies_text(dimension: str, copies: int, role: str, held: int, saved: int) -> str:
+    """Say what ranks along a dimension hold alike; equal sizes are no proof of copies."""
+    return sentence(
+        f"each of the {format_count(copies)} ranks along {dimension} holds the same amount of"
+        f" {role}, {format_bytes(held)}; if these are copies, sharding them over {dimension} would"
+        f" spare each rank {format_bytes(saved)}"
+    )
+
+
+def _apart(least: int, most: int) -> str:
+    share = format_change(most - least, least).lstrip("+").replace("<", "under ")
+    return f"{format_bytes(most - least)} ({share})" if share else format_bytes(most - least)
+
+
+def _percent(change: int, base: int) -> str:
+    percent = format_change(change, base).lstrip("+-").replace("<", "under ")
+    return f" ({percent})" if percent else ""

@@ -1,0 +1,83 @@
+"""The moment from which on a rank differs from its group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from snapreport.compare.among_ranks.standing_out import SPREADS
+from snapreport.figures.rank_parts.rank_cells import to_one_width
+from snapreport.model.run.rank_facts import DeviceFacts
+
+_PART = 0.25
+"""Of the difference in the end: a rank has parted where it shows so much of it."""
+_ALIGNED = 0.02
+"""Recordings whose numbers of events spread more do not lie event beside event."""
+_TO_NORMAL = 1.4826
+
+
+class Curves:
+    """The curves of a group over events, in cells of one width."""
+
+    def __init__(self, devices: Sequence[DeviceFacts], core: Sequence[int]) -> None:
+        self._devices = devices
+        self._core = list(core)
+        cells = to_one_width([device.by_event for device in devices])
+        self._shift = cells[0].shift
+        width = max(len(each.allocated) for each in cells)
+        table = np.full((len(cells), width), np.nan)
+        for row, each in enumerate(cells):
+            table[row, : len(each.allocated)] = each.allocated
+        self._table = table
+        events = np.array([devices[row].events for row in self._core])
+        off = np.median(np.abs(events - np.median(events))) if len(events) else 0
+        self._aligned = bool(off <= _ALIGNED * max(float(np.median(events)), 1))
+        known = np.sum(~np.isnan(table[self._core]), axis=0)
+        self._until = int(np.sum(2 * known > len(self._core)))
+        some = table[self._core][:, : self._until]
+        self._middle = np.nanmedian(some, axis=0)
+        self._spread = _TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
+
+    def parts_event(self, row: int, difference: int) -> int | None:
+        """Return the first event of the cell in which a rank parts from its group.
+
+        Args:
+            row: place among the devices.
+            difference: bytes that it differs by in the end; the sign says to which side.
+        """
+        if not self._aligned or not difference:
+            return None
+        sign = 1 if difference > 0 else -1
+        away = sign * (self._table[row, : self._until] - self._middle)
+        least = np.maximum(_PART * abs(difference), SPREADS * self._spread)
+        with np.errstate(invalid="ignore"):
+            beyond = np.flatnonzero(away >= least)
+        return int(beyond[0]) << self._shift if len(beyond) else None
+
+    def parts_step(self, row: int, difference: int, growing: bool = False) -> int | None:
+        """Return the number of the first step in which a rank parts from its group.
+
+        Args:
+            row: place among the devices.
+            difference: as above.
+            growing: whether what a step leaves is compared, instead of its peak.
+        """
+        usual: dict[int, list[int]] = {}
+        for member in self._core:
+            if member != row:
+                for step in self._devices[member].steps:
+                    usual.setdefault(step.number, []).append(
+                        step.left if growing else step.allocated
+                    )
+        sign = 1 if difference > 0 else -1
+        for step in self._devices[row].steps:
+            others = np.array(usual.get(step.number, ()))
+            if 2 * len(others) <= len(self._core) - 1:
+                continue
+            middle = np.median(others)
+            spread = _TO_NORMAL * float(np.median(np.abs(others - middle)))
+            away = sign * ((step.left if growing else step.allocated) - float(middle))
+            if away >= max(_PART * abs(difference), SPREADS * spread):
+                return step.number
+        return None

@@ -1,0 +1,227 @@
+"""Groups of ranks that behave alike, and the group in which a rank alone belongs.
+
+Ranks are parted where there are gaps (``likeness``). Which parts are groups, and which are ranks
+unlike their group, the numbers of ranks tell: programs give work to ranks by a regular pattern, a
+slice of the parallel layout, a host, or runs of numbers that come again. Of such patterns that one
+is taken which says in the shortest way in which part each rank is, exceptions included; the
+exceptions are ranks that are unlike their group. A quarter of all ranks is a group, pattern or no.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import log2
+
+import numpy as np
+
+from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.holder_table import HolderTable
+from snapreport.compare.among_ranks.layout_places import COPIES, place_name, varying
+from snapreport.compare.among_ranks.likeness import FLOOR, Distances, part
+from snapreport.compare.among_ranks.rank_words import rows_in_words
+from snapreport.compare.among_ranks.standing_out import spread_of
+
+Place = Hashable
+
+_LARGE = 4
+"""One part in so many of the ranks is a group, whatever its ranks are."""
+_KNOWN = 0.5
+"""What a place of a known layout costs beside one of a pattern that is guessed."""
+_APART = 4
+"""Groups lie as many times as far apart as their ranks lie from their own medians."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """One group; numbers are places among the compared rows."""
+
+    name: str
+    members: tuple[int, ...]
+    core: tuple[int, ...]
+    """Those that behave alike: the medians are theirs."""
+
+
+@dataclass
+class _Draft:
+    core: list[int]
+    guests: list[int]
+    """Ranks that belong here and are unlike the others."""
+
+
+def find_groups(rows: Sequence[Row], table: HolderTable) -> list[Grouped]:
+    """Part ranks into groups, each rank into one; by the group's first rank."""
+    distances = Distances([row.device for row in rows], table.sites, table.allocated)
+    parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
+    drafts, places = _by_pattern(parts, rows)
+    drafts = _without_false_gaps(drafts, distances)
+    dimensions = _dimensions(rows) or [places]
+    drafts = [piece for draft in drafts for piece in _along(draft, dimensions, table)]
+    names = _Names(rows)
+    found = []
+    for draft in drafts:
+        members = sorted(draft.core + draft.guests)
+        found.append(Grouped(names.of(members), tuple(members), tuple(sorted(draft.core))))
+    return sorted(found, key=lambda each: each.members[0])
+
+
+def _by_pattern(
+    parts: Sequence[Sequence[int]], rows: Sequence[Row]
+) -> tuple[list[_Draft], list[Place]]:
+    """Turn parts into groups by the pattern that tells the parts of ranks in the shortest way.
+
+    Returns:
+        the groups, and the place of each rank in that pattern.
+    """
+    label = {member: number for number, members in enumerate(parts) for member in members}
+    one_exception = log2(len(rows)) + 1
+    one_place = max(log2(len(parts)), 1) if len(parts) > 1 else 1.0
+    best: tuple[float, dict[Place, int], list[Place]] | None = None
+    for weight, places in _patterns(rows):
+        votes: dict[Place, Counter[int]] = {}
+        for member, place in enumerate(places):
+            votes.setdefault(place, Counter())[label[member]] += 1
+        chosen = {
+            place: min(count, key=lambda number, count=count: (-count[number], number))  # type: ignore[misc]
+            for place, count in votes.items()
+        }
+        wrong = sum(label[member] != chosen[place] for member, place in enumerate(places))
+        cost = wrong * one_exception + weight * len(votes) * one_place
+        if best is None or cost < best[0]:
+            best = cost, chosen, places
+    assert best is not None
+    _, chosen, places = best
+    exceptions = [m for m, place in enumerate(places) if label[m] != chosen[place]]
+    many = Counter(label[member] for member in exceptions)
+    drafts: dict[Place, _Draft] = {}
+    for member, place in enumerate(places):
+        number, home = label[member], chosen[place]
+        if number == home:
+            drafts.setdefault(home, _Draft([], [])).core.append(member)
+        elif many[number] >= 3 and many[number] * _LARGE > len(rows):
+            drafts.setdefault(("own", number), _Draft([], [])).core.append(member)
+        else:
+            drafts.setdefault(home, _Draft([], [])).guests.append(member)
+    return list(drafts.values()), places
+
+
+def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
+    """Yield the place of each rank by the ways in which programs number them, plainest first.
+
+    Each comes with what a place of it costs. A rank alone in its place would explain anything: only
+    a layout that is known has such places.
+    """
+    yield 1.0, [0] * len(rows)
+    coordinates = [row.coordinates for row in rows]
+    free = varying(coordinates)
+    for dimensions in [*combinations(free, 1), *combinations(free, 2)]:
+        if not COPIES.issuperset(dimensions):
+            yield _KNOWN, [tuple(each[d] for d in dimensions) for each in coordinates]
+    hosts = Counter(row.rank.name.host for row in rows)
+    if len(hosts) > 1 and min(hosts.values()) > 1:
+        yield 1.0, [row.rank.name.host for row in rows]
+    numbers = [row.number for row in rows if row.number is not None]
+    if len(numbers) < len(rows):
+        return
+    size = max(numbers) + 1
+    divisors = [each for each in range(1, size) if size % each == 0]
+    for kinds in divisors[1:]:
+        for run in reversed(divisors):
+            if size % (run * kinds) == 0:
+                yield 1.0, [number // run % kinds for number in numbers]
+
+
+def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Draft]:
+    """Join groups again that are no further apart than their own ranks, the closest first."""
+    drafts = list(drafts)
+    while len(drafts) > 1:
+        within = [max(distances.within(each.core), FLOOR / _APART) for each in drafts]
+        ratio, a, b = min(
+            (distances.between(drafts[a].core, drafts[b].core) / max(within[a], within[b]), a, b)
+            for a in range(len(drafts))
+            for b in range(a + 1, len(drafts))
+        )
+        if ratio >= _APART:
+            break
+        joined = drafts.pop(b)
+        drafts[a].core.extend(joined.core)
+        drafts[a].guests.extend(joined.guests)
+    return drafts
+
+
+def _dimensions(rows: Sequence[Row]) -> list[list[Place]]:
+    """Return the place of each rank along each dimension of a known layout that is no copy."""
+    coordinates = [row.coordinates for row in rows]
+    free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
+    return [[each[dimension] for each in coordinates] for dimension in free]
+
+
+def _along(
+    draft: _Draft, dimensions: Sequence[Sequence[Place]], table: HolderTable
+) -> list[_Draft]:
+    """Part a group along the dimension of the layout that its peaks go by, if there is one.
+
+    Stages that differ a little from one to the next have no gap between them; but the ranks of
+    each are more alike than the stages are, and a rank is to be compared with its own stage.
+    Without a layout the places are those of the pattern by which the groups were found.
+    """
+    best: tuple[float, list[_Draft]] | None = None
+    for places in dimensions:
+        pieces: dict[Place, _Draft] = {}
+        for member in draft.core:
+            pieces.setdefault(places[member], _Draft([], [])).core.append(member)
+        if len(pieces) < 2 or not all(places[guest] in pieces for guest in draft.guests):
+            continue
+        for guest in draft.guests:
+            pieces[places[guest]].guests.append(guest)
+        peaks = {place: table.allocated[piece.core] for place, piece in pieces.items()}
+        middle = {place: float(np.median(each)) for place, each in peaks.items()}
+        inside = float(np.median([spread_of(each) for each in peaks.values()]))
+        least = max(FLOOR * min(middle.values()), _APART * inside)
+        if max(middle.values()) - min(middle.values()) >= least and (
+            best is None or inside < best[0]
+        ):
+            best = inside, _joined(pieces, middle, least)
+    return [draft] if best is None else best[1]
+
+
+def _joined(pieces: dict[Place, _Draft], middle: dict[Place, float], least: float) -> list[_Draft]:
+    """Join places whose medians lie within ``least`` bytes, from the lowest up."""
+    found: list[_Draft] = []
+    lowest = -np.inf
+    for place in sorted(pieces, key=lambda each: (middle[each], pieces[each].core[0])):
+        if middle[place] - lowest >= least:
+            lowest = middle[place]
+            found.append(_Draft([], []))
+        found[-1].core += pieces[place].core
+        found[-1].guests += pieces[place].guests
+    return found
+
+
+class _Names:
+    """Names groups by what their ranks share."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._coordinates = [row.coordinates for row in rows]
+
+    def of(self, members: Sequence[int]) -> str:
+        rows = [self._rows[member] for member in members]
+        if len(rows) == len(self._rows):
+            return "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
+        if varying(self._coordinates):
+            name = place_name([row.coordinates for row in rows], self._coordinates)
+            if name:
+                return name
+        hosts = {row.rank.name.host for row in rows}
+        everywhere = sum(row.rank.name.host in hosts for row in self._rows)
+        words = rows_in_words(
+            [row.number if row.lone else None for row in rows],
+            [row.words for row in rows],
+            [row.number for row in self._rows],
+        )
+        if len(hosts) == 1 and "" not in hosts and everywhere == len(rows):
+            return f"{words}, host {next(iter(hosts))}" if len(rows) > 1 else words
+        return words

@@ -1,0 +1,80 @@
+"""Ranks in words: ``rank 17``, ``ranks 8 to 15``, ``32 ranks, every second from rank 1``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from snapreport.ground.units import format_count
+
+_MOST_RANGES = 5
+
+
+def list_of(words: Sequence[str]) -> str:
+    """Join words as a sentence does: ``5 and 6``, ``0, 8 and 16``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[str]:
+    """Return numbers as ``5``, ``8 to 15``; two in a row stay two.
+
+    Args:
+        numbers: to be named.
+        known: every number there is, if any are missing: a missing one parts no range.
+    """
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if (
+            found
+            and not any(each in known for each in range(found[-1][-1] + 1, number))
+            and (known or number == found[-1][-1] + 1)
+        ):
+            found[-1].append(number)
+        else:
+            found.append([number])
+    words = []
+    for each in found:
+        words += [f"{each[0]} to {each[-1]}"] if len(each) > 2 else [str(n) for n in each]
+    return words
+
+
+def ranks_in_words(numbers: Sequence[int], known: Collection[int] = ()) -> str:
+    """Name ranks; where they are too many to name, by their number and the first of them."""
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return f"rank {ordered[0]}"
+    parts = number_ranges(ordered, known)
+    if len(parts) <= _MOST_RANGES:
+        return f"ranks {list_of(parts)}"
+    step = ordered[1] - ordered[0]
+    regular = set(range(ordered[0], ordered[-1] + 1, step))
+    if step > 1 and regular.issuperset(ordered) and regular & set(known) <= set(ordered):
+        return f"every {_ordinal(step)} rank from {ordered[0]} to {ordered[-1]}"
+    first = ", ".join(str(number) for number in ordered[:3])
+    return f"{format_count(len(ordered))} ranks ({first} and so on)"
+
+
+def rows_in_words(
+    numbers: Sequence[int | None], words: Sequence[str], everyone: Sequence[int | None] = ()
+) -> str:
+    """Name ranks by their numbers, or where one has none by what else they are called.
+
+    Args:
+        numbers: of ranks; None where a number does not say enough.
+        words: what each is called.
+        everyone: likewise of all ranks there are.
+    """
+    known = [number for number in numbers if number is not None]
+    if len(known) == len(numbers) == len(set(known)):
+        return ranks_in_words(known, {number for number in everyone if number is not None})
+    if len(words) <= _MOST_RANGES:
+        return list_of(words)
+    return f"{', '.join(words[:3])} and {format_count(len(words) - 3)} more"
+
+
+def _ordinal(number: int) -> str:
+    if number == 2:
+        return "second"
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{ending or 'th'}"

@@ -1,0 +1,88 @@
+"""Which ranks of a run are missing, and what could not be said of it, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.odd_words import sentence
+from snapreport.compare.among_ranks.one_kind import OneKind
+from snapreport.compare.among_ranks.rank_growth import all_growing
+from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.run.rank_facts import Run
+
+
+def missing_ranks(run: Run) -> tuple[int, ...]:
+    """Return the numbers of ranks of which there is no file.
+
+    Where nothing tells how many ranks there were, they are the gaps below the highest number; but
+    not where most numbers are gaps: then one rank of each host was recorded, or a few were chosen.
+    """
+    known = {rank.name.rank for rank in run.ranks if rank.name.rank is not None}
+    if not known:
+        return ()
+    if run.expected is not None:
+        return tuple(number for number in range(run.expected) if number not in known)
+    gaps = tuple(number for number in range(max(known)) if number not in known)
+    return gaps if len(gaps) < len(known) / 2 else ()
+
+
+def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
+    """Say what limits the comparison, and what holds of nearly all ranks."""
+    notes = []
+    for kind in kinds:
+        if not kind.compared.recorded:
+            notes.append(
+                f"{_names(kind.rows)} recorded no history: what is compared is the state when the"
+                " snapshot was written, with other such ranks alone"
+            )
+        if all_growing(kind.grown, kind.table.allocated):
+            each = sorted(grown.each for grown in kind.grown if grown is not None)
+            middle = each[(len(each) - 1) // 2]
+            how = "each rank gains" if len(each) > 1 else f"{kind.rows[0].words} gains"
+            notes.append(f"{how} memory from step to step, {format_bytes(middle)} at the median")
+        widths = [row.device.allocated_width for row in kind.rows]
+        if max(widths) > 0.01 * max(row.allocated for row in kind.rows):
+            notes.append(
+                f"of some blocks only a range of sizes is known: peaks may be up to"
+                f" {format_bytes(max(widths))} higher"
+            )
+    notes += _dumps(kinds)
+    unused = [rank for rank in run.ranks if not rank.devices and not rank.error]
+    if unused:
+        notes.append(f"{format_count(len(unused))} files hold no memory of any device")
+    twice = Counter(
+        (rank.name.rank, rank.name.dump) for rank in run.ranks if rank.name.rank is not None
+    )
+    double = sorted({rank for (rank, _), count in twice.items() if count > 1 and rank is not None})
+    if double:
+        notes.append(f"of {ranks_in_words(double)} there are several files of one step")
+    return tuple(sentence(note) for note in notes)
+
+
+def _dumps(kinds: Sequence[OneKind]) -> list[str]:
+    """Name ranks that were compared at another dump than the others."""
+    notes = []
+    for kind in kinds:
+        dumps = Counter(row.rank.name.dump for row in kind.rows)
+        usual = dumps.most_common(1)[0][0]
+        behind: dict[int, list[Row]] = {}
+        for row in kind.rows:
+            dump = row.rank.name.dump
+            if usual is not None and dump is not None and dump < usual:
+                behind.setdefault(dump, []).append(row)
+        for dump, rows in sorted(behind.items()):
+            verb = "has" if len(rows) == 1 else "have"
+            notes.append(
+                f"{_names(rows)} {verb} no file of step {format_count(usual or 0)}, and so"
+                f" {'is' if len(rows) == 1 else 'are'} compared at step {format_count(dump)}"
+            )
+    return notes
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return rows_in_words(
+        [row.number if row.lone else None for row in rows], [row.words for row in rows]
+    )

@@ -1,0 +1,151 @@
+"""What is concluded of small runs, checked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapreport.compare.among_ranks.find_run import find_run
+from snapreport.model.run.rank_facts import FailedRequest
+from tests.made_ranks import GIB, MIB, Sites, a_device, a_rank, a_run
+
+NOON = 1_763_985_791_208_000  # 2025-11-24 12:03:11.208 UTC
+X = "\N{MULTIPLICATION SIGN}"
+SOFTMAX = "softmax nn_utils.py:6"
+USUAL: dict[str, tuple[int, int]] = {
+    SOFTMAX: (24, 96 * MIB),
+    "linear linear.py:134": (10, 512 * MIB),
+}
+HEAVY: dict[str, tuple[int, int]] = USUAL | {SOFTMAX: (24, 288 * MIB)}
+
+
+def test_the_reason_of_a_heavy_rank_is_told_in_bytes_and_sizes() -> None:
+    found = find_run(a_run([a_rank(k, a_device(HEAVY if k == 5 else USUAL)) for k in range(8)]))
+    assert found.headline == (
+        "Rank 5 peaks 4.50 GiB above the median because `softmax nn_utils.py:6` holds 4.50 GiB"
+        f" more (24 {X} 288.0 MiB instead of 24 {X} 96.00 MiB)."
+    )
+    [odd] = found.odd
+    assert (odd.row, odd.code, odd.bytes) == (5, "heavier", 24 * 192 * MIB)
+    assert [group.name for group in found.groups] == ["all ranks"]
+    assert found.groups[0].allocated == 24 * 96 * MIB + 5 * GIB
+
+
+def test_groups_failures_and_missing_ranks_come_after_the_odd_ones() -> None:
+    wide: Sites = USUAL | {"linear linear.py:134": (10, 716 * MIB)}
+    ooms = [FailedRequest(2, NOON, 2 * GIB, SOFTMAX)]
+    ranks = [
+        a_rank(
+            k,
+            a_device(HEAVY if k == 17 else wide if 8 <= k < 16 else USUAL, failed=ooms * (k == 20)),
+        )
+        for k in range(32)
+        if k not in (5, 6)
+    ]
+    found = find_run(a_run([*ranks, a_rank(32)]))
+    assert found.headline == (
+        "Rank 17 peaks 4.50 GiB above the median because `softmax nn_utils.py:6` holds 4.50 GiB"
+        f" more (24 {X} 288.0 MiB instead of 24 {X} 96.00 MiB); ranks 8 to 15 form a group at 9.24"
+        f" GiB because `linear linear.py:134` holds 1.99 GiB more (10 {X} 716.0 MiB instead of 10"
+        f" {X} 512.0 MiB); rank 20 ran out of memory, at 12:03:11.208 UTC; ranks 5 and 6 are"
+        " missing; the file of rank 32 could not be read."
+    )
+    assert found.missing == (5, 6)
+    assert found.broken == (30,)
+    assert found.first_failure == (18, 0)
+    assert found.groups[1].rows == tuple(range(6, 14))
+
+
+def test_ranks_that_are_alike_are_said_to_be() -> None:
+    same = find_run(a_run([a_rank(k, a_device(USUAL)) for k in range(64)]))
+    assert same.headline == "All 64 ranks behave alike: each peaks at 7.25 GiB."
+    assert same.odd == ()
+
+
+def test_two_ranks_are_compared_with_each_other() -> None:
+    found = find_run(a_run([a_rank(0, a_device(USUAL)), a_rank(1, a_device(HEAVY))]))
+    assert found.odd == ()
+    assert found.headline == "Rank 1 peaks 4.50 GiB (62%) above rank 0."
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_where_nothing_could_be_read_the_reason_is_told(count: int) -> None:
+    found = find_run(a_run([a_rank(k) for k in range(count)]))
+    assert "could" in found.headline
+    assert "the pickle ends too early." in found.headline
+    assert found.broken == tuple(range(count))
+
+
+def test_a_run_of_nothing_has_no_findings() -> None:
+    assert find_run(a_run([])).headline == "The run has no files."
+
+
+def test_memory_of_different_kinds_is_not_compared() -> None:
+    pinned: Sites = {"pin data.py:3": (1, 64 * MIB)}
+    found = find_run(
+        a_run(
+            [
+                a_rank(k, a_device(USUAL), a_device(pinned, device="host", kind="host"))
+                for k in range(4)
+            ]
+        )
+    )
+    assert [len(group.rows) for group in found.groups] == [4, 4]
+    assert found.odd == ()
+
+
+def test_a_rank_without_history_is_not_compared_with_those_that_have_one() -> None:
+    ranks = [a_rank(k, a_device(USUAL, recorded=True)) for k in range(6)]
+    found = find_run(a_run([*ranks, a_rank(6, a_device({SOFTMAX: (1, MIB)}, recorded=False))]))
+    assert found.odd == ()
+    assert "Rank 6 recorded no history" in found.notes[0]
+
+
+def test_stages_of_a_layout_name_the_groups() -> None:
+    """With tp=2,pp=2,dp=2 the ranks 2, 3, 6 and 7 are of pipeline stage 1."""
+    ranks = [a_rank(k, a_device(HEAVY if k // 2 % 2 else USUAL)) for k in range(8)]
+    found = find_run(a_run(ranks, [("tp", 2), ("pp", 2), ("dp", 2)]))
+    assert [(group.name, group.rows) for group in found.groups] == [
+        ("pipeline stage 0", (0, 1, 4, 5)),
+        ("pipeline stage 1", (2, 3, 6, 7)),
+    ]
+    assert found.odd == ()
+
+
+def test_a_leak_on_one_rank_is_told_by_step() -> None:
+    ranks = [
+        a_rank(k, a_device(USUAL, left=[GIB + (k == 2) * 100 * MIB * step for step in range(6)]))
+        for k in range(8)
+    ]
+    [odd] = find_run(a_run(ranks)).odd
+    assert (odd.row, odd.code, odd.bytes) == (2, "growth", 100 * MIB)
+    assert odd.sentence.startswith(
+        "Rank 2 gains 100.0 MiB a step, 400.0 MiB in 4 steps in the recording; the others gain"
+        " nothing."
+    )
+
+
+def test_a_leak_on_every_rank_is_no_oddity_but_a_note() -> None:
+    ranks = [
+        a_rank(k, a_device(USUAL, left=[GIB + 100 * MIB * step for step in range(6)]))
+        for k in range(8)
+    ]
+    found = find_run(a_run(ranks))
+    assert found.odd == ()
+    assert found.notes == ("Each rank gains memory from step to step, 100.0 MiB at the median.",)
+
+
+def test_between_dumps_the_rank_that_leaves_the_line_first_is_named() -> None:
+    def peak(rank: int, dump: int) -> Sites:
+        more = {3: max(dump - 20, 0), 5: max(dump - 40, 0)}.get(rank, 0)
+        return USUAL | {"cache cache.py:9": (1 + more, 20 * MIB)}
+
+    ranks = [
+        a_rank(k, a_device(peak(k, dump)), dump=dump) for dump in (20, 40, 60) for k in range(12)
+    ]
+    found = find_run(a_run(ranks))
+    by_rank = {odd.row - 24: odd for odd in found.odd}
+    assert set(by_rank) == {3, 5}
+    assert by_rank[3].parts_step == 40
+    assert "It leaves the line at step 40, first of all." in by_rank[3].sentence
+    assert by_rank[5].parts_step == 60
+    assert found.growth[24 + 3] == 20 * MIB
