@@ -12,6 +12,8 @@ from snapreport.model.run.run_findings import Difference
 _MOSTLY = 0.5
 _WORTH_NAMING = 0.25
 _MOST_NAMED = 3
+_SEVERAL = 3
+_ALIKE = 0.25
 _SIGN = "\N{MULTIPLICATION SIGN}"
 
 
@@ -21,27 +23,44 @@ def main_cause(differences: Sequence[Difference], total: int) -> Difference | No
     return along[0] if along and abs(_change(along[0])) >= _MOSTLY * abs(total) else None
 
 
-def because(differences: Sequence[Difference], total: int) -> str:
+def because(differences: Sequence[Difference], total: int, whose: str = "") -> str:
     """Return a clause that gives the cause, with a space or a comma before it; may be ``""``.
 
     Args:
         differences: what is held beside what is usual, most telling first.
         total: the difference of the peaks, in bytes.
+        whose: to whom the sizes belong, where the sentence is of several ranks.
     """
     if not total:
         return ""
     along = _along(differences, total)
     first = main_cause(differences, total)
     if first is not None:
-        return f" because {_holds(first)}{_against(differences, total, first)}"
+        return f" because {_holds(first, whose)}{_against(differences, total, first)}"
     if not along:
         return ", and no one call site accounts for it"
-    named = along[:_MOST_NAMED]
+    if share := _alike(differences, total):
+        return f" because all of its large call sites hold {share}"
+    named = sorted(along, key=lambda each: -abs(_change(each)))[:_MOST_NAMED]
     told = sum(_change(each) for each in named)
     text = list_of([_holds_short(each, total) for each in named])
     if abs(told) >= _MOSTLY * abs(total):
         return f" because {text}"
     return f"; many call sites differ, most of all {text}"
+
+
+def _alike(differences: Sequence[Difference], total: int) -> str:
+    """Return by how much all call sites differ, ``about 10% more``, if by about as much."""
+    sites = [d for d in _sites(differences) if d.kind == "site"]
+    if len(sites) < _SEVERAL or not all(d.usual for d in sites):
+        return ""
+    told = sum(_change(d) for d in sites)
+    share = told / sum(d.usual for d in sites)
+    if abs(told) < _MOSTLY * abs(total) or share * total < 0:
+        return ""
+    if any(abs(_change(d) / d.usual - share) > _ALIKE * abs(share) for d in sites):
+        return ""
+    return f"about {abs(share):.0%} {'more' if total > 0 else 'less'}"
 
 
 def instead(difference: Difference) -> str:
@@ -68,10 +87,11 @@ def holder_words(difference: Difference) -> str:
     return f"`{difference.key}`" if difference.kind == "site" else difference.key
 
 
-def _holds(difference: Difference) -> str:
+def _holds(difference: Difference, whose: str) -> str:
     change = _change(difference)
     amount = f"{format_bytes(abs(change))} {'more' if change > 0 else 'less'}"
-    return f"{holder_words(difference)} holds {amount} ({instead(difference)})"
+    of = f"on {whose} " if whose else ""
+    return f"{holder_words(difference)} holds {amount} ({of}{instead(difference)})"
 
 
 def _holds_short(difference: Difference, total: int) -> str:

@@ -51,7 +51,8 @@ def find_run(run: Run) -> RunFindings:
         replicated=tuple(each for kind in kinds for each in kind.copies()),
         notes=write_notes(run, kinds),
     )
-    return replace(found, headline=write_headline(run, found, rows))
+    gains = kinds[0].everyone_gains() if kinds else None
+    return replace(found, headline=write_headline(run, found, rows, gains))
 
 
 def _first_failure(rows: Sequence[Row]) -> tuple[int, int] | None:

@@ -16,6 +16,8 @@ from snapreport.model.run.run_findings import Group, Odd, RunFindings
 
 _MOST_GROUPS = 3
 _MOST_CAUSES = 3
+_ALIKE = 0.06
+"""Of the lowest peak: further apart, ranks are not said to be alike."""
 _PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d")
 
 
@@ -27,13 +29,16 @@ class Told:
     row: Row
 
 
-def write_headline(run: Run, findings: RunFindings, rows: Sequence[Row]) -> str:
+def write_headline(
+    run: Run, findings: RunFindings, rows: Sequence[Row], everyone_gains: int | None
+) -> str:
     """Say it: odd ranks with their causes, groups, the first failure, what is missing and broken.
 
     Args:
         run: the files.
         findings: all but the headline.
         rows: every row of the run.
+        everyone_gains: bytes in a step, where nearly all ranks gain memory.
     """
     if not rows:
         return _no_figures(run)
@@ -45,6 +50,8 @@ def write_headline(run: Run, findings: RunFindings, rows: Sequence[Row]) -> str:
         *_failure(findings, told, rows),
         *_absent(run, findings),
     ]
+    if everyone_gains is not None and len(rows) > 1:
+        parts.insert(0, f"each rank gains {format_bytes(everyone_gains)} a step at the median")
     if not told:
         parts.insert(0, _nothing_odd(findings, rows))
     return sentence("; ".join(parts))
@@ -82,13 +89,10 @@ def _peaks(told: Sequence[Told]) -> list[str]:
         amount = format_bytes(abs(most.odd.bytes))
         if len(some) > 1 and format_bytes(low) != amount:
             amount = f"{format_bytes(low)} to {amount}"
-        text = (
-            f"{names} {verb}{'s' * (len(some) == 1)} {amount} {above(most.odd.bytes)} the median"
-            f"{because(most.odd.differences, most.odd.bytes)}"
-        )
-        if len(some) > 1 and main_cause(most.odd.differences, most.odd.bytes):
-            text = text.replace("(", f"(on {most.row.words} ", 1)
-        parts.append(text)
+        whose = most.row.words if len(some) > 1 else ""
+        cause_text = because(most.odd.differences, most.odd.bytes, whose)
+        verb += "s" * (len(some) == 1)
+        parts.append(f"{names} {verb} {amount} {above(most.odd.bytes)} the median{cause_text}")
     left = [each for some in list(causes.values())[_MOST_CAUSES:] for each in some]
     if left:
         parts.append(f"{_names([each.row for each in left])} {_are(left)} unlike the others, too")
@@ -142,8 +146,11 @@ def _failure(findings: RunFindings, told: Sequence[Told], rows: Sequence[Row]) -
     at = "" if request.time_us is None else f", at {clock(request.time_us)}"
     if len(failed) == 1:
         return [f"{first.words} ran out of memory{at}"]
-    others = f"{format_count(len(failed) - 1)} other{'s' * (len(failed) > 2)}"
-    return [f"{first.words} ran out of memory first{at}, and then {others}"]
+    others = [each.row for each in failed if each.row.unit != first.unit]
+    words = _names(others)
+    if words[:1].isdigit():
+        words = f"{format_count(len(others))} others"
+    return [f"{first.words} ran out of memory first{at}, and then {words}"]
 
 
 def _absent(run: Run, findings: RunFindings) -> list[str]:
@@ -178,9 +185,12 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row]) -> str:
     who = "both ranks" if len(some) == 2 else f"all {format_count(len(some))} ranks"
     if not share:
         return f"{who} behave alike: each peaks at {format_bytes(most.allocated)}"
+    between = f"between {format_bytes(least.allocated)} and {format_bytes(most.allocated)}"
+    if most.allocated - least.allocated <= _ALIKE * least.allocated:
+        return f"{who} behave alike: they peak {between}, {share} apart"
     return (
-        f"{who} behave alike: they peak between {format_bytes(least.allocated)} and"
-        f" {format_bytes(most.allocated)}, {share} apart"
+        f"no rank stands out, though the peaks of {who} lie {between}, {share} apart, the highest"
+        f" on {most.words}"
     )
 
 

@@ -47,12 +47,7 @@ def find_unlike(
     peaks = table.allocated[members]
     side = _peaks(members, rows, table, ~failed)
     rising = growing([grown[m] for m in members], peaks)
-    inside = set(group.core)
-    quiet = [
-        m
-        for m, ill in zip(members, failed | rising | (side != 0), strict=True)
-        if m in inside and not ill
-    ]
+    quiet = [m for m, ill in zip(members, failed | rising | (side != 0), strict=True) if not ill]
     return Unlike(side, rising, failed, tuple(quiet) or group.core)
 
 

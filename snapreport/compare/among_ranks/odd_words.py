@@ -129,7 +129,7 @@ def failed_text(
             " which went on"
         )
     else:
-        text += f"; until then it held no more than {median_of(group)}"
+        text += f"; until then it had peaked like {median_of(group)}"
     return sentence(text)
 
 
@@ -145,11 +145,11 @@ def group_text(
         others: that of all other ranks; None if there are none.
         differences: from those.
     """
-    whose = f"the peak of {name}" if count == 1 else f"the median peak of {name}"
-    numbered = name.startswith(("rank", "every ")) or name[:1].isdigit()
-    if count > 1 and not numbered:
+    whose = name.replace("all ", f"all {format_count(count)} ") if name in _WHOLE else name
+    if count > 1 and whose == name and not name.startswith("rank") and not name[:1].isdigit():
         whose += f" ({format_count(count)} ranks)"
-    text = f"{whose} is {format_bytes(allocated)}"
+    peak = "the peak" if count == 1 else "the median peak"
+    text = f"{peak} of {whose} is {format_bytes(allocated)}"
     if others is None:
         return sentence(text)
     total = allocated - others
@@ -163,13 +163,11 @@ def group_text(
 
 def within_text(name: str, least: int, most: int, without_odd: bool) -> str:
     """Say how far apart the peaks of a group are, those of odd ranks left out."""
-    where = "all ranks" if name in _WHOLE else name if "rank" in name else f"the ranks of {name}"
-    if without_odd:
-        where += ", the odd ones left out,"
+    whose = f"{name}, the odd ones left out," if without_odd else name
     if least == most:
-        return sentence(f"{where} peak at {format_bytes(most)} each, equal to the byte")
+        return sentence(f"the peaks of {whose} are equal to the byte, {format_bytes(most)}")
     return sentence(
-        f"{where} peak between {format_bytes(least)} and {format_bytes(most)},"
+        f"the peaks of {whose} lie between {format_bytes(least)} and {format_bytes(most)},"
         f" {_apart(least, most)} apart"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
+from statistics import median_low
 
 from snapreport.compare.among_ranks.compared_rows import Compared, Row, Unit
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
@@ -13,7 +14,12 @@ from snapreport.compare.among_ranks.odd_ranks import Unlike, find_unlike
 from snapreport.compare.among_ranks.odd_words import failed_text, group_text, grows, unlike_peak
 from snapreport.compare.among_ranks.parting import Curves
 from snapreport.compare.among_ranks.rank_groups import Grouped, find_groups
-from snapreport.compare.among_ranks.rank_growth import Growth, find_growth, leaves_at
+from snapreport.compare.among_ranks.rank_growth import (
+    Growth,
+    all_growing,
+    find_growth,
+    leaves_at,
+)
 from snapreport.model.run.run_findings import Difference, Group, Imbalance, Odd, Replicated
 
 _EXPLAINED = 0.5
@@ -82,6 +88,12 @@ class OneKind:
     def copies(self) -> list[Replicated]:
         """Return what ranks of a data-parallel dimension hold alike."""
         return find_copies(self.rows, self.table)
+
+    def everyone_gains(self) -> int | None:
+        """Return the bytes that a rank gains in a step at the median, if nearly all gain some."""
+        if not all_growing(self.grown, self.table.allocated):
+            return None
+        return median_low(grown.each for grown in self.grown if grown is not None)
 
     def _off(self, place: int, member: int) -> Odd:
         row, group = self.rows[member], self.grouped[place]

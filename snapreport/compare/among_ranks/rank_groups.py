@@ -28,8 +28,12 @@ Place = Hashable
 
 _LARGE = 4
 """One part in so many of the ranks is a group, whatever its ranks are."""
+_FEW = 8
+"""Where more than one in so many ranks of a large part break the pattern, the part has none."""
 _KNOWN = 0.5
-"""What a place of a known layout costs beside one of a pattern that is guessed."""
+"""What a place along a dimension of a known layout costs beside one of a guessed pattern."""
+_PLACE = 4
+"""Ranks that a place has on average, for the places to be told apart by their medians."""
 _APART = 4
 """Groups lie as many times as far apart as their ranks lie from their own medians."""
 
@@ -57,8 +61,9 @@ def find_groups(rows: Sequence[Row], table: HolderTable) -> list[Grouped]:
     parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
     drafts, places = _by_pattern(parts, rows)
     drafts = _without_false_gaps(drafts, distances)
-    dimensions = _dimensions(rows) or [places]
-    drafts = [piece for draft in drafts for piece in _along(draft, dimensions, table)]
+    known = _dimensions(rows)
+    ways = known or [(places, _PLACE)]
+    drafts = [piece for draft in drafts for piece in _along(draft, ways, table)]
     names = _Names(rows)
     found = []
     for draft in drafts:
@@ -95,16 +100,28 @@ def _by_pattern(
     _, chosen, places = best
     exceptions = [m for m, place in enumerate(places) if label[m] != chosen[place]]
     many = Counter(label[member] for member in exceptions)
-    drafts: dict[Place, _Draft] = {}
+    own = {
+        number
+        for number, count in many.items()
+        if _is_large(len(parts[number]), len(rows)) and count * _FEW > len(parts[number])
+    }
+    if sum(many[number] for number in many if number not in own) * _LARGE > len(rows):
+        return [_Draft(list(range(len(rows))), [])], [0] * len(rows)  # no pattern at all
+    drafts: dict[int, _Draft] = {}
     for member, place in enumerate(places):
         number, home = label[member], chosen[place]
-        if number == home:
-            drafts.setdefault(home, _Draft([], [])).core.append(member)
-        elif many[number] >= 3 and many[number] * _LARGE > len(rows):
-            drafts.setdefault(("own", number), _Draft([], [])).core.append(member)
+        if number == home or number in own:
+            drafts.setdefault(number, _Draft([], [])).core.append(member)
         else:
             drafts.setdefault(home, _Draft([], [])).guests.append(member)
+    for draft in drafts.values():
+        if len(draft.guests) * _LARGE > len(draft.core) + len(draft.guests):
+            draft.core, draft.guests = sorted(draft.core + draft.guests), []
     return list(drafts.values()), places
+
+
+def _is_large(count: int, of: int) -> bool:
+    return count >= 3 and count * _LARGE > of
 
 
 def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
@@ -118,7 +135,8 @@ def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
     free = varying(coordinates)
     for dimensions in [*combinations(free, 1), *combinations(free, 2)]:
         if not COPIES.issuperset(dimensions):
-            yield _KNOWN, [tuple(each[d] for d in dimensions) for each in coordinates]
+            weight = _KNOWN if len(dimensions) == 1 else 1.0
+            yield weight, [tuple(each[d] for d in dimensions) for each in coordinates]
     hosts = Counter(row.rank.name.host for row in rows)
     if len(hosts) > 1 and min(hosts.values()) > 1:
         yield 1.0, [row.rank.name.host for row in rows]
@@ -151,15 +169,22 @@ def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Dra
     return drafts
 
 
-def _dimensions(rows: Sequence[Row]) -> list[list[Place]]:
-    """Return the place of each rank along each dimension of a known layout that is no copy."""
+def _dimensions(rows: Sequence[Row]) -> list[tuple[list[Place], int]]:
+    """Return the place of each rank along each dimension of a known layout that is no copy.
+
+    Each comes with how many ranks a place has at least: pipeline stages differ by design, even
+    where each is one rank; elsewhere only several ranks show how much they vary.
+    """
     coordinates = [row.coordinates for row in rows]
     free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
-    return [[each[dimension] for each in coordinates] for dimension in free]
+    return [
+        ([each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE)
+        for dimension in free
+    ]
 
 
 def _along(
-    draft: _Draft, dimensions: Sequence[Sequence[Place]], table: HolderTable
+    draft: _Draft, ways: Sequence[tuple[Sequence[Place], int]], table: HolderTable
 ) -> list[_Draft]:
     """Part a group along the dimension of the layout that its peaks go by, if there is one.
 
@@ -168,10 +193,12 @@ def _along(
     Without a layout the places are those of the pattern by which the groups were found.
     """
     best: tuple[float, list[_Draft]] | None = None
-    for places in dimensions:
+    for places, least_ranks in ways:
         pieces: dict[Place, _Draft] = {}
         for member in draft.core:
             pieces.setdefault(places[member], _Draft([], [])).core.append(member)
+        if len(draft.core) < least_ranks * len(pieces):
+            continue
         if len(pieces) < 2 or not all(places[guest] in pieces for guest in draft.guests):
             continue
         for guest in draft.guests:
@@ -209,6 +236,8 @@ class _Names:
 
     def of(self, members: Sequence[int]) -> str:
         rows = [self._rows[member] for member in members]
+        if len(self._rows) == 1:
+            return rows[0].words
         if len(rows) == len(self._rows):
             return "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
         if varying(self._coordinates):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.odd_words import sentence
 from snapreport.compare.among_ranks.one_kind import OneKind
-from snapreport.compare.among_ranks.rank_growth import all_growing
 from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
@@ -38,16 +37,23 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
                 f"{_names(kind.rows)} recorded no history: what is compared is the state when the"
                 " snapshot was written, with other such ranks alone"
             )
-        if all_growing(kind.grown, kind.table.allocated):
-            each = sorted(grown.each for grown in kind.grown if grown is not None)
-            middle = each[(len(each) - 1) // 2]
-            how = "each rank gains" if len(each) > 1 else f"{kind.rows[0].words} gains"
-            notes.append(f"{how} memory from step to step, {format_bytes(middle)} at the median")
+        gains = kind.everyone_gains()
+        if gains is not None:
+            who = "each rank" if len(kind.rows) > 1 else kind.rows[0].words
+            notes.append(
+                f"{who} gains memory from step to step, {format_bytes(gains)} at the median"
+            )
         widths = [row.device.allocated_width for row in kind.rows]
         if max(widths) > 0.01 * max(row.allocated for row in kind.rows):
             notes.append(
                 f"of some blocks only a range of sizes is known: peaks may be up to"
                 f" {format_bytes(max(widths))} higher"
+            )
+        off = any((unlike.side != 0).any() for unlike in kind.unlike)
+        if off and not any(row.coordinates for row in kind.rows):
+            notes.append(
+                "the parallel layout is not known, so a rank that differs by design, such as the"
+                " only one of a pipeline stage, counts as odd; --layout tells it"
             )
     notes += _dumps(kinds)
     unused = [rank for rank in run.ranks if not rank.devices and not rank.error]
