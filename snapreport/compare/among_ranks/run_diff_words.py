@@ -1,0 +1,105 @@
+"""How a run differs from an earlier one, in a sentence for each group and one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snapreport.compare.among_ranks.cause_words import because
+from snapreport.compare.among_ranks.odd_words import sentence
+from snapreport.compare.among_ranks.rank_words import list_of
+from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.model.run.run_diff import GroupChange, RankChange
+from snapreport.model.run.run_findings import Difference
+
+_MOST_NAMED = 3
+_APART = 0.03
+"""Of the peak: groups whose changes differ by less are not told apart in the headline."""
+
+
+def group_change(
+    name: str, count: int, base: int, new: int, differences: Sequence[Difference]
+) -> str:
+    """Say how the median peak of a group changed, and why.
+
+    Args:
+        name: the group's.
+        count: of its ranks.
+        base: the median before, in bytes.
+        new: the median now.
+        differences: what is held now beside what was.
+    """
+    whose = f"the median peak of {name}" if count > 1 else f"the peak of {name}"
+    if base == new:
+        return sentence(f"{whose} is as high as before, {format_bytes(new)}")
+    way = "rose" if new > base else "fell"
+    return sentence(
+        f"{whose} {way} by {_amount(new - base, base)}, from {format_bytes(base)} to"
+        f" {format_bytes(new)}{because(differences, new - base)}"
+    )
+
+
+def run_headline(
+    ranks: Sequence[RankChange],
+    groups: Sequence[GroupChange],
+    only_base: Sequence[str],
+    only_new: Sequence[str],
+) -> str:
+    """Say how NEW differs from BASE: at the median, by group, on odd ranks, and in who is there."""
+    if not ranks:
+        return "BASE and NEW have no rank in common that could be compared."
+    parts = []
+    largest = max(groups, key=lambda group: len(group.ranks))
+    apart = [
+        group
+        for group in groups
+        if group is not largest
+        and abs(group.change - largest.change) > _APART * max(group.base, largest.base)
+    ]
+    count = len(ranks) if not apart else len(largest.ranks)
+    whom = _whom(largest.name if apart else "", count)
+    if largest.change:
+        way = "higher" if largest.change > 0 else "lower"
+        cause = because(largest.differences, largest.change)
+        parts.append(f"NEW peaks {_amount(largest.change, largest.base)} {way}{whom}{cause}")
+    else:
+        parts.append(f"NEW peaks as high as BASE{whom}, {format_bytes(largest.new)}")
+    parts += [
+        f"on {group.name} it peaks {_way(group.change, group.base)}"
+        f"{because(group.differences, group.change)}"
+        for group in sorted(apart, key=lambda group: -abs(group.change))[:_MOST_NAMED]
+    ]
+    odd = sorted((rank for rank in ranks if rank.odd), key=lambda rank: -abs(rank.change))
+    parts += [
+        f"{rank.name} peaks {_way(rank.change, rank.base)}{because(rank.differences, rank.change)}"
+        for rank in odd[:_MOST_NAMED]
+    ]
+    if len(odd) > _MOST_NAMED:
+        parts.append(f"{format_count(len(odd) - _MOST_NAMED)} more ranks are unlike their group")
+    for names, side in ((only_base, "BASE"), (only_new, "NEW")):
+        if names:
+            parts.append(f"only {side} has {_some(names)}")
+    return sentence("; ".join(parts))
+
+
+def _whom(name: str, count: int) -> str:
+    if name:
+        return f" on {name}"
+    return f" at the median of {format_count(count)} ranks" if count > 1 else ""
+
+
+def _way(change: int, base: int) -> str:
+    if not change:
+        return "as high as before"
+    return f"{_amount(change, base)} {'higher' if change > 0 else 'lower'}"
+
+
+def _amount(change: int, base: int) -> str:
+    percent = format_change(change, base).lstrip("+-").replace("<", "under ")
+    return f"{format_bytes(abs(change))} ({percent})" if percent else format_bytes(abs(change))
+
+
+def _some(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_NAMED + 1:
+        return list_of(names)
+    left = format_count(len(names) - _MOST_NAMED)
+    return f"{', '.join(names[:_MOST_NAMED])} and {left} more"
