@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from snapreport.compare.among_ranks.standing_out import SPREADS
-from snapreport.figures.rank_parts.rank_cells import to_one_width
+from snapreport.model.run.cell_widths import to_one_width
 from snapreport.model.run.rank_facts import DeviceFacts
 
 _PART = 0.25
