@@ -32,6 +32,7 @@ def a_device(
     failed: Sequence[FailedRequest] = (),
     curve: Sequence[int] | None = None,
     roles: Mapping[str, int] | None = None,
+    took_us: int | None = None,
 ) -> DeviceFacts:
     """A device whose peak is what its sites hold; ``left`` is what its steps leave."""
     peak = sum(count * size for count, size in sites.values())
@@ -52,7 +53,7 @@ def a_device(
         peak_time_us=None,
         reserved=None,
         by_event=Cells(0, 0, np.array(values, np.int64), None),
-        by_time=None,
+        by_time=None if took_us is None else Cells(0, 0, np.zeros(took_us, np.int64), None),
         holders=tuple(holders),
         steps=tuple(StepPeak(k, max(peak, each), each) for k, each in enumerate(left)),
         failed=tuple(failed),

@@ -40,8 +40,8 @@ class Row:
     @property
     def words(self) -> str:
         """``rank 17``, or what else tells it from the others."""
-        name = self.rank.label if self.number is None else f"rank {self.number}"
-        return name if self.lone else f"{self.device.device} of {name}"
+        name = f"`{self.rank.label}`" if self.number is None else f"rank {self.number}"
+        return name if self.lone else f"device {self.device.device} of {name}"
 
 
 @dataclass(frozen=True, eq=False)

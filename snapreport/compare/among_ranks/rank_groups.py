@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log2
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,12 @@ from snapreport.compare.among_ranks.likeness import FLOOR, Distances, part
 from snapreport.compare.among_ranks.rank_words import rows_in_words
 from snapreport.compare.among_ranks.standing_out import spread_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Place = Hashable
+Table: TypeAlias = "NDArray[np.int64]"
+"""Of each rank the peak, and behind it what each call site holds, in bytes."""
 
 _LARGE = 4
 """One part in so many of the ranks is a group, whatever its ranks are."""
@@ -34,6 +40,10 @@ _KNOWN = 0.5
 """What a place along a dimension of a known layout costs beside one of a guessed pattern."""
 _PLACE = 4
 """Ranks that a place has on average, for the places to be told apart by their medians."""
+_PLACES = 16
+"""A pattern that is guessed has no more, or chance makes one."""
+_TOLD = 0.85
+"""Of the ranks: fewer, and it is not the place that their memory goes by."""
 _APART = 4
 """Groups lie as many times as far apart as their ranks lie from their own medians."""
 
@@ -61,9 +71,9 @@ def find_groups(rows: Sequence[Row], table: HolderTable) -> list[Grouped]:
     parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
     drafts, places = _by_pattern(parts, rows)
     drafts = _without_false_gaps(drafts, distances)
-    known = _dimensions(rows)
-    ways = known or [(places, _PLACE)]
-    drafts = [piece for draft in drafts for piece in _along(draft, ways, table)]
+    held = np.column_stack([table.allocated, table.sites])
+    ways = _ways(rows, places)
+    drafts = [piece for draft in drafts for piece in _further(draft, ways, held)]
     names = _Names(rows)
     found = []
     for draft in drafts:
@@ -169,61 +179,90 @@ def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Dra
     return drafts
 
 
-def _dimensions(rows: Sequence[Row]) -> list[tuple[list[Place], int]]:
-    """Return the place of each rank along each dimension of a known layout that is no copy.
+def _ways(rows: Sequence[Row], places: list[Place]) -> list[tuple[list[Place], int]]:
+    """Return the ways in which a group may be parted further: the place of each rank, for each.
 
-    Each comes with how many ranks a place has at least: pipeline stages differ by design, even
-    where each is one rank; elsewhere only several ranks show how much they vary.
+    They are the dimensions of a known layout that are no copies, else the pattern by which groups
+    were found, and runs of numbers that come again. Each comes with how many ranks a place has at
+    least: pipeline stages differ by design, even where each is one rank; elsewhere only several
+    ranks show how much they vary.
     """
     coordinates = [row.coordinates for row in rows]
     free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
-    return [
-        ([each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE)
-        for dimension in free
-    ]
+    if free:
+        return [
+            ([each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE)
+            for dimension in free
+        ]
+    regular = [(each, 2 * _PLACE) for _, each in _patterns(rows) if 1 < len(set(each)) <= _PLACES]
+    return [(places, _PLACE), *regular]
 
 
-def _along(
-    draft: _Draft, ways: Sequence[tuple[Sequence[Place], int]], table: HolderTable
-) -> list[_Draft]:
-    """Part a group along the dimension of the layout that its peaks go by, if there is one.
+def _further(draft: _Draft, ways: Sequence[tuple[list[Place], int]], table: Table) -> list[_Draft]:
+    """Part a group by the way that tells most of its ranks, by their peaks or by a call site.
 
-    Stages that differ a little from one to the next have no gap between them; but the ranks of
-    each are more alike than the stages are, and a rank is to be compared with its own stage.
-    Without a layout the places are those of the pattern by which the groups were found.
+    Stages that differ a little have no gap between them; but the ranks of each are more alike than
+    the stages are, and a rank is to be compared with its own stage.
     """
-    best: tuple[float, list[_Draft]] | None = None
+    peak = float(np.median(table[draft.core, 0]))
+    moving = np.flatnonzero(np.ptp(table[draft.core], axis=0) >= FLOOR * peak)
+    best: tuple[float, int, list[_Draft]] | None = None
     for places, least_ranks in ways:
-        pieces: dict[Place, _Draft] = {}
+        pieces: dict[Place, list[int]] = {}
         for member in draft.core:
-            pieces.setdefault(places[member], _Draft([], [])).core.append(member)
-        if len(draft.core) < least_ranks * len(pieces):
+            pieces.setdefault(places[member], []).append(member)
+        if len(pieces) < 2 or len(draft.core) < least_ranks * len(pieces):
             continue
-        if len(pieces) < 2 or not all(places[guest] in pieces for guest in draft.guests):
+        if not all(places[guest] in pieces for guest in draft.guests):
             continue
-        for guest in draft.guests:
-            pieces[places[guest]].guests.append(guest)
-        peaks = {place: table.allocated[piece.core] for place, piece in pieces.items()}
-        middle = {place: float(np.median(each)) for place, each in peaks.items()}
-        inside = float(np.median([spread_of(each) for each in peaks.values()]))
-        least = max(FLOOR * min(middle.values()), _APART * inside)
-        if max(middle.values()) - min(middle.values()) >= least and (
-            best is None or inside < best[0]
-        ):
-            best = inside, _joined(pieces, middle, least)
-    return [draft] if best is None else best[1]
+        for column in moving.tolist():
+            told, apart = _told(table[:, column], pieces, FLOOR * peak)
+            order = -round(told, 2), len(pieces)
+            if told >= _TOLD and (best is None or order < best[:2]):
+                middle = {p: float(np.median(table[e, column])) for p, e in pieces.items()}
+                best = *order, _joined(draft, places, middle, apart)
+    if best is None or len(best[2]) < 2:
+        return [draft]
+    return [piece for part in best[2] for piece in _further(part, ways, table)]
 
 
-def _joined(pieces: dict[Place, _Draft], middle: dict[Place, float], least: float) -> list[_Draft]:
-    """Join places whose medians lie within ``least`` bytes, from the lowest up."""
+def _told(
+    values: NDArray[np.int64], pieces: dict[Place, list[int]], floor: float
+) -> tuple[float, float]:
+    """Return how many of the ranks their place tells the value of, and how far places are apart.
+
+    Returns:
+        a share, 0 where the places are not apart; and the bytes from which on two are.
+    """
+    middle = {place: float(np.median(values[each])) for place, each in pieces.items()}
+    inside = float(np.median([spread_of(values[each]) for each in pieces.values()]))
+    apart = max(floor, _APART * inside)
+    if max(middle.values()) - min(middle.values()) < apart:
+        return 0.0, apart
+    near = sum(
+        int((np.abs(values[each] - middle[place]) < apart / 2).sum())
+        for place, each in pieces.items()
+    )
+    return near / sum(len(each) for each in pieces.values()), apart
+
+
+def _joined(
+    draft: _Draft, places: Sequence[Place], middle: dict[Place, float], apart: float
+) -> list[_Draft]:
+    """Join places whose medians lie within ``apart`` bytes, from the lowest up."""
     found: list[_Draft] = []
+    group: dict[Place, _Draft] = {}
     lowest = -np.inf
-    for place in sorted(pieces, key=lambda each: (middle[each], pieces[each].core[0])):
-        if middle[place] - lowest >= least:
+    first = {places[member]: member for member in reversed(draft.core)}
+    for place in sorted(middle, key=lambda each: (middle[each], first[each])):
+        if middle[place] - lowest >= apart:
             lowest = middle[place]
             found.append(_Draft([], []))
-        found[-1].core += pieces[place].core
-        found[-1].guests += pieces[place].guests
+        group[place] = found[-1]
+    for member in draft.core:
+        group[places[member]].core.append(member)
+    for guest in draft.guests:
+        group[places[guest]].guests.append(guest)
     return found
 
 

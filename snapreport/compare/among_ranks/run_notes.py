@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.odd_words import sentence
@@ -11,6 +12,11 @@ from snapreport.compare.among_ranks.one_kind import OneKind
 from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
+
+_HOSTS = 3
+"""With fewer no host is slower than usual."""
+_SLOW = 1.3
+"""Times as long at least, on each rank of a host: steps of one rank vary by a tenth or two."""
 
 
 def missing_ranks(run: Run) -> tuple[int, ...]:
@@ -50,12 +56,14 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
                 f" {format_bytes(max(widths))} higher"
             )
         off = any((unlike.side != 0).any() for unlike in kind.unlike)
-        if off and not any(row.coordinates for row in kind.rows):
+        several = len({row.unit[0] for row in kind.rows}) > 1
+        if off and several and not any(row.coordinates for row in kind.rows):
             notes.append(
                 "the parallel layout is not known, so a rank that differs by design, such as the"
                 " only one of a pipeline stage, counts as odd; --layout tells it"
             )
     notes += _dumps(kinds)
+    notes += _slow_hosts(kinds)
     unused = [rank for rank in run.ranks if not rank.devices and not rank.error]
     if unused:
         notes.append(f"{format_count(len(unused))} files hold no memory of any device")
@@ -85,6 +93,32 @@ def _dumps(kinds: Sequence[OneKind]) -> list[str]:
                 f"{_names(rows)} {verb} no file of step {format_count(usual or 0)}, and so"
                 f" {'is' if len(rows) == 1 else 'are'} compared at step {format_count(dump)}"
             )
+    return notes
+
+
+def _slow_hosts(kinds: Sequence[OneKind]) -> list[str]:
+    """Name hosts whose ranks take longer for as many events: no matter of memory, but worth a word.
+
+    Ranks that wait for one another take equally long; so what shows is work that each does alone.
+    """
+    notes = []
+    for kind in kinds:
+        hosts: dict[str, list[float]] = {}
+        for row in kind.rows:
+            cells = row.device.by_time
+            if cells is not None and row.device.events and not row.device.failed:
+                took = (len(cells.allocated) << cells.shift) / row.device.events
+                hosts.setdefault(row.rank.name.host, []).append(took)
+        if len(hosts) < _HOSTS or "" in hosts:
+            continue
+        middle = {host: median(each) for host, each in hosts.items()}
+        usual = median(middle.values())
+        notes += [
+            f"the ranks of host {host} take {middle[host] / usual:.1f} times as long for an event"
+            " as those of the median host"
+            for host in sorted(hosts)
+            if min(hosts[host]) > _SLOW * usual > 0
+        ]
     return notes
 
 

@@ -15,6 +15,11 @@ USUAL: dict[str, tuple[int, int]] = {
     SOFTMAX: (24, 96 * MIB),
     "linear linear.py:134": (10, 512 * MIB),
 }
+THREE: dict[str, tuple[int, int]] = {
+    "a a.py:1": (3, GIB),
+    "b b.py:2": (3, GIB),
+    "c c.py:3": (3, GIB),
+}
 HEAVY: dict[str, tuple[int, int]] = USUAL | {SOFTMAX: (24, 288 * MIB)}
 
 
@@ -149,3 +154,84 @@ def test_between_dumps_the_rank_that_leaves_the_line_first_is_named() -> None:
     assert "It leaves the line at step 40, first of all." in by_rank[3].sentence
     assert by_rank[5].parts_step == 60
     assert found.growth[24 + 3] == 20 * MIB
+
+
+def test_a_slow_host_is_a_note_and_no_oddity() -> None:
+    ranks = [
+        a_rank(k, a_device(USUAL, took_us=180 if k // 4 == 2 else 100 + k), host=f"node{k // 4}")
+        for k in range(16)
+    ]
+    found = find_run(a_run(ranks))
+    assert found.odd == ()
+    assert found.notes == (
+        "The ranks of host node2 take 1.6 times as long for an event as those of the median host.",
+    )
+
+
+def test_peaks_that_differ_widely_are_not_said_to_be_alike() -> None:
+    ranks = [a_rank(k, a_device({"moe moe.py:1": (1, GIB + k * k * 7 * MIB)})) for k in range(12)]
+    assert find_run(a_run(ranks)).headline == (
+        "No rank stands out, though the peaks of all 12 ranks lie between 1.00 GiB and 1.83 GiB,"
+        " 83% apart, the highest on rank 11."
+    )
+
+
+def test_a_rank_that_holds_more_everywhere_is_told_so() -> None:
+    more = {key: (count, size * 6 // 5) for key, (count, size) in THREE.items()}
+    [odd] = find_run(a_run([a_rank(k, a_device(more if k == 1 else THREE)) for k in range(8)])).odd
+    assert odd.sentence == (
+        "Rank 1 peaks 1.80 GiB (20%) above the median because all of its large call sites hold"
+        " about 20% more; it parts from the others at about event 1."
+    )
+
+
+def test_half_of_the_ranks_may_fail_at_once() -> None:
+    ooms = [[FailedRequest(2, NOON + 1000 * k, GIB, SOFTMAX)] if k > 3 else [] for k in range(8)]
+    found = find_run(a_run([a_rank(k, a_device(USUAL, failed=ooms[k])) for k in range(8)]))
+    assert found.headline == (
+        "Rank 4 ran out of memory first, at 12:03:11.212 UTC, and then ranks 5 to 7."
+    )
+    assert {odd.code for odd in found.odd} == {"failed"}
+
+
+def test_along_a_dimension_all_else_is_equal() -> None:
+    """Tensor rank 1 holds 1 GiB more on each stage, and stage 1 holds 2 GiB more than stage 0."""
+    ranks = [
+        a_rank(k, a_device({"w w.py:1": (8 + k % 2 + 2 * (k // 2 % 2), GIB)})) for k in range(8)
+    ]
+    found = find_run(a_run(ranks, [("tp", 2), ("pp", 2), ("dp", 2)]))
+    told = {
+        each.name: each.most - each.least
+        for each in found.imbalances
+        if each.name in ("tp", "pp", "dp")
+    }
+    assert told == {"tp": GIB, "pp": 2 * GIB, "dp": 0}
+
+
+def test_equal_states_of_replicas_are_told_with_a_condition() -> None:
+    roles = {"optimizer state": 4 * GIB}
+    ranks = [a_rank(k, a_device(USUAL, roles=roles)) for k in range(4)]
+    [copies] = find_run(a_run(ranks, [("dp", 4)])).replicated
+    assert (copies.bytes, copies.saved, copies.copies) == (4 * GIB, 3 * GIB, 4)
+    assert copies.sentence == (
+        "Each of the 4 ranks along dp holds the same amount of optimizer state, 4.00 GiB; if these"
+        " are copies, sharding them over dp would spare each rank 3.00 GiB."
+    )
+    assert find_run(a_run(ranks, [("dp_shard", 4)])).replicated == ()
+
+
+def test_a_second_device_of_a_rank_is_no_peak_of_a_rank() -> None:
+    """Rank 3 touched its neighbour's card, too."""
+    stray = a_device({"init main.py:1": (1, 300 * MIB)}, device="cuda:0")
+    ranks = [a_rank(k, *[stray] * (k == 3), a_device(USUAL, device=f"cuda:{k}")) for k in range(8)]
+    found = find_run(a_run(ranks))
+    assert found.odd == ()
+    assert [len(group.rows) for group in found.groups] == [8, 1]
+
+
+def test_the_devices_of_one_process_are_compared_with_one_another() -> None:
+    devices = [a_device(HEAVY if k == 2 else USUAL, device=f"cuda:{k}") for k in range(8)]
+    found = find_run(a_run([a_rank(0, *devices)]))
+    assert found.headline.startswith(
+        "Device cuda:2 of rank 0 peaks 4.50 GiB above the median because"
+    )
