@@ -44,7 +44,7 @@ def write_headline(
         return _no_figures(run)
     told = [Told(each, rows[each.row]) for each in findings.odd]
     parts = [
-        *_peaks(told),
+        *_peaks(told, len(findings.groups) > 1),
         *_growth(told, findings),
         *_groups(findings.groups),
         *_failure(findings, told, rows),
@@ -69,7 +69,7 @@ def _no_figures(run: Run) -> str:
     return f"{whose} {verb} be read; of {broken[0].label} the reason is: {broken[0].error}"
 
 
-def _peaks(told: Sequence[Told]) -> list[str]:
+def _peaks(told: Sequence[Told], grouped: bool) -> list[str]:
     """Name ranks that are off for the same reason together."""
     causes: dict[tuple[str, str | None, int], list[Told]] = {}
     for each in told:
@@ -92,7 +92,10 @@ def _peaks(told: Sequence[Told]) -> list[str]:
         whose = most.row.words if len(some) > 1 else ""
         cause_text = because(most.odd.differences, most.odd.bytes, whose)
         verb += "s" * (len(some) == 1)
-        parts.append(f"{names} {verb} {amount} {above(most.odd.bytes)} the median{cause_text}")
+        median = "the median"
+        if grouped:
+            median += " of its group" if len(some) == 1 else " of their group"
+        parts.append(f"{names} {verb} {amount} {above(most.odd.bytes)} {median}{cause_text}")
     left = [each for some in list(causes.values())[_MOST_CAUSES:] for each in some]
     if left:
         parts.append(f"{_names([each.row for each in left])} {_are(left)} unlike the others, too")

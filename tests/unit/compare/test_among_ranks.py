@@ -48,11 +48,11 @@ def test_groups_failures_and_missing_ranks_come_after_the_odd_ones() -> None:
     ]
     found = find_run(a_run([*ranks, a_rank(32)]))
     assert found.headline == (
-        "Rank 17 peaks 4.50 GiB above the median because `softmax nn_utils.py:6` holds 4.50 GiB"
-        f" more (24 {X} 288.0 MiB instead of 24 {X} 96.00 MiB); ranks 8 to 15 form a group at 9.24"
-        f" GiB because `linear linear.py:134` holds 1.99 GiB more (10 {X} 716.0 MiB instead of 10"
-        f" {X} 512.0 MiB); rank 20 ran out of memory, at 12:03:11.208 UTC; ranks 5 and 6 are"
-        " missing; the file of rank 32 could not be read."
+        "Rank 17 peaks 4.50 GiB above the median of its group because `softmax nn_utils.py:6` holds"
+        f" 4.50 GiB more (24 {X} 288.0 MiB instead of 24 {X} 96.00 MiB); ranks 8 to 15 form a"
+        " group at 9.24 GiB because `linear linear.py:134` holds 1.99 GiB more"
+        f" (10 {X} 716.0 MiB instead of 10 {X} 512.0 MiB); rank 20 ran out of memory, at"
+        " 12:03:11.208 UTC; ranks 5 and 6 are missing; the file of rank 32 could not be read."
     )
     assert found.missing == (5, 6)
     assert found.broken == (30,)
