@@ -40,6 +40,9 @@ _KNOWN = 0.5
 """What a place along a dimension of a known layout costs beside one of a guessed pattern."""
 _PLACE = 4
 """Ranks that a place has on average, for the places to be told apart by their medians."""
+_GUESSED = 8
+"""Times their usual spread, by which the places of a guess differ: of 16 places that chance parts
+the furthest two are 3.5 apart."""
 _PLACES = 16
 """A pattern that is guessed has no more, or chance makes one."""
 _TOLD = 0.85
@@ -179,26 +182,39 @@ def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Dra
     return drafts
 
 
-def _ways(rows: Sequence[Row], places: list[Place]) -> list[tuple[list[Place], int]]:
-    """Return the ways in which a group may be parted further: the place of each rank, for each.
+@dataclass(frozen=True)
+class _Way:
+    """A way in which a group may be parted further."""
 
-    They are the dimensions of a known layout that are no copies, else the pattern by which groups
-    were found, and runs of numbers that come again. Each comes with how many ranks a place has at
-    least: pipeline stages differ by design, even where each is one rank; elsewhere only several
-    ranks show how much they vary.
+    places: list[Place]
+    """Of each rank."""
+    least: int
+    """How many ranks a place has at least, on average."""
+    guessed: bool
+    """Whether nothing but the numbers of the ranks tells of it."""
+
+
+def _ways(rows: Sequence[Row], places: list[Place]) -> list[_Way]:
+    """Return the dimensions of a known layout that are no copies, else guesses.
+
+    Those are the pattern by which groups were found, and runs of numbers that come again. Pipeline
+    stages differ by design, even where each is one rank; elsewhere only several ranks show how much
+    they vary.
     """
     coordinates = [row.coordinates for row in rows]
     free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
     if free:
         return [
-            ([each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE)
+            _Way(
+                [each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE, False
+            )
             for dimension in free
         ]
-    regular = [(each, 2 * _PLACE) for _, each in _patterns(rows) if 1 < len(set(each)) <= _PLACES]
-    return [(places, _PLACE), *regular]
+    patterns = [each for _, each in _patterns(rows) if 1 < len(set(each)) <= _PLACES]
+    return [_Way(places, _PLACE, True), *(_Way(each, 2 * _PLACE, True) for each in patterns)]
 
 
-def _further(draft: _Draft, ways: Sequence[tuple[list[Place], int]], table: Table) -> list[_Draft]:
+def _further(draft: _Draft, ways: Sequence[_Way], table: Table) -> list[_Draft]:
     """Part a group by the way that tells most of its ranks, by their peaks or by a call site.
 
     Stages that differ a little have no gap between them; but the ranks of each are more alike than
@@ -207,16 +223,17 @@ def _further(draft: _Draft, ways: Sequence[tuple[list[Place], int]], table: Tabl
     peak = float(np.median(table[draft.core, 0]))
     moving = np.flatnonzero(np.ptp(table[draft.core], axis=0) >= FLOOR * peak)
     best: tuple[float, int, list[_Draft]] | None = None
-    for places, least_ranks in ways:
+    for way in ways:
+        places = way.places
         pieces: dict[Place, list[int]] = {}
         for member in draft.core:
             pieces.setdefault(places[member], []).append(member)
-        if len(pieces) < 2 or len(draft.core) < least_ranks * len(pieces):
+        if len(pieces) < 2 or len(draft.core) < way.least * len(pieces):
             continue
         if not all(places[guest] in pieces for guest in draft.guests):
             continue
         for column in moving.tolist():
-            told, apart = _told(table[:, column], pieces, FLOOR * peak)
+            told, apart = _told(table[:, column], pieces, FLOOR * peak, way.guessed)
             order = -round(told, 2), len(pieces)
             if told >= _TOLD and (best is None or order < best[:2]):
                 middle = {p: float(np.median(table[e, column])) for p, e in pieces.items()}
@@ -227,9 +244,12 @@ def _further(draft: _Draft, ways: Sequence[tuple[list[Place], int]], table: Tabl
 
 
 def _told(
-    values: NDArray[np.int64], pieces: dict[Place, list[int]], floor: float
+    values: NDArray[np.int64], pieces: dict[Place, list[int]], floor: float, guessed: bool
 ) -> tuple[float, float]:
     """Return how many of the ranks their place tells the value of, and how far places are apart.
+
+    Ranks that see the same data vary together, and may be what a guess comes upon: so the places of
+    a guess have to lie further apart than a spread of them does.
 
     Returns:
         a share, 0 where the places are not apart; and the bytes from which on two are.
@@ -237,7 +257,8 @@ def _told(
     middle = {place: float(np.median(values[each])) for place, each in pieces.items()}
     inside = float(np.median([spread_of(values[each]) for each in pieces.values()]))
     apart = max(floor, _APART * inside)
-    if max(middle.values()) - min(middle.values()) < apart:
+    medians = np.array([*middle.values()])
+    if np.ptp(medians) < max(apart, _GUESSED * spread_of(medians) if guessed else 0.0):
         return 0.0, apart
     near = sum(
         int((np.abs(values[each] - middle[place]) < apart / 2).sum())

@@ -10,7 +10,7 @@ ask for more: of eight values for 7.5 times the spread, and for three times as m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _TO_NORMAL = 1.4826
 """Turns the median of the distances from the median into a normal spread's standard deviation."""
 
 
-def spread_of(values: NDArray[np.int64]) -> float:
+def spread_of(values: NDArray[Any]) -> float:
     """Return how far values lie from their median, as a standard deviation would be, robustly."""
     middle = np.median(values)
     return _TO_NORMAL * float(np.median(np.abs(values - middle)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from snapreport.compare.among_ranks.find_run import find_run
+from snapreport.compare.among_ranks.standing_out import stand_out
 from snapreport.model.run.rank_facts import FailedRequest
 from tests.made_ranks import GIB, MIB, Sites, a_device, a_rank, a_run
 
@@ -235,3 +237,27 @@ def test_the_devices_of_one_process_are_compared_with_one_another() -> None:
     assert found.headline.startswith(
         "Device cuda:2 of rank 0 peaks 4.50 GiB above the median because"
     )
+
+
+def test_what_stands_out_is_far_by_the_spread_and_from_the_next() -> None:
+    """Twelve values spread by 10; of twelve the spread counts 6.7 times, the next 2.7 times."""
+    usual = [990, 1010] * 5 + [1000]
+    everyone = np.ones(12, bool)
+    assert stand_out(np.array([*usual, 1120]), 30, everyone).tolist() == [0] * 11 + [1]
+    assert stand_out(np.array([*usual, 1085]), 30, everyone).tolist() == [0] * 12
+    assert stand_out(np.array([*usual, 1120]), 130, everyone).tolist() == [0] * 12
+    assert stand_out(np.array([*usual[1:], 1060, 1120]), 30, everyone).tolist() == [0] * 12
+
+
+def test_a_stage_that_differs_at_one_site_is_a_group_though_no_gap_shows_it() -> None:
+    """Each stage holds 2 % more than the one before; rank 17 is heavy beside its own stage."""
+
+    def held(rank: int) -> dict[str, tuple[int, int]]:
+        scale = 100 + 2 * (rank // 8)
+        return {"a a.py:1": (scale, 60 * MIB), "b b.py:2": (64 + 9 * (rank == 17), 64 * MIB)}
+
+    ranks = [a_rank(k, a_device(held(k))) for k in range(64)]
+    found = find_run(a_run(ranks, [("tp", 8), ("pp", 8)]))
+    assert len(found.groups) > 1
+    assert all(group.name.startswith("pipeline stage") for group in found.groups)
+    assert [odd.row for odd in found.odd] == [17]
