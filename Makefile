@@ -93,6 +93,7 @@ laboratory: $(VENV)/.dev ## judge roles and advice by real programs: make labora
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
 gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free
 	@$(BIN)/python -m benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
+	@$(BIN)/python -m benchmarks.gpu_settings || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.laboratory gpu || [ $$? -eq 77 ]
 
 FUZZ_SECONDS ?= 60

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.replay_answers import counterfactuals, published
 from simulator import Config, simulate
 from snapreport import read
 from snapreport.allocator.factual import ModelledDevice
@@ -25,7 +26,7 @@ from snapreport.history.build import build_history
 from snapreport.model.history import START
 from snapreport.model.replay.replays import CAUSES, Between
 from tests.corpus import corpus_files
-from tests.property.test_allocator_model import SIMULATED, own_stack_of_empty_cache
+from tests.property.test_allocator_model import SIMULATED, UNTOLD, own_stack_of_empty_cache
 from tests.reference.allocator_parts import Rules
 from tests.reference.replays import is_exact, modelled_devices, replay, without_first
 
@@ -63,7 +64,7 @@ def main() -> None:
         for each in modelled_devices(build_history(read.read_bytes(path.read_bytes(), path.name)))
     ]
     parts = [HEAD, _real(found), _cut(files), _broken(found), _blocks(files), _simulated()]
-    parts.append(_settings(found))
+    parts += [counterfactuals(_table), published(_table), _settings(found)]
     PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -167,7 +168,7 @@ def _blocks(files: list[Path]) -> str:
 def _simulated() -> str:
     rows = []
     with own_stack_of_empty_cache(pytest.MonkeyPatch()):
-        for name, options in SIMULATED.items():
+        for name, options in (SIMULATED | UNTOLD).items():
             exact, every = 0, 0
             for seed in range(SIMULATIONS):
                 simulator = simulate(Config(seed=seed, operations=400, **options))
@@ -177,10 +178,13 @@ def _simulated() -> str:
                     exact += each.factual.exact
             rows.append((name, f"{exact} of {every}"))
     return (
-        "## Simulated programs\n\nWhat no real recording at hand has, from a simulator that shares"
-        " no code with the model. A cut or late recording of private pools does not say which"
-        " segments were theirs, nor does a failed request say its pool: there some are not exact,"
-        " and nothing is told about other settings.\n\n" + _table(("programs", "exact"), rows)
+        "## Simulated programs\n\nWhat no real recording at hand has, from a simulator that"
+        " shares no code with the model. No file has the limit that a process set itself: it is"
+        " found by what was collected and what failed, or nothing is told. *Untold*: before torch"
+        " 2.13 events name no pool, so of a private pool only those segments are known that are"
+        " there at the end, and nothing says which pool a failed request was for. What is not exact"
+        " is refused: nothing is told about other settings.\n\n"
+        + _table(("programs", "exact"), rows)
     )
 
 
@@ -201,8 +205,8 @@ def _settings(found: list[tuple[Path, ModelledDevice]]) -> str:
         for outcome in answer.outcomes
     ]
     return (
-        "## What the model says of two settings\n\nNot measured, and not yet compared with programs"
-        " that were run under both.\n\n"
+        "## What the model says of two settings\n\nNot measured: these programs ran under the"
+        " recorded one alone.\n\n"
         + _table(("snapshot", "settings", "floor", "smallest capacity", "peak reserved"), rows)
     )
 

@@ -42,6 +42,7 @@ def find_owners(
     *,
     oversize: bool,
     collects: bool,
+    spares: bool,
     by_stack: bool,
 ) -> Owners:
     """Give each segment event to the request that follows it, or to a call of ``empty_cache()``.
@@ -54,6 +55,8 @@ def find_owners(
         code: kinds of its other events.
         oversize: whether some blocks are never split.
         collects: whether a request may give back, without need, whole large segments.
+        spares: whether what was given back cannot be garbage if it was freed only just then: it
+            may be that of which the free was waited for.
         by_stack: whether an equal stack is enough; else what a request lacked has to have lain
             above all that was ever reserved, too. That misses an expandable segment that grew
             elsewhere in the end, where less was lacking.
@@ -116,12 +119,14 @@ def find_owners(
             lacked = after[row] + other.size[row] + other.size[place[grown]].sum() > most
             lacked |= by_stack
             returned = place[released]
+            waiting = inside[what[inside] == _LATE]
             if (
                 collects
                 and told
                 and what[request] == _REQUEST
                 and (code[returned] == RETURNED).all()
                 and (other.size[returned] > SMALL_SEGMENT).all()
+                and not (spares and any(holds(a, b) for a in released for b in waiting))
             ):
                 found.collected.add(request)
                 found.owner[place[inside[moved[inside]]]] = request

@@ -76,14 +76,17 @@ def _model(
     found: tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None = None
     # Garbage is collected only where the process has a limit, which no file tells; and stacks may
     # be too short to tell a request from a call of empty_cache().
-    garbage = (True, False) if settings.garbage_collection_threshold > 0 else (False,)
-    for collects, by_stack in product(garbage, (True, False)):
+    garbage = [(False, False)]
+    if settings.garbage_collection_threshold > 0:
+        garbage = [(True, True), (True, False), (False, False)]
+    for (collects, spares), by_stack in product(garbage, (True, False)):
         try:
             tape = make_tape(
                 device,
                 history.pools,
                 settings.max_split_size,
                 collects=collects,
+                spares=spares,
                 by_stack=by_stack,
             )
             if not (tape.op == ALLOCATE).any():

@@ -51,6 +51,7 @@ def make_tape(
     max_split_size: int = UNLIMITED,
     *,
     collects: bool = False,
+    spares: bool = False,
     by_stack: bool = True,
 ) -> ReplayTape:
     """Tell what the program asked from what the allocator did.
@@ -60,6 +61,7 @@ def make_tape(
         pools: the file's, which ids of pools point into.
         max_split_size: the setting, in bytes: what is not below it has a segment to itself.
         collects: whether garbage is collected, where the process has a limit.
+        spares: whether garbage is never what was freed only just then.
         by_stack: whether an equal stack tells what a request gave back.
 
     Raises:
@@ -82,6 +84,7 @@ def make_tape(
         code,
         oversize=max_split_size < UNLIMITED,
         collects=collects,
+        spares=spares,
         by_stack=by_stack,
     )
     op, row, event = _operations(history, owners, other.event[ooms], ooms)
