@@ -44,9 +44,8 @@ REMARKS = {
         " the cure, which is not suggested, as nothing here is called softmax by PyTorch."
     ),
     ("memory_ctx128_forward_.pickle", "cuda:0"): (
-        "Misled: the file was written with the graph of a forward pass still live, and what"
-        " layers keep for backward is taken for a cache. no_grad(), or a recording that goes on,"
-        " is what it needs."
+        "Right as far as it goes: the file was written with the graph of a forward pass still"
+        " live. no_grad(), or a recording that goes on, is what it needs."
     ),
     ("memory_forward_bf16_128.pickle", "cuda:0"): (
         "Right: a forward pass that is timed with its graph, which no backward pass ever uses."

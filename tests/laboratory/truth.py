@@ -32,6 +32,7 @@ _FIRST = (
     "buffer",
     "optimizer state",
     "gradient",
+    "communication buffer",
     "KV cache",
     "input",
     "activation",

@@ -8,6 +8,7 @@ from typing import Any
 SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
     "others", "checked", "sizes", "offloading", "offloaded_images", "ranks",
+    "other_ranks", "held_data", "evaluating", "odd",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.laboratory.programs import all_programs
 from tests.laboratory.programs.language import LanguageTraining
 from tests.laboratory.truth import Watch
 
@@ -69,8 +70,7 @@ def follow(name: str, variant: str, place: str) -> None:
     """Be the second rank of a program until the first one ends."""
     os.environ["GLOO_LOG_LEVEL"] = "ERROR"
     torch.set_num_threads(1)
-    (kind,) = (each for each in PROGRAMS if each.name == name)
-    program = kind(variant)
+    program = all_programs()[name](variant)
     program.rank, program.place = 1, place
     program.build()
     program.run(1 << 30, lambda _: None)
