@@ -83,6 +83,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     # What its screens write is tried with the same texts in tests/explorer/test_program.py.
     "explore": [["ATTACK"], ["SNAP", "--theme", "ATTACK"]],
+    # What it answers is tried with the same texts in tests/mcp/test_strange_texts.py.
+    "mcp": [["--root", "ATTACK"], ["--root", "FOLDER"], ["--root", "SNAP", "--http", "ATTACK"]],
     "strings": [["ATTACK"], ["SNAP"], ["ZIP", "--check"], ["SNAP", "--json"]],
     "query": [
         ["ATTACK"],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import threading
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from mcp_types import TextContent, TextResourceContents
 
 from snapreport.mcp.answering.pages_of_replies import USUAL, as_text
 from snapreport.mcp.answering.token_estimate import count_tokens
+from snapreport.mcp.keeping import keeper_process
 from snapreport.mcp.keeping.file_keepers import FileKeepers
 from snapreport.mcp.serving.protocol import make_server
 from snapreport.mcp.serving.rooted_files import RootedFiles
@@ -208,6 +211,25 @@ def test_progress_is_reported_and_rises(samples: Path) -> None:
     assert told
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert all(message for _, message in told)
+
+
+def test_long_work_is_reported_again_and_again_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeper_process, "_ALIVE", 0.01)
+    ours, theirs = Pipe()
+    teller = keeper_process.Teller(theirs)
+    threading.Thread(target=teller.tell_again, daemon=True).start()
+    teller.begin()
+    teller.progress("Reading", 0.5)
+    assert ours.recv() == ("progress", "Reading", 0.5)
+    assert [ours.recv()[:2] for _ in range(3)] == [("progress", "Reading")] * 3
+    teller.end("answer", {})
+    while (heard := ours.recv())[0] == "progress":
+        pass
+    assert heard[:2] == ("answer", {})
+    assert not ours.poll(0.1)
+    theirs.close()
 
 
 def test_two_clients_and_two_files_at_once(samples: Path) -> None:

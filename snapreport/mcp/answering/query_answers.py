@@ -10,6 +10,7 @@ from snapreport.bundle.query.sql_query import statements
 from snapreport.ground.errors import QueryError
 from snapreport.mcp.answering.reply import Reply, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.keeping.question import ASKING
 
 MOST_ROWS = 10_000
 """Rows of an answer; what needs more is better asked for added up."""
@@ -25,7 +26,9 @@ def query_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply
     """
     if len(list(statements(arguments["sql"]))) > 1:
         raise QueryError("That is more than one statement; ask them one after the other.")
-    answer = next(recording.database.run(arguments["sql"]), None)
+    database = recording.database
+    recording.progress(ASKING, None)
+    answer = next(database.run(arguments["sql"]), None)
     if answer is None:
         raise QueryError("There is no statement in that; ask one that reads, such as a SELECT.")
     rows: list[tuple[Any, ...]] = []

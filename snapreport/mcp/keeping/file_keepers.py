@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from snapreport.ground.errors import NotEnoughMemoryError, QueryError, Snaprepor
 from snapreport.ground.machine import available_memory
 from snapreport.ground.units import format_duration
 from snapreport.mcp.keeping.opening_below import FileBelow
-from snapreport.mcp.keeping.question import PROGRESS, REFUSAL, Question, keep
+from snapreport.mcp.keeping.question import ASKING, PROGRESS, REFUSAL, Question, keep
 from snapreport.model.answer_tables import QUERY_SECONDS
 from snapreport.model.name_treatment import NamesWanted
 
@@ -143,8 +144,7 @@ class _Keeper:
                 if self._process is None:
                     with anyio.CancelScope(shield=True):
                         await anyio.to_thread.run_sync(self._start)
-                seconds = QUERY_SECONDS + _GRACE if question.tool == "query" else None
-                answer = await self._asked(question, report, seconds)
+                answer = await self._asked(question, report)
                 done = True
                 return answer
             except RefusedError:
@@ -154,32 +154,33 @@ class _Keeper:
                 if not done:  # it is in the middle of something
                     self.end()
 
-    async def _asked(
-        self, question: Question, report: Report, seconds: float | None
-    ) -> dict[str, Any]:
+    async def _asked(self, question: Question, report: Report) -> dict[str, Any]:
         try:
             self._connection.send(question)
         except OSError:
             raise self._ended() from None
-        # What is asked may first have to be opened: the clock runs from the last news.
-        while True:
-            with anyio.move_on_after(seconds):
+        with anyio.CancelScope() as scope:
+            while True:
                 message = await anyio.to_thread.run_sync(
                     _hear, self._connection, abandon_on_cancel=True
                 )
                 if message is None:
                     raise self._ended()
                 kind, content, more = message
-                if kind == PROGRESS:
-                    await report(content, more)
-                    continue
-                self.memory = more
-                if kind == REFUSAL:
-                    raise RefusedError(content)
-                found: dict[str, Any] = content
-                return found
+                if kind != PROGRESS:
+                    break
+                # The file may have been opened first: the clock runs from when SQLite is asked.
+                if content == ASKING and scope.deadline == math.inf:
+                    scope.deadline = anyio.current_time() + QUERY_SECONDS + _GRACE
+                await report(content, more)
+        if scope.cancelled_caught:
             limit = format_duration(round(QUERY_SECONDS * 1e6))
             raise QueryError(f"The query took longer than {limit}; ask for less.")
+        self.memory = more
+        if kind == REFUSAL:
+            raise RefusedError(content)
+        found: dict[str, Any] = content
+        return found
 
     def _ended(self) -> SnapreportError:
         assert self._process is not None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle.query.query_process import end_with_parent
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.progress import Progress
 from snapreport.mcp.keeping.answering_desk import Desk
 from snapreport.mcp.keeping.question import ANSWER, PROGRESS, REFUSAL, Question
 from snapreport.model.name_treatment import NamesWanted
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _BETWEEN = 0.1
-"""Seconds between two reports of progress."""
+"""Seconds between two reports of progress, at least."""
+_ALIVE = 2.0
+"""Seconds after which a long piece of work is reported again: a client may wait only so long."""
 
 
 def answer_all(connection: Connection, names: NamesWanted) -> None:
@@ -32,25 +35,58 @@ def answer_all(connection: Connection, names: NamesWanted) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends us
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=end_with_parent, daemon=True).start()
-    desk = Desk(names)
-    told = 0.0
-
-    def progress(what: str, fraction: float | None) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if now - told > _BETWEEN:
-            told = now
-            connection.send((PROGRESS, what, fraction))
-
+    desk, teller = Desk(names), Teller(connection)
+    threading.Thread(target=teller.tell_again, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
             question: Question = connection.recv()
-            told = 0.0
-            kind, content = _answer(desk, question, progress)
-            connection.send((kind, content, used_memory()))
+            teller.begin()
+            teller.end(*_answer(desk, question, teller.progress))
 
 
-def _answer(desk: Desk, question: Question, progress: Any) -> tuple[str, Any]:
+class Teller:
+    """Sends progress while a question is worked on, and nothing after its answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Send over a connection."""
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._busy = False
+        self._told = 0.0
+        self._what = ""
+
+    def begin(self) -> None:
+        """Let what follows be about a new question."""
+        self._busy, self._told, self._what = True, 0.0, ""
+
+    def progress(self, what: str, fraction: float | None) -> None:
+        """Send what is being done, unless the same was sent just now."""
+        new, self._what = what != self._what, what
+        if new or time.monotonic() - self._told > _BETWEEN:
+            self._tell(what, fraction)
+
+    def end(self, kind: str, content: Any) -> None:
+        """Send the answer, or why there is none."""
+        with self._lock:
+            self._busy = False
+            self._connection.send((kind, content, used_memory()))
+
+    def tell_again(self) -> None:
+        """Send it again now and then, while it takes long: what a thread runs."""
+        with suppress(OSError):
+            while True:
+                time.sleep(_ALIVE)
+                if self._what and time.monotonic() - self._told > _ALIVE:
+                    self._tell(self._what, None)
+
+    def _tell(self, what: str, fraction: float | None) -> None:
+        with self._lock:
+            if self._busy:
+                self._told = time.monotonic()
+                self._connection.send((PROGRESS, what, fraction))
+
+
+def _answer(desk: Desk, question: Question, progress: Progress) -> tuple[str, Any]:
     try:
         return ANSWER, desk.answer(question, progress)
     except (SnapreportError, ValueError) as error:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PROGRESS, ANSWER, REFUSAL = "progress", "answer", "refusal"
 """Kinds of messages; the last two end an answer, and tell how much memory the process has."""
 
+ASKING = "Asking SQLite"
+"""The progress from which on a statement's time counts."""
+
 
 @dataclass(frozen=True)
 class Question:

@@ -73,7 +73,7 @@ class _Service:
     async def list_tools(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(each) for each in TOOLS])
+        return types.ListToolsResult(tools=[as_tool(each) for each in TOOLS])
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -204,7 +204,8 @@ def _check(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _tool(spec: ToolSpec) -> types.Tool:
+def as_tool(spec: ToolSpec) -> types.Tool:
+    """Return a tool as the protocol lists it."""
     return types.Tool(
         name=spec.name,
         title=spec.title,
