@@ -42,14 +42,14 @@ def mcp(roots: tuple[Path, ...], port: int | None, names: NamesWanted) -> None:
     and query. Nothing is written, and nothing outside of the folders is read. docs/mcp.md has the
     settings of common clients.
 
-    It needs the official SDK: pip install 'snapreport[mcp]'
+    It needs the official SDK: pip install 'mcp>=2,<3'
 
     \b
     Example:
       snapreport mcp --root runs
     """  # fmt: skip
     if importlib.util.find_spec("mcp") is None:
-        raise InputError("This needs the official SDK; run pip install 'snapreport[mcp]'.")
+        raise InputError("This needs the official SDK; run pip install 'mcp>=2,<3'.")
     from snapreport.mcp.serving.doors import is_short_token, serve
 
     token = os.environ.get(TOKEN)

@@ -139,5 +139,5 @@ def test_what_is_wrong_with_the_command_is_told_in_a_line(
     without = run("mcp", "--root", str(samples))
     assert without.exit_code == 1
     assert (
-        without.stderr == "Error: This needs the official SDK; run pip install 'snapreport[mcp]'.\n"
+        without.stderr == "Error: This needs the official SDK; run pip install 'mcp>=2,<3'.\n"
     )
