@@ -138,6 +138,4 @@ def test_what_is_wrong_with_the_command_is_told_in_a_line(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     without = run("mcp", "--root", str(samples))
     assert without.exit_code == 1
-    assert (
-        without.stderr == "Error: This needs the official SDK; run pip install 'mcp>=2,<3'.\n"
-    )
+    assert without.stderr == "Error: This needs the official SDK; run pip install 'mcp>=2,<3'.\n"

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.progress import silent
 from snapreport.mcp.answering.clean_values import clean_text
 from snapreport.mcp.answering.pages_of_replies import as_text
+from snapreport.mcp.keeping.answering_desk import Desk
+from snapreport.mcp.keeping.question import Question
+from snapreport.mcp.serving.rooted_files import RootedFiles
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import LONGEST_NAME, quote_names, quoted
 from tests.builders import frame, history_of, trace
 from tests.hostile_text import is_calm, write_snapshot
@@ -116,6 +121,22 @@ def test_no_attack_reaches_an_answer_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(SnapreportError) as caught:
         desk.ask("at", "evil.pickle", stage="no such stage at all")
     assert is_calm(clean_text(str(caught.value)))
+
+
+def test_files_that_crashed_a_reader_once_are_answered_or_refused() -> None:
+    folder = Path(__file__).parents[1] / "crashes"
+    files = RootedFiles([folder], NamesWanted())
+    desk = Desk(NamesWanted())
+    names = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
+    assert names
+    for name in names:
+        question = Question("open", (files.find(str(name)),), {})
+        try:
+            text = as_text(desk.answer(question, silent))
+        except SnapreportError as error:
+            text = clean_text(str(error))
+            assert "/proc/" not in text
+        assert is_calm(text)
 
 
 def texts_of(value: Any) -> list[str]:
