@@ -69,6 +69,22 @@ def test_open_says_why_memory_ran_out(desk: DeskBelow, samples: Path) -> None:
     assert sum(row[1] for row in every_row(every)) == device.peak.allocated
 
 
+def test_without_a_failure_open_begins_with_the_peak_and_its_changes(desk: DeskBelow) -> None:
+    page = desk.ask("open", "truncated_ring.pickle")
+    assert page["first_finding"]["id"] == "peak"
+    assert page["first_finding"]["suggestions"][0]["frees"]["unit"] == "bytes"
+    assert page["trust"]["verdict"] != "trusted"
+
+
+def test_a_state_without_history_is_no_peak(desk: DeskBelow) -> None:
+    page = desk.ask("open", "state_only.pickle")
+    assert "peak" not in page
+    sites = rows(page, "Held when the snapshot was written, by call site")
+    assert page["final_state"]["bytes"] == sum(row[1] for row in sites)
+    row = rows(desk.ask("summary", "state_only.pickle", part="peaks"), "Memory")[0]
+    assert row[1] == row[3] == row[5] == page["final_state"]["bytes"]
+
+
 @pytest.mark.parametrize("by", VIEWS)
 def test_what_is_live_adds_up_over_all_pages(desk: DeskBelow, samples: Path, by: str) -> None:
     pages = desk.ask_all("at", "training_step.pickle", by=by, max_tokens=500)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,12 +12,12 @@ from snapreport.mcp.answering.choices import PARTS
 from snapreport.mcp.answering.finding_answers import brief, found_in, suggestion_json
 from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.model.diagnoses import SEVERITIES
+from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.words.recording_words import recording_rows
 
 _HOLDERS = 10
-_SUGGESTIONS = 3
+_SUGGESTIONS, _FAILED = 3, 3
 _AMOUNTS = (
     "allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation",
 )  # fmt: skip
@@ -27,33 +27,23 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
     """Say what the file is, what went wrong, and what to ask next: most of a first answer."""
     found, device = chosen_device(recording, arguments)
     every = found_in(found)
-    # What is of the file comes first in the list, but a failure on this device goes before.
-    own = [finding for name, finding in every if name in ("", str(device.device))]
-    worst = sorted(own, key=lambda finding: SEVERITIES.index(finding.severity))[:1]
+    first = _first([finding for name, finding in every if name in ("", str(device.device))])
+    state = "peak" if device.recorded else "final_state"  # then no peak is known
     head: dict[str, Any] = {
         "answer": device.answer,
         "trust": {"verdict": device.trust.verdict, "text": device.trust.sentence},
-        "peak": {
-            **(size(device.peak.allocated) or {}),
-            "event": device.peak.event,
-            "allocations": device.peak.live,
-            "may_be_more": size(device.peak.allocated_width)
-            if device.peak.allocated_width
-            else None,
-        },
+        state: size(
+            device.peak.allocated,
+            event=device.peak.event if device.recorded else None,
+            allocations=device.peak.live,
+            may_be_more=size(device.peak.allocated_width or None),
+        ),
         "reserved": _peak(device, "reserved"),
-        "failed_requests": [_failed(oom) for oom in device.ooms[:3]],
+        "failed_requests": [_failed(oom) for oom in device.ooms[:_FAILED]],
+        "more_failed_requests": max(0, len(device.ooms) - _FAILED) or None,
+        "first_finding": None if first is None else _in_short(first),
+        "next": _next(device, first),
     }
-    if worst:
-        finding = worst[0]
-        head["first_finding"] = {
-            "id": finding.id,
-            "severity": finding.severity,
-            "title": finding.title,
-            "explanation": finding.explanation,
-            "suggestions": [suggestion_json(each) for each in finding.suggestions[:_SUGGESTIONS]],
-        }
-    head["next"] = _next(device, worst[0].id if worst else "")
     parts = [
         listed("findings", [brief(name, finding) for name, finding in every]),
         _sites(device, _HOLDERS),
@@ -62,6 +52,24 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
     if len(found.devices) > 1:
         parts.insert(0, _devices(found))
     return Reply(about(recording, device), head, tuple(parts))
+
+
+def _first(findings: Sequence[Finding]) -> Finding | None:
+    """Return what to say at once: the worst of what failed, else what held the peak."""
+    critical = [each for each in findings if each.severity == "critical"]
+    peak = [each for each in findings if each.code == "peak"]
+    return next(iter((*critical, *peak, *findings)), None)
+
+
+def _in_short(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "severity": finding.severity,
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "suggestions": [suggestion_json(each) for each in finding.suggestions[:_SUGGESTIONS]],
+        "more_suggestions": max(0, len(finding.suggestions) - _SUGGESTIONS) or None,
+    }
 
 
 def summary_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
@@ -100,10 +108,10 @@ def chosen_device(
     return found, next(each for each in found.devices if str(each.device) == name)
 
 
-def _next(device: DeviceFindings, worst: str) -> list[str]:
+def _next(device: DeviceFindings, first: Finding | None) -> list[str]:
     said = []
-    if worst:
-        said.append(f"findings with id={worst}: its evidence and every suggestion")
+    if first is not None:
+        said.append(f"findings with id={first.id}: its evidence and every suggestion")
     if device.recorded:
         said.append("at: who holds the memory at the peak or any event, by line, role or stage")
         said.append("whatif: the peak without something, other allocator settings, another card")
@@ -155,10 +163,10 @@ def _sites(device: DeviceFindings, most: int | None = None) -> Part:
         for site in device.sites[:most]
     ]
     columns = (
-        ("call site", "text"), ("held", "bytes"), ("share of the peak", "text"),
+        ("call site", "text"), ("held", "bytes"), ("share", "text"),
         ("allocations", "count"),
     )  # fmt: skip
-    name = f"Held at the allocated peak, event {device.peak.event}, by call site"
+    name = f"{_moment(device)}, by call site"
     rest = [site.bytes for site in device.sites[len(rows) :]]
     note = f"{len(rest)} more held {format_bytes(sum(rest))}: summary, part sites" if rest else ""
     return replace(table(name, columns, rows), note=note)
@@ -170,14 +178,20 @@ def _roles(device: DeviceFindings) -> Part:
         for use in device.held_by_role
     ]
     columns = (
-        ("role", "text"), ("held", "bytes"), ("share of the peak", "text"),
+        ("role", "text"), ("held", "bytes"), ("share", "text"),
         ("allocations", "count"),
     )  # fmt: skip
-    return table("Held at the allocated peak, by role (what it is for)", columns, rows)
+    return table(f"{_moment(device)}, by role (what it is for)", columns, rows)
+
+
+def _moment(device: DeviceFindings) -> str:
+    if not device.recorded:
+        return "Held when the snapshot was written"
+    return f"Held at the allocated peak, event {device.peak.event}"
 
 
 def _amounts(_: Findings, device: DeviceFindings) -> list[Part]:
-    moments = (device.start, device.peak, device.end)
+    moments = (device.start, device.peak, device.end) if device.recorded else (device.end,) * 3
     rows = []
     for name in _AMOUNTS:
         own = device.peaks.get(name)
