@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import orjson
 import pytest
 from click.testing import CliRunner
 from mcp.client.client import Client
@@ -17,8 +19,10 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from snapreport.commands import cli
+from snapreport.mcp.serving import doors
 from snapreport.mcp.serving.doors import PATH
 from tests.commands.conftest import Run
+from tests.mcp.desks import PLAIN
 from tests.mcp.desks import run as run_work
 
 COMMAND = [sys.executable, "-m", "snapreport", "mcp"]
@@ -41,34 +45,50 @@ def test_a_client_starts_the_command_and_asks(samples: Path) -> None:
     run_work(work)
 
 
+def test_a_server_that_waits_for_input_ends_when_it_is_told_to(samples: Path) -> None:
+    hello = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }  # fmt: skip
+    with subprocess.Popen(
+        [*COMMAND, "--root", str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(orjson.dumps(hello) + b"\n")
+        process.stdin.flush()
+        answer = orjson.loads(process.stdout.readline())
+        assert answer["result"]["serverInfo"]["name"] == "snapreport"
+        process.terminate()
+        assert process.wait(30) == 143  # 128 + SIGTERM
+
+
 @contextlib.contextmanager
-def http_server(root: Path, token: str | None = TOKEN) -> Iterator[tuple[str, list[str]]]:
+def http_server(root: Path) -> Iterator[tuple[str, str]]:
     """Start a server; give its address and what it said."""
-    environment = dict(os.environ)
-    if token is not None:
-        environment["SNAPREPORT_MCP_TOKEN"] = token
     with subprocess.Popen(
         [*COMMAND, "--root", str(root), "--http", "0"],
-        env=environment,
+        env={**os.environ, "SNAPREPORT_MCP_TOKEN": TOKEN},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stderr is not None
         try:
-            said = [process.stderr.readline()]
-            if token is None:
-                said.append(process.stderr.readline())
-            yield said[0].split()[-1], said
+            said = process.stderr.readline()
+            yield said.split()[-1], said
         finally:
             process.terminate()
-            assert process.wait(20) == 143  # 128 + SIGTERM
+            assert process.wait(30) == 143
             assert "Traceback" not in process.stderr.read()
 
 
 def test_http_takes_those_with_the_token_from_this_machine(samples: Path) -> None:
     with http_server(samples) as (url, said):
-        assert TOKEN not in "".join(said)
+        assert TOKEN not in said
         assert url.startswith("http://127.0.0.1:")
         good = {
             "Authorization": f"Bearer {TOKEN}",
@@ -110,14 +130,21 @@ def test_http_takes_those_with_the_token_from_this_machine(samples: Path) -> Non
         run_work(work)
 
 
-def test_a_token_is_made_and_told_where_none_is_given(samples: Path) -> None:
-    with http_server(samples, None) as (url, said):
-        token = said[1].removeprefix("Token: ").strip()
-        assert len(token) > 30
-        with httpx2.Client() as client:
-            headers = {"Authorization": f"Bearer {token}"}
-            assert client.post(url, json=HELLO, headers=headers).status_code != 401
-            assert client.post(url, json=HELLO).status_code == 401
+def test_a_token_is_made_and_told_where_none_is_given(
+    samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_serving(self: object, sockets: list[socket.socket]) -> None:
+        for each in sockets:
+            each.close()
+
+    monkeypatch.setattr("uvicorn.Server.serve", no_serving)
+    monkeypatch.setattr(doors, "make_ready", lambda: None)
+    said: list[list[str]] = [[], []]
+    for told in said:
+        doors.serve([samples], PLAIN, port=0, token=None, say=told.append)
+    tokens = [told[1].removeprefix("Token: ") for told in said]
+    assert min(map(len, tokens)) > 30
+    assert tokens[0] != tokens[1]
 
 
 @pytest.fixture

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import hmac
+import os
 import secrets
+import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import anyio
 import uvicorn
@@ -57,14 +60,26 @@ def serve(
     gc.enable()  # commands run without a collector, and this one runs for days
     try:
         if port is None:
+            _end_when_told(keepers)
             anyio.run(_serve_stdio, server)
         else:
-            listening = _listen(port)
-            anyio.run(_serve_http, server, listening, token, say)
-    except KeyboardInterrupt:
-        pass
+            anyio.run(_serve_http, server, _listen(port), token, say)
     finally:
         keepers.close()
+
+
+def _end_when_told(keepers: FileKeepers) -> None:
+    """Let SIGTERM and Ctrl-C end the process at once.
+
+    A thread waits for a line of input, and Python would wait for the thread.
+    """
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        keepers.close()
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
 
 
 async def _serve_stdio(server: Server[Any]) -> None:
