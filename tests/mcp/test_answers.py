@@ -195,6 +195,16 @@ def test_frames_of_a_stack_are_there(desk: DeskBelow) -> None:
         desk.ask("at", "training_step.pickle", stack=99999)
 
 
+def test_what_led_to_a_moment_is_told_by_lines_of_python(desk: DeskBelow) -> None:
+    opened = desk.ask("open", "out_of_memory.pickle.gz")
+    event = opened["failed_requests"][0]["event"]
+    was = desk.ask("at", "out_of_memory.pickle.gz", event=event)["event_was"]
+    assert was["action"] == "oom"
+    assert was["size"] == opened["failed_requests"][0]["asked_for"]
+    assert was["frames"]
+    assert all(".py:" in each for each in was["frames"])
+
+
 def test_names_are_redacted_in_every_answer(tmp_path: Path, samples: Path) -> None:
     file = tmp_path / "secret-project.pickle"
     file.write_bytes((samples / "training_step.pickle").read_bytes())

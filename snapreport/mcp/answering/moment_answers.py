@@ -9,6 +9,7 @@ from snapreport.ground.errors import MomentError
 from snapreport.ground.units import format_share
 from snapreport.mcp.answering.reply import Column, Part, Reply, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
@@ -77,14 +78,21 @@ def _entry(moment: Moment) -> dict[str, Any] | None:
     entry = moment.entry()
     if entry is None:
         return None
-    frames = frames_of(moment.device.file.stacks, entry.stack)
     return {
         "action": entry.action,
         "size": size(entry.size),
         "stack": id_or_none(entry.stack),
         "allocation": id_or_none(entry.allocation),
-        "frames": [_frame_text(each) for each in frames[:_FRAMES]],
+        "frames": _telling_frames(moment, entry.stack),
     }
+
+
+def _telling_frames(moment: Moment, stack: int) -> list[str]:
+    """Return the first frames of Python code, innermost first; of C++ where there are no others."""
+    stacks, kinds = moment.device.file.stacks, moment.device.frame_kinds
+    path = list(stacks.path(stack))
+    python = [each for each in path if kinds[each] in (OUTSIDE, LIBRARY)]
+    return [site_text(stacks.frames, each) for each in (python or path)[:_FRAMES]]
 
 
 def _before(moment: Moment) -> dict[str, Any] | None:
