@@ -114,7 +114,7 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
     from snapreport.bundle.database_reader import read_database
 
     progress("Reading bundle", None)
-    with _bundle_errors(path):
+    with bundle_errors(path):
         from snapreport.bundle.members import open_members
 
         with open_members(path) as members:
@@ -130,7 +130,7 @@ def require_bundle(path: Path) -> None:
     Raises:
         InputError, BundleError: as ``read_bundle()``.
     """
-    with _bundle_errors(path):
+    with bundle_errors(path):
         from snapreport.bundle.members import open_members
 
         with open_members(path) as members:
@@ -144,7 +144,7 @@ def read_elements(path: Path) -> bytes:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
-    with _bundle_errors(path):
+    with bundle_errors(path):
         from snapreport.bundle.members import open_members
 
         with open_members(path) as members:
@@ -155,6 +155,11 @@ def read_elements(path: Path) -> bytes:
 def _read_manifest(members: Members) -> dict[str, Any]:
     from snapreport.bundle.members import MOST_MANIFEST
 
+    if "run.db" in members.names:
+        raise BundleError(
+            "holds the figures of a run, not a snapshot; render, summary, check, diff and export"
+            " parquet take it."
+        )
     if MANIFEST not in members.names:
         raise BundleError(
             "is a zip, but no snapreport bundle: it has no manifest.json. Make one with"
@@ -164,7 +169,7 @@ def _read_manifest(members: Members) -> dict[str, Any]:
 
 
 @contextmanager
-def _bundle_errors(path: Path) -> Iterator[None]:
+def bundle_errors(path: Path) -> Iterator[None]:
     """Turn whatever a damaged bundle raises into an error that names the file."""
     import zipfile  # converting does without it, and it takes long to import
 

@@ -28,14 +28,14 @@ _SQLITE = b"SQLite format 3\0"
 _KINDS = ("cuda", "host", "cpu")
 
 
-def check_begin(data: bytes) -> None:
+def check_begin(data: bytes, name: str = "elements.db") -> None:
     """Check that bytes begin as an SQLite file does; SQLite itself may take too few for a new one.
 
     Raises:
         BundleError: they do not.
     """
     if not data.startswith(_SQLITE):
-        raise BundleError("has a damaged elements.db (it is no SQLite file); convert it again.")
+        raise BundleError(f"has a damaged {name} (it is no SQLite file); convert it again.")
 
 
 def check_stacks(stacks: StackTable, size: int) -> None:

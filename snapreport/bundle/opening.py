@@ -35,18 +35,21 @@ _LIMITS = {
 }
 
 
-def open_in_memory(data: bytes, limits: dict[int, int] | None = None) -> apsw.Connection:
+def open_in_memory(
+    data: bytes, limits: dict[int, int] | None = None, name: str = "elements.db"
+) -> apsw.Connection:
     """Open a copy of an SQLite file that cannot be changed, in defensive mode.
 
     Args:
         data: the file.
         limits: SQLite's limits, by their numbers, besides or in place of ours.
+        name: what it is called in its zip.
 
     Raises:
         BundleError: it does not begin as one does.
         apsw.Error: it is damaged.
     """
-    check_begin(data)
+    check_begin(data, name)
     connection = apsw.Connection(":memory:")
     try:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -81,17 +84,18 @@ def steps_guard(size: int) -> Callable[[], bool]:
     return stop
 
 
-def damaged(error: Exception) -> BundleError:
-    """Return the error that says so."""
+def damaged(error: Exception, name: str = "elements.db") -> BundleError:
+    """Return the error that says so of a database of that name."""
     if isinstance(error, apsw.InterruptError):
         reason = "its tables go in circles"
     else:
         reason = reason_of(error)
-    return BundleError(f"has a damaged elements.db ({reason}); convert it again.")
+    return BundleError(f"has a damaged {name} ({reason}); convert it again.")
 
 
-def does_not_hold(error: Exception) -> BundleError:
+def does_not_hold(error: Exception, name: str = "elements.db") -> BundleError:
     """Return the error of tables that cannot be, or are not ours."""
+    article = "an" if name[0] in "aeiou" else "a"
     return BundleError(
-        f"has an elements.db that does not hold together ({reason_of(error)}); convert it again."
+        f"has {article} {name} that does not hold together ({reason_of(error)}); convert it again."
     )

@@ -22,6 +22,9 @@ from snapreport.bundle.sqlite_cells import from_cells
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ELEMENTS = Path(__file__).with_name("schema.sql")
+"""The definitions of the tables of ``elements.db``."""
+
 LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
 
@@ -62,12 +65,13 @@ class Numbers:
 class Tables:
     """Reads tables of format 1 whole, each in one go; any other table stays unread."""
 
-    def __init__(self, connection: apsw.Connection, size: int) -> None:
+    def __init__(self, connection: apsw.Connection, size: int, schema: Path = ELEMENTS) -> None:
         """Check that the tables are defined as ours are.
 
         Args:
             connection: from ``open_in_memory``; no other statement can be run on it from now on.
             size: bytes of the file.
+            schema: the definitions of ours.
 
         Raises:
             ValueError: a table is missing, or defined in another way.
@@ -77,11 +81,11 @@ class Tables:
         self._rows_left = size // LEAST_ROW
         self._characters_left = size
         connection.set_authorizer(self._authorize)
-        self._ours = _definitions()
-        allocs = self._ours.pop(_FOR_OTHERS)
+        known = _definitions(schema)
+        self._ours = {name: made for name, made in known.items() if name != _FOR_OTHERS}
         self.strange_views: set[str] = set()
         """The names, in small letters, of views that are not ours; whoever reads one runs it."""
-        self._check_schema({**self._ours, _FOR_OTHERS: allocs})
+        self._check_schema(known)
         self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
         """The first page of each table, by its name."""
 
@@ -183,6 +187,26 @@ class Tables:
         self.count_row(len(found))
         return found
 
+    def blobs(self, table: str, columns: Sequence[str]) -> Iterator[list[bytes | None]]:
+        """Yield rows of bytes in the order of the table, None for NULL.
+
+        Raises:
+            TypeError: a cell is neither.
+            ValueError: there is more than fits into the file.
+            apsw.Error: the file is damaged.
+        """
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        for row in self._run(_select(table, columns)):
+            self.count_row()
+            for cell in row:
+                if isinstance(cell, bytes):
+                    self._characters_left -= len(cell)
+                elif cell is not None:
+                    raise TypeError(f"a cell of {table} is no bytes")
+            if self._characters_left < 0:
+                raise ValueError(f"the bytes of {table} are longer than the file")
+            yield list(row)
+
     def _run(self, sql: str) -> Iterator[tuple[Any, ...]]:
         return iter(self._connection.execute(sql))
 
@@ -231,9 +255,9 @@ def _select(table: str, columns: Sequence[str]) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608  (our own names)
 
 
-def _definitions() -> dict[str, _Definition]:
+def _definitions(schema: Path) -> dict[str, _Definition]:
     """Return the definitions of our tables and views by name."""
-    script = _plain(Path(__file__).with_name("schema.sql").read_text("utf-8"))
+    script = _plain(schema.read_text("utf-8"))
     made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", script)
     return {name: (kind.lower(), sql) for sql, kind, name in made}
 

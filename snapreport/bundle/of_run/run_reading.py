@@ -1,0 +1,254 @@
+"""Read ``run.db`` back into a run: a stranger's file, so everything in it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+import orjson
+
+from snapreport.bundle.of_run.run_writing import HOLDER_KINDS, SCHEMA
+from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
+from snapreport.bundle.tables import LIMITS, Numbers, Tables, device_rows
+from snapreport.model.bounds import LATEST_US, MOST_TOTAL
+from snapreport.model.diagnoses import CODES, SEVERITIES
+from snapreport.model.history import START
+from snapreport.model.run.rank_facts import (
+    Cells,
+    DeviceFacts,
+    FailedRequest,
+    Holder,
+    RankFacts,
+    RankFinding,
+    RankName,
+    Run,
+    StepPeak,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DATABASE = "run.db"
+
+_MOST_RANKS = 100_000
+_MOST_CELLS = 8192
+_LONGEST = 65_536
+_HIGHEST_SHIFT = 62
+_NONE = -1
+"""What NULL becomes; no figure is negative."""
+_KINDS = ("cuda", "host", "cpu")
+
+Row = tuple[Any, ...]
+
+
+def read_run_database(data: bytes) -> Run:
+    """Read a run out of the bytes of an SQLite file.
+
+    Raises:
+        BundleError: the database is damaged, or is none of ours.
+    """
+    connection: apsw.Connection | None = None
+    try:
+        connection = open_in_memory(data, LIMITS, DATABASE)
+        return _Reader(Tables(connection, len(data), SCHEMA)).read()
+    except apsw.Error as error:
+        raise damaged(error, DATABASE) from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise does_not_hold(error, DATABASE) from error
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+class _Reader:
+    """Takes the tables one after the other, and gives each device what is its own."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def read(self) -> Run:
+        meta = {
+            key: orjson.loads(value) for key, value in self._tables.texts("meta", ["key", "value"])
+        }
+        title, layout, expected = _meta(meta)
+        self._keys = self._tables.text_column("keys", "text")
+        _check_texts(self._keys)
+        numbers = self._numbers("ranks", "size", "rank dump")
+        texts = self._texts("ranks", "source label host sha256 error")
+        count = len(texts)
+        if count > _MOST_RANKS:
+            raise ValueError(f"there are {count:,} ranks")
+        coordinates = self._of(
+            "coordinates", "rank", "place", "", "name", count, lambda row, text: (text[0], row[0])
+        )
+        warnings = self._of("warnings", "rank", "", "", "text", count, lambda _, text: text[0])
+        devices = self._devices(count)
+        ranks = []
+        for place, (source, label, host, sha256, error) in enumerate(texts):
+            size, rank, dump = (numbers[name][place] for name in ("size", "rank", "dump"))
+            name = RankName(_known(rank), _known(dump), host, tuple(coordinates[place]))
+            ranks.append(
+                RankFacts(
+                    source, label, name, size, sha256, tuple(devices[place]),
+                    tuple(warnings[place]), error,
+                )
+            )  # fmt: skip
+        return Run(title, tuple(ranks), layout, expected)
+
+    def _devices(self, ranks: int) -> list[list[DeviceFacts]]:
+        names = "place opens recorded events allocated allocated_width"
+        nulls = "capacity peak_event peak_time_us reserved"
+        numbers = self._numbers("devices", f"rank {names}", nulls)
+        texts = self._texts("devices", "device kind")
+        count = len(texts)
+        cells = self._cells(count)
+        holders = self._of(
+            "holders", "device", "kind key bytes count size of_size", "", "", count, self._holder
+        )
+        steps = self._of(
+            "steps", "device", "number allocated left", "", "", count,
+            lambda row, _: StepPeak(*row),
+        )  # fmt: skip
+        failed = self._of("failed", "device", "event size site", "time_us", "", count, self._failed)
+        findings = self._of(
+            "findings", "device", "growth", "", "code severity title", count, _finding
+        )
+        made = []
+        for k, (device, kind) in enumerate(texts):
+            row = {name: column[k] for name, column in numbers.items()}
+            if kind not in _KINDS:
+                raise ValueError("a device is of no known kind")
+            if "event" not in cells[k] or not {row["opens"], row["recorded"]} <= {0, 1}:
+                raise ValueError("a device has no cells, or is not said to be recorded or not")
+            made.append(
+                DeviceFacts(
+                    device=device,
+                    kind=kind,
+                    place=row["place"],
+                    opens=bool(row["opens"]),
+                    recorded=bool(row["recorded"]),
+                    events=row["events"],
+                    capacity=_known(row["capacity"]),
+                    allocated=row["allocated"],
+                    allocated_width=row["allocated_width"],
+                    peak_event=START if row["peak_event"] == _NONE else row["peak_event"],
+                    peak_time_us=_time(row["peak_time_us"]),
+                    reserved=_known(row["reserved"]),
+                    by_event=cells[k]["event"],
+                    by_time=cells[k].get("time"),
+                    holders=tuple(holders[k]),
+                    steps=tuple(steps[k]),
+                    failed=tuple(failed[k]),
+                    findings=tuple(findings[k]),
+                )
+            )
+        owners = np.array(numbers["rank"], np.int64)
+        return [made[rows] for rows in device_rows(owners, ranks)]
+
+    def _cells(self, devices: int) -> list[dict[str, Cells]]:
+        numbers = self._numbers("cells", "device first shift", "")
+        axes = self._tables.text_column("cells", "axis")
+        blobs = self._tables.blobs("cells", ["allocated", "reserved"])
+        found: list[dict[str, Cells]] = [{} for _ in range(devices)]
+        rows = zip(numbers["device"], axes, numbers["first"], numbers["shift"], blobs, strict=True)
+        for device, axis, first, shift, (allocated, reserved) in rows:
+            if device >= devices or axis not in ("event", "time") or axis in found[device]:
+                raise ValueError("cells are of no device or axis, or twice of one")
+            if allocated is None or shift > _HIGHEST_SHIFT:
+                raise ValueError("there are cells without bytes, or without end")
+            values = _column(allocated)
+            others = None if reserved is None else _column(reserved)
+            if (first + len(values)) << shift >= MOST_TOTAL:
+                raise ValueError("cells lie outside of any axis")
+            if others is not None and len(others) != len(values):
+                raise ValueError("the cells of two curves are not as many")
+            found[device][axis] = Cells(first, shift, values, others)
+        return found
+
+    def _holder(self, row: Row, _: Row) -> Holder:
+        kind, key, *figures = row
+        return Holder(HOLDER_KINDS[kind], self._keys[key], *figures)
+
+    def _failed(self, row: Row, _: Row) -> FailedRequest:
+        event, size, site, time = row
+        return FailedRequest(event, _time(time), size, self._keys[site])
+
+    def _of(
+        self,
+        table: str,
+        owner: str,
+        numbers: str,
+        nulls: str,
+        texts: str,
+        count: int,
+        make: Any,
+    ) -> list[list[Any]]:
+        """Return what a table has of each rank or device, made of its numbers and texts."""
+        columns = self._numbers(table, f"{owner} {numbers}", nulls)
+        owners = np.array(columns.pop(owner), np.int64)
+        rows: Sequence[Row] = list(zip(*columns.values(), strict=True)) or [()] * len(owners)
+        words: Sequence[Row] = self._texts(table, texts) if texts else [()] * len(owners)
+        made = [make(row, text) for row, text in zip(rows, words, strict=True)]
+        return [made[part] for part in device_rows(owners, count)]
+
+    def _numbers(self, table: str, names: str, nulls: str) -> dict[str, list[int]]:
+        """Return columns of numbers, none of them negative; the last may have NULL."""
+        wanted = [Numbers(name) for name in names.split()]
+        wanted += [Numbers(name, _NONE) for name in nulls.split()]
+        found = self._tables.numbers(table, wanted, "id")
+        for column in wanted:
+            values = found[column.name]
+            least = _NONE if column.null is not None else 0
+            if len(values) and not least <= int(values.min()) <= int(values.max()) < MOST_TOTAL:
+                raise ValueError(f"a number in the table {table} is out of range")
+        return {column.name: found[column.name].tolist() for column in wanted}
+
+    def _texts(self, table: str, names: str) -> list[Row]:
+        rows = [tuple(row) for row in self._tables.texts(table, names.split())]
+        for row in rows:
+            _check_texts(row)
+        return rows
+
+
+def _meta(meta: dict[str, Any]) -> tuple[str, tuple[tuple[str, int], ...], int | None]:
+    title, layout, expected = meta["title"], meta["layout"], meta["expected"]
+    if not isinstance(title, str) or not isinstance(layout, dict):
+        raise TypeError("the title or the layout is none")
+    _check_texts((title, *layout))
+    sizes = [*layout.values(), *(() if expected is None else (expected,))]
+    if not all(type(size) is int and 0 < size < 1 << 31 for size in sizes) or len(sizes) > 32:
+        raise ValueError("the layout has no sizes")
+    return title, tuple(layout.items()), expected
+
+
+def _finding(row: Row, texts: Row) -> RankFinding:
+    code, severity, title = texts
+    if code not in CODES or severity not in SEVERITIES:
+        raise ValueError("a finding is of no known kind")
+    return RankFinding(code, severity, title, row[0])
+
+
+def _column(data: bytes) -> NDArray[np.int64]:
+    if not data or len(data) % 8 or len(data) > 8 * _MOST_CELLS:
+        raise ValueError("cells are not as many as there can be")
+    values = np.frombuffer(data, "<i8").astype(np.int64)
+    if int(values.min()) < 0 or int(values.max()) >= MOST_TOTAL:
+        raise ValueError("a cell has a number of bytes that no memory has")
+    return values
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    if any(len(text) > _LONGEST for text in texts):
+        raise ValueError("a text is far too long")
+
+
+def _known(number: int) -> int | None:
+    return None if number == _NONE else number
+
+
+def _time(number: int) -> int | None:
+    if number > LATEST_US:
+        raise ValueError("a time is later than any date")
+    return _known(number)
