@@ -1,8 +1,8 @@
 """Turns PyTorch CUDA memory snapshots into portable bundles and self-contained reports.
 
 The whole interface is here: ``load()``, ``convert()``, ``render()``, ``convert_many()``,
-``render_many()``, ``export()``, ``diff()``, ``check()``, ``batch_growth()``, the ``Snapshot`` that
-``load()`` returns, and the errors, which share the parent ``SnapreportError``.
+``load_run()``, ``render_run()``, ``export()``, ``diff()``, ``check()``, ``batch_growth()``, the
+``Snapshot`` that ``load()`` returns, and the errors, which share the parent ``SnapreportError``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,15 @@ if TYPE_CHECKING:
         SnapreportError,
         UnsafePickleError,
     )
-    from snapreport.runs import Batch, Outcome, convert_many, render_many
+    from snapreport.runs import (
+        Batch,
+        LoadedRun,
+        Outcome,
+        RunReport,
+        convert_many,
+        load_run,
+        render_run,
+    )
 
 __all__ = [
     "AllocatorSettingsError",
@@ -72,6 +80,7 @@ __all__ = [
     "EngineError",
     "ExportError",
     "InputError",
+    "LoadedRun",
     "Moment",
     "MomentError",
     "NativeLibraryError",
@@ -86,6 +95,7 @@ __all__ = [
     "Recording",
     "RecordingError",
     "RemoteError",
+    "RunReport",
     "SnapreportError",
     "Snapshot",
     "UnsafePickleError",
@@ -100,11 +110,12 @@ __all__ = [
     "from_profile",
     "load",
     "load_rules",
+    "load_run",
     "mark",
     "record",
     "render",
     "render_diff",
-    "render_many",
+    "render_run",
     "schedule",
     "stage",
     "start",
@@ -114,7 +125,10 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Snapshot", "load", "load_rules"), "snapreport.api.loading"),
     **dict.fromkeys(("convert", "render"), "snapreport.api.making"),
-    **dict.fromkeys(("Batch", "Outcome", "convert_many", "render_many"), "snapreport.runs"),
+    **dict.fromkeys(
+        ("Batch", "LoadedRun", "Outcome", "RunReport", "convert_many", "load_run", "render_run"),
+        "snapreport.runs",
+    ),
     "Device": "snapreport.api.device",
     "Moment": "snapreport.api.moment",
     **dict.fromkeys(("diff", "render_diff"), "snapreport.api.comparison"),

@@ -15,7 +15,6 @@ from snapreport.commands.output.console import print_path, progress_bar, say, sa
 from snapreport.commands.output.several_files import (
     convert_several,
     engine_option,
-    is_many,
     jobs_option,
     sources_argument,
 )
@@ -66,7 +65,7 @@ def convert(
         **(cut.arguments if cut else {}),
         **vars(names),
     }
-    if is_many(sources):
+    if len(sources) > 1 or sources[0].is_dir():
         convert_several(sources, output, jobs, engine, quiet, **options)
         return
     source = sources[0]

@@ -17,6 +17,12 @@ from snapreport.commands.options.cut_options import (
 )
 from snapreport.commands.options.name_options import names_options
 from snapreport.commands.options.path_type import ANY_PATH
+from snapreport.commands.options.run_options import (
+    is_run,
+    pages_option,
+    refuse_for_file,
+    run_options,
+)
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -28,25 +34,28 @@ from snapreport.commands.options.shared_options import (
 from snapreport.commands.output.console import print_path, progress_bar, say
 from snapreport.commands.output.several_files import (
     engine_option,
-    is_many,
     jobs_option,
-    render_several,
+    progress_bars,
+    say_errors,
+    say_skipped,
     sources_argument,
 )
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
+from snapreport.ground.units import format_count
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
 
-@click.command(short_help="Make a report of a snapshot or bundle.")
-@sources_argument("SNAPSHOT|BUNDLE...")
+@click.command(short_help="Make a report of a snapshot or bundle, or of a whole run.")
+@sources_argument("SNAPSHOT|BUNDLE|RUN...")
 @output_option("REPORT")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["html", "md"]),
-    help="A page, or Markdown for an issue comment. By default told by REPORT's ending, else html.",
+    type=click.Choice(["html", "md", "zip"]),
+    help="A page, or Markdown for an issue comment; of a run also a zip, from which both are made."
+    " By default told by REPORT's ending, else html.",
 )
 @device_option("Report on this device alone")
 @click.option("--title", metavar="TEXT", help="Title of the report; by default the input's name.")
@@ -74,6 +83,8 @@ from snapreport.model.name_treatment import NamesWanted
 @cut_options
 @fit_option
 @for_option
+@pages_option
+@run_options
 @jobs_option
 @engine_option
 @force_option
@@ -95,28 +106,38 @@ def render(
     cut: Cut | None,
     fit: int | None,
     for_: str | None,
+    pages: str | None,
+    name_: str | None,
+    layout: str | None,
     jobs: int | None,
     engine: str,
     force: bool,
     quiet: bool,
     names: NamesWanted,
 ) -> None:
-    """Make a report of a SNAPSHOT, or of the BUNDLE made from one.
+    """Make a report of a SNAPSHOT, of the BUNDLE made from one, or of a RUN.
 
     The page is one file that opens offline, with everything in it; the Markdown fits into an
     issue comment. The report's path is printed.
 
-    Several files, or folders of them, such as the ranks of one run, are rendered in several
-    processes. Then -o names a folder, made if there is none, and index.html (or index.md) in it
-    lists the reports with their peaks and verdicts. Of a folder, and of those in it, snapshots and
-    bundles are taken: of a snapshot with its bundle beside it the bundle alone.
+    A RUN is several files, such as one of each rank, folders of them, or the zip that this command
+    makes of them. Its report compares the ranks: which are unlike the others, and why. Beside a
+    page are those of single ranks, in the folder ranks; -o may name a folder for both. Of a folder,
+    and of those in it, snapshots and bundles are taken: of a snapshot with its bundle beside it
+    the bundle alone.
 
     \b
     Example:
       snapreport render snap.zip -o report.html
+      snapreport render run/ -o run.html
     """
-    many = is_many(sources)
-    format_ = format_ or ("html" if many else report_format(output))
+    many = is_run(sources)
+    if not many:
+        refuse_for_file(pages=pages, name=name_, layout=layout)
+    if format_ == "zip" and not many:
+        raise click.UsageError("--format zip is for a run; snapreport convert makes a bundle.")
+    if not many:
+        format_ = format_ or report_format(output)
     target = None
     if not many:
         from snapreport.api.making import target_path
@@ -126,7 +147,6 @@ def render(
         raise OutputError(f"{target} is the file with the notes; name another file with -o.")
     chosen = None if rules is None else snapreport.load_rules(rules)
     options: dict[str, Any] = {
-        "format": format_,
         "device": device,
         "title": title,
         "notes": None if notes is None else _read_notes(notes),
@@ -142,15 +162,42 @@ def render(
         **vars(names),
     }
     if many:
-        render_several(sources, output, jobs, engine, quiet, **options)
-        if for_ == "github" and format_ == "html" and not quiet:
+        run = {"pages": pages, "name": name_, "layout": layout, "jobs": jobs, "engine": engine}
+        _render_run(sources, output, format_, quiet, {**run, **options})
+        if for_ == "github" and format_ != "md" and not quiet:
             say("GitHub attaches no .html: zip the folder, or gzip -k the page that matters.")
         return
     with progress_bar(quiet) as progress:
-        path = snapreport.render(sources[0], target, progress=progress, **options)
-    if for_ == "github" and not quiet:
+        path = snapreport.render(sources[0], target, format=format_, progress=progress, **options)
+    if for_ == "github" and not quiet and format_ is not None:
         say(_how_to_attach(path, format_))
     print_path(path)
+
+
+def _render_run(
+    sources: tuple[Path, ...],
+    output: Path | None,
+    format_: str | None,
+    quiet: bool,
+    options: dict[str, Any],
+) -> None:
+    """Render a run, and say what came of it; exits with 1 where a file gave no figures."""
+    with progress_bars(quiet) as progress:
+        report = snapreport.render_run(
+            sources, output, format=format_, progress=progress, **options
+        )
+    if not quiet:
+        say_skipped(report.skipped)
+        if report.path is not None:
+            say(report.loaded.findings.headline)
+        if report.pages:
+            many = format_count(len(report.pages))
+            say(f"{many} page{'' if len(report.pages) == 1 else 's'} of single ranks beside it.")
+    say_errors(report.errors)
+    if report.path is not None:
+        print_path(report.path)
+    if report.errors:
+        raise click.exceptions.Exit(1)
 
 
 def _how_to_attach(path: Path, format_: str) -> str:

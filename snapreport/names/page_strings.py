@@ -155,7 +155,6 @@ class _Page(HTMLParser):
             if data not in (
                 built("style.css"),
                 style_beside("diff.css"),
-                style_beside("ranks.css"),
                 style_beside("run.css"),
             ):
                 self._lines("style", data)

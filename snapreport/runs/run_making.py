@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import stem_of
+from snapreport.ground.files import as_text, stem_of
 from snapreport.model.run.rank_facts import RankFacts, RankName, Run
 from snapreport.runs.gathered import Gathered
+from snapreport.runs.many_files import StandIns
 from snapreport.runs.rank_names import NameReader, read_bare_numbers, read_name
+from snapreport.runs.report_names import name_outputs
 
 Layout = tuple[tuple[str, int], ...]
 
@@ -59,7 +61,7 @@ def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> li
         root: the folder that all of them are in.
         read: the user's pattern; None for what names usually say.
     """
-    sources = ["/".join(path.relative_to(root).parts) for path in paths]
+    sources = ["/".join(map(as_text, path.relative_to(root).parts)) for path in paths]
     if read is not None:
         told = [(path, source, read(f"{root.name}/{source}")) for path, source in zip(
             paths, sources, strict=True)]  # fmt: skip
@@ -80,7 +82,7 @@ def make_run(
     title: str = "",
     layout: Layout = (),
     named: bool = False,
-    stand_ins: Callable[[list[str]], list[str]] | None = None,
+    stand_ins: StandIns | None = None,
 ) -> Run:
     """Put what was read of the files into a run, in the order of dump and rank.
 
@@ -101,7 +103,9 @@ def make_run(
         [_as_noted(file.name, each, named) for file, each in zip(files, kept, strict=True)]
     )
     names = _count_dumps(names, [file.source for file in files])
-    sources, hosts = _shown([file.source for file in files], names, stand_ins)
+    sources = shown_sources([file.source for file in files], stand_ins)
+    hosts = [name.host for name in names]
+    hosts = stand_ins(hosts) if stand_ins is not None else hosts
     expected = max((each.ranks for each in kept if each and each.ranks), default=None)
     if layout:
         _check_layout(layout, expected, names)
@@ -117,7 +121,9 @@ def make_run(
     ):
         if each is None:
             size = file.path.stat().st_size if file.path.is_file() else 0
-            said = UNTOLD if stand_ins is not None else error.replace(str(file.path), source)
+            said = (
+                UNTOLD if stand_ins is not None else as_text(error.replace(str(file.path), source))
+            )
             ranks.append(RankFacts(source, label, name, size, "", (), (), said))
         else:
             ranks.append(
@@ -172,18 +178,43 @@ def _count_dumps(names: Sequence[RankName], sources: Sequence[str]) -> list[Rank
     return [replace(name, dump=place[folder]) for name, folder in zip(names, folders, strict=True)]
 
 
-def _shown(
-    sources: list[str],
-    names: Sequence[RankName],
-    stand_ins: Callable[[list[str]], list[str]] | None,
-) -> tuple[list[str], list[str]]:
-    """Return the files' and the hosts' names as they may be shown."""
-    hosts = [name.host for name in names]
+def shown_sources(sources: list[str], stand_ins: StandIns | None) -> list[str]:
+    """Return paths below the run's folder as they may be shown."""
     if stand_ins is None:
-        return sources, hosts
+        return sources
     parts = [source.split("/") for source in sources]
-    shown = iter(stand_ins([part for each in parts for part in each] + hosts))
-    return ["/".join(next(shown) for _ in each) for each in parts], list(shown)
+    shown = iter(stand_ins([part for each in parts for part in each]))
+    return ["/".join(next(shown) for _ in each) for each in parts]
+
+
+def page_names(files: Sequence[RunFile], stand_ins: StandIns | None) -> tuple[list[str], list[str]]:
+    """Return what the pages of files are called, and the stems of their names: ``rank17``.
+
+    They are known before a file is read. Where ranks do not tell files apart, their paths do.
+    """
+    several = len({file.name.dump for file in files}) > 1
+    labels = [
+        _label(replace(file.name, host=""), "", several) if file.name.rank is not None else ""
+        for file in files
+    ]
+    if "" not in labels and len(set(labels)) == len(labels):
+        return labels, [re.sub(r"\W+", "-", label).replace("-", "", 1) for label in labels]
+    named = name_outputs([file.path for file in files], Path(), "", stand_ins=stand_ins)
+    return [as_text(each.label) for each in named], [each.target.name for each in named]
+
+
+def place_in_layout(run: Run, layout: Layout) -> Run:
+    """Return a run with its ranks placed in a layout.
+
+    Raises:
+        InputError: the layout is for another number of ranks.
+    """
+    _check_layout(layout, run.expected, [each.name for each in run.ranks])
+    ranks = tuple(
+        replace(each, name=replace(each.name, coordinates=_coordinates(each.name.rank, layout)))
+        for each in run.ranks
+    )
+    return replace(run, ranks=ranks, layout=layout, expected=_ranks_of(layout))
 
 
 def _labels(names: Sequence[RankName], sources: Sequence[str]) -> list[str]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote_from_bytes
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.object_display import Shown
 from snapreport.ground.progress import Progress
 
 if TYPE_CHECKING:
-    from snapreport.model.findings import DeviceFindings, Findings
-    from snapreport.model.ranks import RankDevice
+    from snapreport.model.findings import Findings
     from snapreport.runs.gathered import Gathered
 
 _LOG = logging.getLogger(__name__)
@@ -46,8 +43,6 @@ class Outcome(Shown):
     """Why not: one line that names the file."""
     warnings: tuple[str, ...] = ()
     """What to warn of in a snapshot that was converted, a line each."""
-    devices: tuple[RankDevice, ...] = field(default=(), repr=False)
-    """Figures of what was rendered."""
     gathered: Gathered | None = field(default=None, repr=False)
     """What was gathered, or is left of what was rendered; None where that failed."""
 
@@ -96,55 +91,12 @@ def _gather(task: Task, progress: Progress) -> Outcome:
 def _render(task: Task, progress: Progress) -> Outcome:
     from snapreport.api.making import render
 
-    devices: list[RankDevice] = []
     kept: list[Gathered] = []
 
     def see(findings: Findings) -> None:
         from snapreport.runs.gathered import gather
 
-        devices.extend(rank_devices(findings))
         kept.append(gather(findings))
 
     path = render(task.source, task.target, progress=progress, see=see, **task.options)
-    return Outcome(task.source, path, devices=tuple(devices), gathered=kept[0])
-
-
-def rank_devices(findings: Findings) -> list[RankDevice]:
-    """Return the figures of the devices that were used, or of the one that a report opens with."""
-    devices = list(enumerate(findings.devices))
-    used = [
-        (place, device)
-        for place, device in devices
-        if device.history.events or len(device.history.allocations)
-    ]
-    chosen = used or [devices[findings.default]] if devices else []
-    return [_rank_device(device, place, place == findings.default) for place, device in chosen]
-
-
-def _rank_device(device: DeviceFindings, place: int, opens: bool) -> RankDevice:
-    from snapreport.model.ranks import RankDevice
-
-    found = device.diagnosis.findings
-    leading = next((each for each in found if each.severity != "note"), found[0] if found else None)
-    peak, reserved = device.peaks["allocated"], device.peaks.get("reserved")
-    return RankDevice(
-        device=str(device.device),
-        kind=device.device.kind,
-        place=place,
-        opens=opens,
-        recorded=device.recorded,
-        allocated=peak.bytes if device.recorded else device.peak.allocated,
-        allocated_width=peak.width,
-        reserved=None if reserved is None else reserved.bytes,
-        ooms=len(device.ooms),
-        oom_size=device.ooms[-1].size if device.ooms else 0,
-        verdict=leading.title if leading is not None else "",
-        code=leading.code if leading is not None else "",
-        severity=leading.severity if leading is not None else "note",
-        growth=sum(each.per_step for each in found),
-    )
-
-
-def link_to(page: Path) -> str:
-    """Return a link to a file from a page in the same folder, whatever is in its name."""
-    return quote_from_bytes(os.fsencode(page.name), safe="")
+    return Outcome(task.source, path, gathered=kept[0])

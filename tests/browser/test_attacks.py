@@ -14,7 +14,6 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page
 
 import snapreport
-from snapreport.runs import render_many
 from tests.browser.listing import frames
 from tests.browser.test_page import settle, until
 from tests.browser.timeline_tools import NO_WEBGL
@@ -168,15 +167,15 @@ def snap(tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere) -> Path
 
 @pytest.fixture(scope="module")
 def pages(snap: Path) -> dict[str, str]:
-    """The report, the comparison with another file, and the index of files with odd names."""
+    """The report, a comparison, and the page of a run, of files with odd names."""
     other = write_snapshot(snap.with_name(NAMES[2]))
     found = snapreport.diff(snap, other)
-    index = render_many([snap, other], snap.parent / "many", format="html").index
-    assert index is not None
+    run = snapreport.render_run([snap, other], snap.parent / "many").path
+    assert run is not None
     return {
         "report": snapreport.render(snap, snap.parent / "report.html").as_uri(),
         "diff": snapreport.render_diff(found, snap.parent / "diff.html").as_uri(),
-        "index": index.as_uri(),
+        "run": run.as_uri(),
     }
 
 
@@ -324,15 +323,15 @@ def test_pictures_that_are_saved_hold_text_alone(watched: Watched) -> None:
     watched.check()
 
 
-@pytest.mark.parametrize("kind", ["diff", "index"])
+@pytest.mark.parametrize("kind", ["diff", "run"])
 def test_no_attack_fires_in_the_other_pages(watch: Watch, pages: dict[str, str], kind: str) -> None:
     watched = watch(pages[kind])
-    text = "<script>" if kind == "index" else "window.fired='"
+    text = "<script>" if kind == "run" else "window.fired='"
     assert text in watched.page.locator("body").inner_text()
     watched.check()
 
 
-@pytest.mark.parametrize("kind", ["report", "diff", "index"])
+@pytest.mark.parametrize("kind", ["report", "diff", "run"])
 def test_the_policy_alone_would_stop_them(
     watch: Watch, pages: dict[str, str], elsewhere: Elsewhere, kind: str
 ) -> None:

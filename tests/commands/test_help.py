@@ -31,6 +31,10 @@ def test_the_example_works_as_it_stands(
     (folder / "snap.pickle").write_bytes(snapshot.read_bytes())
     if name != "convert":
         (folder / "snap.zip").write_bytes(bundle.read_bytes())
+    if name == "render":
+        (folder / "run").mkdir()
+        for rank in (0, 1):
+            (folder / "run" / f"rank{rank}.pickle").write_bytes(snapshot.read_bytes())
     if name == "diff":  # which takes two
         (folder / "base.zip").write_bytes(bundle.read_bytes())
         (folder / "new.pickle").write_bytes(snapshot.read_bytes())

@@ -79,13 +79,13 @@ def test_every_kind_is_clean_by_default(run: Run, homely: Path, folder: Path) ->
         assert (result.exit_code, result.stdout) == (0, ""), path
 
 
-def test_the_index_of_several_reports_is_read(run: Run, homely: Path, folder: Path) -> None:
+def test_the_report_of_a_run_is_read(run: Run, homely: Path, folder: Path) -> None:
     other = homely.with_name("carla@example.org.pickle")
     other.write_bytes(homely.read_bytes())
     for kind in ("html", "md"):
         many = ("render", homely, other, "-o", "out", "--format", kind, "--jobs", "1", "-q")
         assert run(*many).exit_code == 0
-        result = run("strings", "--check", f"out/index.{kind}")
+        result = run("strings", "--check", f"out/run.{kind}")
         assert result.exit_code == 3
         assert "e-mail address: carla@example.org" in result.stdout
 

@@ -1,4 +1,4 @@
-"""``convert`` and ``render`` of several files: one progress display, a line for each that fails."""
+"""Several files at once: one progress display, and a line for each that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_count, format_share
 
 if TYPE_CHECKING:
-    from snapreport.runs import Batch, Doing, ManyProgress
+    from snapreport.runs import Batch, Doing, ManyProgress, Skipped
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,11 +44,6 @@ def sources_argument(metavar: str) -> Callable[[F], F]:
     return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
 
 
-def is_many(sources: Sequence[Path]) -> bool:
-    """Say whether ``-o`` names a folder: several files, or a folder of them, were given."""
-    return len(sources) > 1 or sources[0].is_dir()
-
-
 def convert_several(
     sources: Sequence[Path],
     output: Path | None,
@@ -58,43 +53,24 @@ def convert_several(
     **options: Any,
 ) -> None:
     """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
-    with _progress_bars(quiet) as progress:
+    with progress_bars(quiet) as progress:
         from snapreport.runs import convert_many
 
         batch = convert_many(
             sources, output, jobs=jobs, engine=engine, progress=progress, **options
         )
     if not quiet:
-        _say_skipped(batch)
+        say_skipped(batch.skipped)
         _say_sizes(batch)
         _say_warnings(batch)
     _finish(batch)
 
 
-def render_several(
-    sources: Sequence[Path],
-    output: Path | None,
-    jobs: int | None,
-    engine: str,
-    quiet: bool,
-    **options: Any,
-) -> None:
-    """Render several files and their index, and say what came of them, as above."""
-    with _progress_bars(quiet) as progress:
-        from snapreport.runs import render_many
-
-        batch = render_many(sources, output, jobs=jobs, engine=engine, progress=progress, **options)
-    if not quiet:
-        _say_skipped(batch)
-        if batch.index is not None:
-            say(f"{batch.index} lists them.")
-    _finish(batch)
-
-
-def _say_skipped(batch: Batch) -> None:
+def say_skipped(skipped: Sequence[Skipped]) -> None:
+    """Say which files were left out, and why."""
     from snapreport.runs import skipped_words
 
-    for line in skipped_words(batch.skipped):
+    for line in skipped_words(skipped):
         say(f"Skipped: {line}")
 
 
@@ -121,16 +97,21 @@ def _say_warnings(batch: Batch) -> None:
 
 def _finish(batch: Batch) -> None:
     """Write the errors, then the paths; exit with 1 if there is an error."""
-    for error in batch.errors:
-        click.echo(f"Error: {visible(error)}", err=True)
+    say_errors(batch.errors)
     for path in batch.paths:
         print_path(path)
     if batch.errors:
         raise click.exceptions.Exit(1)
 
 
+def say_errors(errors: Sequence[str]) -> None:
+    """Write a line for each."""
+    for error in errors:
+        click.echo(f"Error: {visible(error)}", err=True)
+
+
 @contextmanager
-def _progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
+def progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
     """Show a bar for all files on stderr and one for each that is being worked on.
 
     Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.

@@ -1,4 +1,4 @@
-"""What is kept of each report for the index."""
+"""What is kept of each file for its run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from snapreport.api.loading import load
-from snapreport.runs.work import rank_devices
+from snapreport.model.findings import Findings
+from snapreport.model.run.rank_facts import DeviceFacts
+from snapreport.runs.gathered import gather
 from tests.builders import MIB, trace
 from tests.diseases import at, fail, start
 from tests.programs import Plan, Program, figures, leaks, of_code
+
+
+def rank_devices(findings: Findings) -> tuple[DeviceFacts, ...]:
+    return gather(findings).devices
 
 
 def rows(folder: Path, snapshot: object) -> list[tuple[str, int, bool]]:
@@ -25,9 +31,9 @@ def test_the_growth_is_what_the_leak_adds_in_a_step(tmp_path: Path) -> None:
     (tmp_path / "snap.pickle").write_bytes(pickle.dumps(program.simulator.snapshot()))
     (device,) = rank_devices(load(tmp_path / "snap.pickle").findings())
     said = figures(of_code(program.analysed(), "leak"))["growth per step"]
-    assert device.growth == said
-    assert device.code == "leak"
-    assert device.severity != "note"
+    (leak,) = [each for each in device.findings if each.code == "leak"]
+    assert leak.growth == said
+    assert leak.severity != "note"
 
 
 def test_a_failed_request_leads(tmp_path: Path) -> None:
@@ -37,7 +43,8 @@ def test_a_failed_request_leads(tmp_path: Path) -> None:
     snapshot = fail(made, 700 * MIB).snapshot()
     (tmp_path / "snap.pickle").write_bytes(pickle.dumps(snapshot))
     (device,) = rank_devices(load(tmp_path / "snap.pickle").findings())
-    assert (device.ooms, device.oom_size, device.code) == (1, 700 * MIB, "oom")
+    (failed,) = device.failed
+    assert (failed.size, device.findings[0].code) == (700 * MIB, "oom")
     assert device.allocated == 600 * MIB
 
 

@@ -1,0 +1,259 @@
+"""A run as one page, Markdown or a zip, with the pages of those ranks that matter beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast, get_args
+from urllib.parse import quote_from_bytes
+
+from snapreport.ground.errors import InputError, OutputError, OutputExistsError
+from snapreport.ground.files import check_output, write_atomically
+from snapreport.ground.object_display import Shown
+from snapreport.model.name_treatment import NamesWanted
+from snapreport.runs.inputs import Skipped
+from snapreport.runs.many_files import (
+    ManyProgress,
+    PathLike,
+    as_paths,
+    check_options,
+    made_folder,
+    names_wanted,
+    output_folder,
+    run_each,
+    stand_ins_for,
+)
+from snapreport.runs.run_making import page_names, shown_sources
+from snapreport.runs.whole_run import (
+    LoadedRun,
+    RunInputs,
+    find_run_files,
+    gather_tasks,
+    put_together,
+    run_from_zip,
+    with_salt,
+)
+from snapreport.runs.work import Outcome, Task
+
+Pages: TypeAlias = Literal["all", "odd", "none"]
+RunFormat: TypeAlias = Literal["html", "md", "zip"]
+
+FOLDER = "ranks"
+"""Where the pages of ranks are, beside the run's."""
+_ENDINGS: dict[str, RunFormat] = {
+    ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".zip": "zip",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport(Shown):
+    """What was written of a run."""
+
+    path: Path | None
+    """None where no file gave any figures."""
+    pages: tuple[Path, ...]
+    """Of single ranks."""
+    loaded: LoadedRun
+    errors: tuple[str, ...] = ()
+    """A line for each file of which there are no figures, and for each page that failed."""
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """What was left out of folders, and why."""
+        return self.loaded.skipped
+
+
+def render_run(
+    paths: PathLike | Iterable[PathLike],
+    output: PathLike | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  (the word that callers know)
+    pages: Pages | None = None,
+    name: str | None = None,
+    layout: str | None = None,
+    title: str | None = None,
+    jobs: int | None = None,
+    engine: str | Executor = "local",
+    force: bool = False,
+    progress: ManyProgress | None = None,
+    **options: Any,
+) -> RunReport:
+    """Render a run as one page, as Markdown, or as the zip from which both are made.
+
+    Args:
+        paths: a folder of snapshots and bundles, several of them, or single files; or a run's zip.
+        output: the file to write, or a folder for it, made if there is none: then it is
+            ``run.html``, ``run.md`` or ``run.zip`` in it. By default it is named after the run's
+            folder, in the current one.
+        format: ``html``, ``md`` or ``zip``; by default told by ``output``, else ``html``.
+        pages: whose pages to write beside a page, in the folder ``ranks``: ``odd`` are those of the
+            odd ranks, of one of each group, and of the first that failed; ``all``, or ``none``.
+            None is ``odd`` where there are snapshots to make them of.
+        name, layout, title: as in ``load_run()``.
+        jobs: how many processes; by default as many as there are processors to use, and memory
+            for.
+        engine: where, as in ``convert_many()``.
+        force: replace existing files.
+        progress: called with what is being done.
+        options: as ``render()`` has them for single pages (``device``, ``notes``, ``rules`` and so
+            on); ``device``, ``ignore`` and what becomes of names count for the run as well.
+
+    Raises:
+        SnapreportError: as ``load_run()``, OutputExistsError or OutputError.
+        TypeError: there is no such option.
+        ValueError: ``format`` or ``pages`` is none of those above.
+    """
+    from snapreport.api.making import render
+
+    check_options(render, options)
+    if pages is not None and pages not in get_args(Pages):
+        raise ValueError(f"pages is {pages!r}, none of {', '.join(get_args(Pages))}")
+    inputs = find_run_files(paths, name)
+    kind, target = _target(inputs, output, format)
+    if pages in ("all", "odd") and (inputs is None or kind != "html"):
+        raise InputError(
+            "pages of ranks are made of their snapshots, beside the page of the run: give those,"
+            " and end the name of the output in .html."
+        )
+    wanted: Pages = "none" if inputs is None or kind != "html" else pages or "odd"
+    folder = target.parent / FOLDER
+    if target.parent.is_dir():
+        check_output(target, force)
+    if wanted != "none" and not force and folder.is_dir() and any(folder.iterdir()):
+        raise OutputExistsError(
+            f"{folder} has pages already; pass --force to replace them, or name another folder."
+        )
+    names = with_salt(names_wanted(options))
+    drawn: dict[str, Outcome] = {}
+    with made_folder(target.parent):
+        if inputs is None:
+            loaded = run_from_zip(as_paths(paths)[0], title, layout, names)
+        else:
+            drawer = _Drawer(inputs, folder, options | vars(names) | {"force": force}, title, names)
+            if wanted == "all":
+                with made_folder(folder):
+                    outcomes = run_each(drawer.tasks(), jobs, engine, progress, [folder])
+            else:
+                device, ignore = options.get("device"), options.get("ignore", ())
+                tasks = gather_tasks(inputs.files, device, ignore, names)
+                outcomes = run_each(tasks, jobs, engine, progress)
+            loaded = put_together(inputs, outcomes, title, layout, names, named=name is not None)
+            drawn = dict(zip(drawer.sources, outcomes, strict=True)) if wanted == "all" else {}
+            if wanted == "odd":
+                chosen = telling_sources(loaded)
+                with made_folder(folder):
+                    outcomes = run_each(drawer.tasks(chosen), jobs, engine, progress, [folder])
+                drawn = dict(zip(chosen, outcomes, strict=True))
+        failed = [each.error for each in drawn.values() if each.error not in ("", *loaded.errors)]
+        errors = (*loaded.errors, *failed)
+        if not loaded.findings.rows:
+            return RunReport(None, (), loaded, errors)
+        _write(loaded, kind, target, force, list(loaded.files.values()) or as_paths(paths), drawn)
+    made = tuple(each.path for each in drawn.values() if each.path is not None)
+    return RunReport(target, made, loaded, errors)
+
+
+class _Drawer:
+    """Makes the pages of single ranks."""
+
+    def __init__(
+        self,
+        inputs: RunInputs,
+        folder: Path,
+        options: dict[str, Any],
+        title: str | None,
+        names: NamesWanted,
+    ) -> None:
+        files = inputs.files
+        stand_ins = stand_ins_for(names)
+        self.sources = shown_sources([file.source for file in files], stand_ins)
+        labels, stems = page_names(files, stand_ins)
+        self._tasks = {}
+        for source, file, label, stem in zip(self.sources, files, labels, stems, strict=True):
+            shown = label if title is None else f"{title}: {label}"
+            self._tasks[source] = Task(
+                "render", file.path, folder / f"{stem}.html",
+                options | {"format": "html", "title": shown},
+            )  # fmt: skip
+
+    def tasks(self, chosen: Iterable[str] | None = None) -> list[Task]:
+        """Return what makes the pages of some files, by ``RankFacts.source``, or of all."""
+        return [self._tasks[source] for source in (self.sources if chosen is None else chosen)]
+
+
+def telling_sources(loaded: LoadedRun) -> list[str]:
+    """Return the files whose pages tell most: the odd ranks, one of each group, the first failure.
+
+    The one of a group is that nearest to its median, and of equal ones the first.
+    """
+    run, findings = loaded.run, loaded.findings
+    rows = {each.row for each in findings.odd}
+    for group in findings.groups:
+        usual = [row for row in group.rows if row not in rows] or list(group.rows)
+        rows.add(min(usual, key=lambda row: abs(_peak(loaded, row) - group.allocated)))
+    if findings.first_failure is not None:
+        rows.add(findings.first_failure[0])
+    ranks = sorted({findings.rows[row][0] for row in rows})
+    return [run.ranks[rank].source for rank in ranks]
+
+
+def _peak(loaded: LoadedRun, row: int) -> int:
+    rank, device = loaded.findings.rows[row]
+    return loaded.run.ranks[rank].devices[device].allocated
+
+
+def _target(
+    inputs: RunInputs | None, output: PathLike | None, kind: str | None
+) -> tuple[RunFormat, Path]:
+    """Say what to write, and where.
+
+    Raises:
+        OutputError: the name ends as something else does, or not as the format that is wanted.
+        ValueError: there is no such format.
+    """
+    if kind is not None and kind not in get_args(RunFormat):
+        raise ValueError(f"format is {kind!r}, none of {', '.join(get_args(RunFormat))}")
+    path = None if output is None else Path(output)
+    chosen = cast("RunFormat | None", kind)
+    if path is not None and not path.is_dir() and path.suffix:
+        told = _ENDINGS.get(path.suffix.lower())
+        if told is None:
+            raise OutputError(f"{path} ends in none of .html, .md and .zip, which a run can be.")
+        if chosen not in (None, told):
+            raise OutputError(f"{path} ends in {path.suffix}, and {chosen} is wanted.")
+        return told, path
+    chosen = chosen or "html"
+    if path is not None:
+        return chosen, output_folder(path) / f"run.{chosen}"
+    return chosen, Path(f"{(inputs and inputs.title) or 'run'}.{chosen}")
+
+
+def _write(
+    loaded: LoadedRun,
+    kind: RunFormat,
+    target: Path,
+    force: bool,
+    sources: Sequence[Path],
+    drawn: Mapping[str, Outcome],
+) -> None:
+    pages = {
+        source: f"{FOLDER}/{quote_from_bytes(os.fsencode(each.path.name), safe='')}"
+        for source, each in drawn.items()
+        if each.path is not None
+    }
+    with write_atomically(target, force, sources) as out:
+        if kind == "zip":
+            from snapreport.api.run_files import write_run
+
+            write_run(loaded.run, out)
+        elif kind == "md":
+            from snapreport.reporters.run.run_markdown import RunMarkdownReporter
+
+            RunMarkdownReporter().render(loaded.run, loaded.findings, out, pages)
+        else:
+            from snapreport.reporters.run.run_page import RunHtmlReporter
+
+            RunHtmlReporter().render(loaded.run, loaded.findings, out, pages)

@@ -1,0 +1,243 @@
+"""All files of a run read and compared: ``load_run()``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.files import check_output, write_atomically
+from snapreport.ground.object_display import Shown
+from snapreport.ground.safe_text import visible
+from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.run_findings import RunFindings
+from snapreport.runs.inputs import Skipped, find_inputs
+from snapreport.runs.many_files import ManyProgress, PathLike, as_paths, run_each, stand_ins_for
+from snapreport.runs.rank_names import reader_by
+from snapreport.runs.run_making import (
+    RunFile,
+    make_run,
+    name_files,
+    parse_layout,
+    place_in_layout,
+    shown_sources,
+)
+from snapreport.runs.work import Outcome, Task
+
+OTHER_NAME = "not named as --name says"
+UNKNOWN_RUN = "a run's figures alone; to be given by itself"
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRun(Shown):
+    """A run: the figures of every rank, and what was concluded of them together."""
+
+    run: Run
+    findings: RunFindings
+    skipped: tuple[Skipped, ...] = ()
+    """What was left out of folders, and why."""
+    files: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    """The snapshots and bundles, by ``RankFacts.source``; empty where it was read from a zip."""
+    errors: tuple[str, ...] = ()
+    """A line for each file of which there are no figures."""
+
+    def save(self, path: PathLike, *, force: bool = False) -> Path:
+        """Write the run as a zip, from which ``load_run()`` and ``render_run()`` make the same.
+
+        Raises:
+            SnapreportError: OutputExistsError or OutputError.
+        """
+        from snapreport.api.run_files import write_run
+
+        target = Path(path)
+        check_output(target, force)
+        with write_atomically(target, force, list(self.files.values())) as out:
+            write_run(self.run, out)
+        return target
+
+    def __repr__(self) -> str:
+        return visible(f"<Run of {len(self.run.ranks)} files: {self.findings.headline}>")
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(visible(self.findings.headline))}</p>"
+
+
+def load_run(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    name: str | None = None,
+    layout: str | None = None,
+    title: str | None = None,
+    device: str | int | None = None,
+    ignore: Sequence[str] = (),
+    keep_paths: bool = False,
+    redact: bool = False,
+    redact_functions: bool = False,
+    salt: str | None = None,
+    jobs: int | None = None,
+    engine: str | Executor = "local",
+    progress: ManyProgress | None = None,
+) -> LoadedRun:
+    """Read all ranks of a run, in several processes, and compare them.
+
+    Args:
+        paths: a folder of snapshots and bundles, several of them, or single files; or the zip that
+            was made of a run, and then nothing else.
+        name: how files are named, ``{host}/it_{step}/rank{rank}.pickle``, where it is not told
+            from their names as trainers give them; files of other names are left out.
+        layout: the parallel dimensions in the order of ranks, ``tp=8,pp=4,dp=2``.
+        title: of the run.
+        device: this one of each rank alone.
+        ignore: findings to leave out, by id, code or topic.
+        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``; one
+            salt counts for all ranks.
+        jobs: how many processes; by default as many as there are processors to use, and memory
+            for.
+        engine: where, as in ``convert_many()``.
+        progress: called with what is being done.
+
+    Raises:
+        SnapreportError: InputError where a folder has nothing to read, or the layout is for
+            another number of ranks; BundleError where a zip is damaged.
+    """
+    files = find_run_files(paths, name)
+    names = with_salt(NamesWanted(keep_paths, redact, redact_functions, salt))
+    if files is None:
+        return run_from_zip(as_paths(paths)[0], title, layout, names)
+    tasks = gather_tasks(files.files, device, ignore, names)
+    outcomes = run_each(tasks, jobs, engine, progress)
+    return put_together(files, outcomes, title, layout, names, named=name is not None)
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """The files of a run, in order, and what was left out."""
+
+    files: tuple[RunFile, ...]
+    skipped: tuple[Skipped, ...]
+    title: str
+    """What the run is called by its folder."""
+
+
+def find_run_files(
+    paths: PathLike | Iterable[PathLike], name: str | None = None
+) -> RunInputs | None:
+    """Find the files of a run; None where the zip of a run was given.
+
+    Raises:
+        InputError: as ``find_inputs()``; or there is nothing of that name.
+    """
+    from snapreport.api.run_files import is_run_bundle
+
+    given = as_paths(paths)
+    runs = [path for path in given if is_run_bundle(path)]
+    if runs and len(given) > 1:
+        raise InputError(f"{runs[0]} is a run of its own; give it by itself.")
+    if runs:
+        if name is not None:
+            raise InputError(f"{runs[0]} has its names already; --name is for files.")
+        return None
+    read = None if name is None else reader_by(name)
+    inputs = find_inputs(given, bundles=True)
+    skipped = [
+        replace(each, reason=UNKNOWN_RUN) if is_run_bundle(each.path) else each
+        for each in inputs.skipped
+    ]
+    whole = [path for path in inputs.files if not is_run_bundle(path)]
+    skipped += [Skipped(path, UNKNOWN_RUN) for path in inputs.files if path not in set(whole)]
+    if not whole:
+        raise InputError(f"{given[0]} holds no file of a rank, only the zip of a run.")
+    root = _root(given, whole)
+    files = name_files(whole, root, read)
+    taken = {file.path for file in files}
+    if not files:
+        raise InputError(f"no file of {root} is named as --name {name} says.")
+    skipped += [Skipped(path, OTHER_NAME) for path in whole if path not in taken]
+    single = len(given) == 1 and given[0].is_dir()
+    return RunInputs(tuple(files), tuple(skipped), given[0].resolve().name if single else "")
+
+
+def gather_tasks(
+    files: Sequence[RunFile],
+    device: str | int | None,
+    ignore: Sequence[str],
+    names: NamesWanted,
+) -> list[Task]:
+    """Return what is to be done to have the figures of each file."""
+    options = {"device": device, "ignore": tuple(ignore), "names": names}
+    return [Task("gather", file.path, file.path, options) for file in files]
+
+
+def put_together(
+    inputs: RunInputs,
+    outcomes: Sequence[Outcome],
+    title: str | None,
+    layout: str | None,
+    names: NamesWanted,
+    *,
+    named: bool,
+) -> LoadedRun:
+    """Make a run of what was gathered, and compare its ranks."""
+    stand_ins = stand_ins_for(names)
+    files = inputs.files
+    run = make_run(
+        files,
+        [each.gathered for each in outcomes],
+        [each.error for each in outcomes],
+        title=title or "",
+        layout=parse_layout(layout) if layout else (),
+        named=named,
+        stand_ins=stand_ins,
+    )
+    sources = shown_sources([file.source for file in files], stand_ins)
+    paths = dict(zip(sources, (file.path for file in files), strict=True))
+    errors = tuple(each.error for each in outcomes if each.error)
+    return LoadedRun(run, find(run), inputs.skipped, paths, errors)
+
+
+def find(run: Run) -> RunFindings:
+    """Compare the ranks of a run."""
+    from snapreport.compare.among_ranks.find_run import find_run
+
+    return find_run(run)
+
+
+def run_from_zip(
+    path: Path, title: str | None, layout: str | None, names: NamesWanted
+) -> LoadedRun:
+    """Read the zip of a run; a title or a layout takes the place of its own.
+
+    Raises:
+        InputError, BundleError: it cannot be read; or is to be redacted, which it is too late for.
+    """
+    from snapreport.api.run_files import read_run
+
+    if names.redacted:
+        raise InputError(f"{path} holds figures alone; redact when it is made of the snapshots.")
+    run = read_run(path)
+    if title is not None:
+        run = replace(run, title=title)
+    if layout:
+        run = place_in_layout(run, parse_layout(layout))
+    errors = tuple(f"{each.source}: {each.error}" for each in run.ranks if each.error)
+    return LoadedRun(run, find(run), errors=errors)
+
+
+def with_salt(names: NamesWanted) -> NamesWanted:
+    """Return how names are treated with a salt, so that all ranks have the same stand-ins."""
+    if not names.redacted or names.salt is not None:
+        return names
+    return replace(names, salt=secrets.token_hex(16))
+
+
+def _root(given: Sequence[Path], files: Sequence[Path]) -> Path:
+    """Return the folder that paths are told from."""
+    if len(given) == 1 and given[0].is_dir():
+        return given[0]
+    return Path(os.path.commonpath([path.parent for path in files]))
