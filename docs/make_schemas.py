@@ -28,6 +28,7 @@ from snapreport.model import (
     what_if,
 )
 from snapreport.model.replay import replays
+from snapreport.model.run import rank_facts, run_diff, run_findings
 from snapreport.names import disclosed_strings
 from snapreport.reporters.json.json_parts import VERSIONS
 
@@ -127,6 +128,26 @@ WARNINGS = many(thing(code=TEXT, text=TEXT))
 SITE = thing(**_CODE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
 STEPS = maybe(record(iterations.Steps, steps=many(record(iterations.StepUse, change=NUMBER))))
+_DIFFERENCE = thing(kind=TEXT, key=TEXT, bytes=NUMBER, usual=NUMBER)
+_RANK_ROW = thing(
+    name=TEXT,
+    file=TEXT,
+    rank=MAYBE_NUMBER,
+    dump=MAYBE_NUMBER,
+    host=TEXT,
+    coordinates=of(dict[str, int]),
+    device=TEXT,
+    group=NUMBER,
+    events=NUMBER,
+    capacity=MAYBE_NUMBER,
+    allocated=NUMBER,
+    allocated_width=NUMBER,
+    peak_event=NUMBER,
+    peak_time_us=MAYBE_NUMBER,
+    reserved=MAYBE_NUMBER,
+    failed=many(of(rank_facts.FailedRequest)),
+    growth=MAYBE_NUMBER,
+)
 CUT = thing(
     first_event=MAYBE_NUMBER,
     last_event=MAYBE_NUMBER,
@@ -386,6 +407,35 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {
             "columns": many(TEXT),
             "rows": many({"type": "object", "additionalProperties": _CELL}),
+        }
+    ],
+    "run": [
+        {
+            "title": TEXT,
+            "headline": TEXT,
+            "layout": of(dict[str, int]),
+            "expected": MAYBE_NUMBER,
+            "missing": many(NUMBER),
+            "broken": many(thing(file=TEXT, error=TEXT)),
+            "odd": many(
+                record(run_findings.Odd, "differences", name=TEXT, differences=many(_DIFFERENCE))
+            ),
+            "groups": many(record(run_findings.Group, differences=many(_DIFFERENCE))),
+            "imbalances": many(of(run_findings.Imbalance)),
+            "replicated": many(of(run_findings.Replicated)),
+            "first_failure": maybe(many(NUMBER)),
+            "notes": many(TEXT),
+            "rows": many(_RANK_ROW),
+        }
+    ],
+    "run-diff": [
+        {
+            "headline": TEXT,
+            "ranks": many(of(run_diff.RankChange)),
+            "groups": many(of(run_diff.GroupChange)),
+            "only_base": many(TEXT),
+            "only_new": many(TEXT),
+            "notes": many(TEXT),
         }
     ],
     "strings": [

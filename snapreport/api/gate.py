@@ -115,7 +115,7 @@ def check(
         "ignore": ignore or None,
         "device": device,
     }
-    wanted = _read(said, budget)
+    wanted = read_wanted(said, budget)
     other = base if base is not None else wanted.base
     if wanted.max_growth is not None and other is None:
         raise BudgetError("max_growth needs another snapshot to compare with; name it as base.")
@@ -138,7 +138,7 @@ def check(
     found = [Raised("", finding, False) for finding in file_warnings(file.history)]
     for each in devices:
         found += [Raised(each.name, one, False) for one in each.diagnosis.findings]
-    raised, ignored = _sort(found, wanted)
+    raised, ignored = sort_raised(found, wanted)
     return Verdict(
         source=file.history.source,
         devices=tuple(each.name for each in devices),
@@ -169,7 +169,12 @@ def find_budget(folder: Path) -> Path | None:
     return None
 
 
-def _read(said: Mapping[str, Any], path: PathLike | None) -> Budget:
+def read_wanted(said: Mapping[str, Any], path: PathLike | None) -> Budget:
+    """Read a budget: what a file says, and over it what the caller does.
+
+    Raises:
+        BudgetError: one of them is not well-formed.
+    """
     Budget.of(said, _CALLER)
     written = {} if path is None else read_budget(as_path(path))
     where = _CALLER if path is None else str(path)
@@ -393,7 +398,9 @@ def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:
     return device.name
 
 
-def _sort(found: Sequence[Raised], budget: Budget) -> tuple[tuple[Raised, ...], tuple[Raised, ...]]:
+def sort_raised(
+    found: Sequence[Raised], budget: Budget
+) -> tuple[tuple[Raised, ...], tuple[Raised, ...]]:
     """Mark the findings that fail the check and put them first; set ignored ones apart."""
     kept, ignored = [], []
     for each in found:

@@ -12,6 +12,12 @@ import snapreport
 from snapreport.commands.options.card_options import allow_option, fits_option
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
 from snapreport.commands.options.path_type import ANY_PATH
+from snapreport.commands.options.run_options import (
+    is_run,
+    refuse_for_file,
+    refuse_for_run,
+    run_options,
+)
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -23,6 +29,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_bytes, print_path, progress_bar
+from snapreport.commands.output.run_loading import load_a_run
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.ground.remote.remote_paths import as_path
@@ -32,12 +39,17 @@ FAILED = 3
 
 
 @click.command(short_help="Fail where memory is over budget, or a finding must not be.")
-@source_argument("SNAPSHOT|BUNDLE")
+@source_argument("SNAPSHOT|BUNDLE|RUN")
 @click.option("--base", metavar="OTHER", help="Compare with this snapshot or bundle.")
 @click.option("--max-peak", metavar="SIZE", help="The most allocated bytes, such as 40GiB.")
 @click.option("--max-reserved", metavar="SIZE", help="The most reserved bytes.")
 @click.option(
     "--max-growth", metavar="2%|SIZE", help="How much higher than OTHER's the peak may be."
+)
+@click.option(
+    "--max-imbalance",
+    metavar="2%|SIZE",
+    help="How much higher than the median of a run's ranks the peak of one may be.",
 )
 @click.option(
     "--max-stage",
@@ -67,6 +79,7 @@ FAILED = 3
     type=ANY_PATH,
     help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
 )
+@run_options
 @device_option("Only this device")
 @rules_option
 @json_option
@@ -94,6 +107,7 @@ def check(
     max_peak: str | None,
     max_reserved: str | None,
     max_growth: str | None,
+    max_imbalance: str | None,
     stages: tuple[str, ...],
     categories: tuple[str, ...],
     fits: str | None,
@@ -101,6 +115,8 @@ def check(
     fail_on: str | None,
     ignore: tuple[str, ...],
     budget: Path | None,
+    name_: str | None,
+    layout: str | None,
     device: str | None,
     rules: str | None,
     as_json: bool,
@@ -111,10 +127,11 @@ def check(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Check a SNAPSHOT or BUNDLE against budgets, findings and another recording.
+    """Check a SNAPSHOT, BUNDLE or RUN against budgets, findings and another recording.
 
     The exit status is 0 if it passes and 3 if it fails; 1 and 2 are errors, as everywhere. A
-    budget that the recording cannot tell about fails. Budgets can live in pyproject.toml, in
+    budget that the recording cannot tell about fails. In a RUN, a folder of ranks or its zip, every
+    rank has the budget, and --base is another run. Budgets can live in pyproject.toml, in
     [tool.snapreport.check]; options win over it.
 
     \b
@@ -127,6 +144,7 @@ def check(
         "max_peak": max_peak,
         "max_reserved": max_reserved,
         "max_growth": max_growth,
+        "max_imbalance": max_imbalance,
         "stages": _named_sizes(stages, "--max-stage"),
         "categories": _named_sizes(categories, "--max-category"),
         "fits": fits,
@@ -141,17 +159,61 @@ def check(
     chosen = None if rules is None else snapreport.load_rules(rules)
     from snapreport.api.gate import find_budget
 
+    found_budget = budget or find_budget(Path.cwd())
+    if is_run([source]):
+        refuse_for_run(max_category=categories, fits=fits, allow=allow, rules=rules)
+        options = {"device": device, "name": name_, "layout": layout}
+        verdict = _check_run(source, base, found_budget, said, quiet, options)
+        _print(verdict, source, base, as_json, as_markdown, summary, target, force, top)
+        return
+    refuse_for_file(max_imbalance=max_imbalance, name=name_, layout=layout)
+    del said["max_imbalance"]
     with progress_bar(quiet) as progress:
         verdict = snapreport.check(
             source,
             base=base,
             device=device,
-            budget=budget or find_budget(Path.cwd()),
+            budget=found_budget,
             rules=chosen,
             keep_paths=paths_kept(),
             progress=progress,
             **said,
         )
+    _print(verdict, source, base, as_json, as_markdown, summary, target, force, top)
+
+
+def _check_run(
+    source: Path,
+    base: str | None,
+    budget: Path | None,
+    said: dict[str, Any],
+    quiet: bool,
+    options: dict[str, Any],
+) -> snapreport.Verdict:
+    from snapreport.runs.run_check import check_run
+
+    loaded = load_a_run(source, quiet, **options)
+    other = None if base is None else load_a_run(Path(base), quiet, **options)
+    wanted = {
+        key: said[key]
+        for key in ("max_peak", "max_reserved", "max_growth", "max_imbalance", "stages", "fail_on",
+                    "ignore")
+    }  # fmt: skip
+    return check_run(loaded, base=other, budget=budget, **wanted)
+
+
+def _print(
+    verdict: snapreport.Verdict,
+    source: Path,
+    base: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    summary: Path | None,
+    target: Path | None,
+    force: bool,
+    top: int,
+) -> None:
+    """Write a verdict where it goes; exits with 3 if the check failed."""
     markdown = _markdown(verdict) if as_markdown or summary or target else b""
     if summary is not None:
         _append(summary, markdown)

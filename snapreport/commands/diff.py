@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import snapreport
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
 from snapreport.commands.options.path_type import ANY_PATH
+from snapreport.commands.options.run_options import (
+    is_run,
+    refuse_for_file,
+    refuse_for_run,
+    run_options,
+)
 from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
@@ -21,6 +28,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_path, progress_bar
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run
 from snapreport.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
 
@@ -54,6 +62,7 @@ from snapreport.ground.files import check_output, output_path, report_format
     help="What to list the changes of.",
 )
 @rules_option
+@run_options
 @click.option(
     "-o",
     "--output",
@@ -80,6 +89,8 @@ def diff(
     new_event: int | None,
     by: str,
     rules: str | None,
+    name_: str | None,
+    layout: str | None,
     output: Path | None,
     format_: str | None,
     top: int,
@@ -93,10 +104,23 @@ def diff(
     The changes of the call sites add up to the change of the peak, to the byte. Lines may have
     moved in an edit, and the code may be installed elsewhere; what is in one only is said to be.
 
+    Of two runs, folders of ranks or their zips, each rank is compared with itself at its peak:
+    which ranks changed, by how much, and for which call site.
+
     \b
     Example:
       snapreport diff base.zip new.pickle -o diff.html
     """
+    if is_run([base]) or is_run([new]):
+        refuse_for_run(
+            new_device=new_device, stage=stage, base_event=base_event, new_event=new_event,
+            rules=rules, output=output, format=format_,
+        )  # fmt: skip
+        if (curve, at, by) != ("allocated", "peak", "site"):
+            raise click.UsageError("runs are compared by call site, at the allocated peak.")
+        _diff_runs((base, new), as_json, full, top, quiet, device=device, name=name_, layout=layout)
+        return
+    refuse_for_file(name=name_, layout=layout)
     if as_json and output is not None:
         raise click.UsageError("--json writes to stdout; leave -o out, or redirect it.")
     if format_ is not None and output is None:
@@ -136,6 +160,27 @@ def diff(
     page = new_page(full)
     write_diff(page, found, None if full else top)
     print_page(page)
+
+
+def _diff_runs(
+    pair: tuple[Path, Path], as_json: bool, full: bool, top: int, quiet: bool, **options: Any
+) -> None:
+    from snapreport.compare.among_ranks.two_runs import compare_runs
+
+    base, new = (load_a_run(path, quiet, **options) for path in pair)
+    found = compare_runs(base.run, new.run)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json("run-diff", asdict(found))
+    else:
+        from snapreport.reporters.run.run_diff_text import write_run_diff
+
+        page = new_page(full)
+        write_run_diff(page, found, None if full else top)
+        print_page(page)
+    end_with_errors(base)
+    end_with_errors(new)
 
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import snapreport
 from snapreport.commands.options.moment_options import moment_options
 from snapreport.commands.options.name_options import names_options
+from snapreport.commands.options.run_options import is_run, refuse_for_file, run_options
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -17,6 +19,8 @@ from snapreport.commands.options.shared_options import (
     source_argument,
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run
+from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.moment_wanted import MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 
@@ -28,10 +32,11 @@ FORMATS = (
 
 @click.command(short_help="Write a file for another tool.")
 @click.argument("format_", metavar="FORMAT", type=click.Choice(FORMATS))
-@source_argument("SNAPSHOT|BUNDLE")
+@source_argument("SNAPSHOT|BUNDLE|RUN")
 @output_option("OUT")
 @device_option("Of this device")
 @moment_options
+@run_options
 @force_option
 @names_options
 @quiet_option
@@ -41,6 +46,8 @@ def export(
     output: Path | None,
     device: str | None,
     wanted: MomentWanted,
+    name_: str | None,
+    layout: str | None,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -62,11 +69,19 @@ def export(
     Bytes are those of blocks, or with --curve requested those asked for. A moment is
     the peak of the curve unless named. From a BUNDLE, or with --redact, json and pickle
     are rebuilt: with all that is counted, without keys that snapreport does not know.
+    Of a RUN, a folder of ranks or its zip, parquet has a row for each device of each rank.
 
     \b
     Example:
       snapreport export speedscope snap.zip -o snap.speedscope.json
     """
+    if is_run([source]):
+        if format_ != "parquet" or wanted.names:
+            raise click.UsageError("of a run, parquet alone can be made, and of its peaks.")
+        options = {"device": device, "name": name_, "layout": layout}
+        _export_run(source, output, force, quiet, {**options, **vars(names)})
+        return
+    refuse_for_file(name=name_, layout=layout)
     with progress_bar(quiet) as progress:
         path = snapreport.export(
             source,
@@ -86,3 +101,18 @@ def export(
                 if file.read(2) == b"PK":
                     say("Rebuilt from a bundle: without keys that snapreport does not know.")
     print_path(path)
+
+
+def _export_run(
+    source: Path, output: Path | None, force: bool, quiet: bool, options: dict[str, Any]
+) -> None:
+    from snapreport.exporters.run_parquet import write_run_table
+
+    run = source.resolve() if source.is_dir() else source
+    target = output_path(run, output, ".parquet")
+    check_output(target, force)
+    loaded = load_a_run(source, quiet, **options)
+    with write_atomically(target, force, list(loaded.files.values()) or [source]) as out:
+        write_run_table(loaded.run, out)
+    print_path(target)
+    end_with_errors(loaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
@@ -12,18 +13,25 @@ import snapreport
 from snapreport.api.saved_report import is_report, read_report_summary
 from snapreport.commands.options.card_options import allow_option, card_option
 from snapreport.commands.options.name_options import answer_options, paths_kept
+from snapreport.commands.options.run_options import (
+    is_run,
+    refuse_for_file,
+    refuse_for_run,
+    run_options,
+)
 from snapreport.commands.options.shared_options import (
     device_option,
     ignore_option,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import new_page, print_page
+from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_bytes, progress_bar
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run
 from snapreport.ground.safe_text import plain_json
 
 
 @click.command(short_help="Print what held the memory, what went wrong, and what to do.")
-@source_argument("SNAPSHOT|BUNDLE|REPORT")
+@source_argument("SNAPSHOT|BUNDLE|REPORT|RUN")
 @device_option("Only this device")
 @click.option(
     "--findings", is_flag=True, help="The findings alone: their evidence, and what would help."
@@ -34,6 +42,7 @@ from snapreport.ground.safe_text import plain_json
 @card_option
 @allow_option
 @ignore_option
+@run_options
 @answer_options
 def summary(
     source: Path,
@@ -43,6 +52,8 @@ def summary(
     card: str | None,
     allow: str | None,
     ignore: tuple[str, ...],
+    name_: str | None,
+    layout: str | None,
     as_json: bool,
     full: bool,
     quiet: bool,
@@ -50,6 +61,9 @@ def summary(
     """Print what held the memory of a SNAPSHOT or BUNDLE, what went wrong, and what to do.
 
     Of a REPORT, a page that `snapreport render` made, the summary is printed that it carries.
+
+    Of a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
+    them, it says which ranks are unlike the others, and why.
 
     The peak and who held it, stages, findings in a line each, and whether the recording can be
     trusted. --findings and --recording print these parts in full. The status is 0 whatever is
@@ -60,8 +74,15 @@ def summary(
       snapreport summary snap.zip
       snapreport summary snap.zip --findings
       snapreport summary report.html
+      snapreport summary run/
       snapreport summary snap.zip --card a100-40
     """
+    if is_run([source]):
+        refuse_for_run(recording=recording, card=card, allow=allow)
+        options = {"device": device, "ignore": ignore, "name": name_, "layout": layout}
+        _say_run(source, findings, as_json, full, quiet, options)
+        return
+    refuse_for_file(name=name_, layout=layout)
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
             raise click.UsageError(
@@ -94,6 +115,28 @@ def summary(
 
         write_summary(page, found, full)
     print_page(page)
+
+
+def _say_run(
+    source: Path, findings: bool, as_json: bool, full: bool, quiet: bool, options: dict[str, Any]
+) -> None:
+    loaded = load_a_run(source, quiet, **options)
+    if as_json:
+        from snapreport.reporters.run.run_json import run_as_json
+
+        print_json("run", run_as_json(loaded.run, loaded.findings))
+        return end_with_errors(loaded)
+    page = new_page(full)
+    if findings:
+        from snapreport.reporters.run.run_findings_text import write_run_findings
+
+        write_run_findings(page, loaded.run, full=full)
+    else:
+        from snapreport.reporters.run.run_text import write_run
+
+        write_run(page, loaded.run, loaded.findings, full=full)
+    print_page(page)
+    return end_with_errors(loaded)
 
 
 def _say_saved(report: Path, as_json: bool, full: bool) -> None:

@@ -28,7 +28,8 @@ _SIZES = ("max_peak", "max_reserved")
 _TABLES = ("stages", "categories")
 _NAMES = ("fail_on", "ignore")
 _TEXTS = ("base", "device")
-KEYS = (*_SIZES, "max_growth", *_TABLES, "fits", "allow", *_NAMES, *_TEXTS)
+_GROWTHS = ("max_growth", "max_imbalance")
+KEYS = (*_SIZES, *_GROWTHS, *_TABLES, "fits", "allow", *_NAMES, *_TEXTS)
 """What a budget can say; files may write ``-`` for ``_``."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
@@ -61,6 +62,9 @@ class Budget:
     """Allocated bytes at the peak of each device; None for no limit, likewise below."""
     max_reserved: int | None = None
     max_growth: Growth | None = None
+    max_imbalance: Growth | None = None
+    """How much higher than the median of the ranks of a run the peak of one may be; a single
+    file has none."""
     stages: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
     """Allocated bytes at the peak inside a stage, by its name or a glob."""
     categories: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
@@ -97,7 +101,7 @@ class Budget:
             label = f"{where}: {key}"
             if key in _SIZES:
                 made[key] = _size(value, label)
-            elif key == "max_growth":
+            elif key in _GROWTHS:
                 made[key] = _growth(value, label)
             elif key in _TABLES:
                 made[key] = _sizes(value, label)
@@ -197,7 +201,7 @@ class Check:
     """One budget and one device."""
 
     name: str
-    """The option: ``max-peak``, ``max-reserved``, ``max-growth``, ``max-stage``,
+    """The option: ``max-peak``, ``max-reserved``, ``max-growth``, ``max-imbalance``, ``max-stage``,
     ``max-category``, ``fits``."""
     subject: str
     """The stage, category or card, else ``""``."""

@@ -198,7 +198,7 @@ def page_names(files: Sequence[RunFile], stand_ins: StandIns | None) -> tuple[li
         for file in files
     ]
     if "" not in labels and len(set(labels)) == len(labels):
-        return labels, [re.sub(r"\W+", "-", label).replace("-", "", 1) for label in labels]
+        return labels, [label.replace(" ", "").replace(",", "-") for label in labels]
     named = name_outputs([file.path for file in files], Path(), "", stand_ins=stand_ins)
     return [as_text(each.label) for each in named], [each.target.name for each in named]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import snapreport
 from docs.make_schemas import FOLDER, text
 from snapreport.reporters.json.json_parts import VERSIONS
 from tests import corpus
+from tests.builders import MIB, trace
 from tests.commands.conftest import Run
 
 SQL = "SELECT id, name, 0.5 AS half, NULL AS none, x'00ff' AS bytes FROM frames LIMIT 3"
@@ -42,6 +44,8 @@ ASKED: dict[str, list[list[str]]] = {
     "query": [[SQL], ["SELECT 1 WHERE 0"]],
     "strings": [[], ["--check"]],
 }
+OF_RUNS = {"run": "summary", "run-diff": "diff"}
+"""What a command prints of a run is a format of its own."""
 """What is asked of each command; ``diff`` and the growth take the file itself for another."""
 NOTHING_TO_TRY = ("fits none of 0 names", "has no recorded history", "has nothing to replay")
 """What is said where a recording has nothing that could be taken away."""
@@ -62,6 +66,8 @@ def check(name: str, answer: Any) -> None:
 
 
 def asked(run: Run, name: str, options: list[str], file: Path) -> Any:
+    if name in OF_RUNS:
+        return asked_of_runs(run, name)
     more: list[str | Path] = [file] if name == "diff" else []
     if "--max-growth" in options:
         more = ["--base", file]
@@ -69,6 +75,21 @@ def asked(run: Run, name: str, options: list[str], file: Path) -> Any:
     if result.exit_code == 1 and any(text in result.stderr for text in NOTHING_TO_TRY):
         return None
     assert result.exit_code in (0, 3), result.stderr
+    return orjson.loads(result.stdout)
+
+
+def asked_of_runs(run: Run, name: str) -> Any:
+    """Ask about a run of four ranks, of which one is odd and one broken, in the current folder."""
+    for folder, loss in (("one", 8), ("other", 60)):
+        Path(folder).mkdir()
+        for rank in range(4):
+            made = trace().alloc("a", MIB).alloc("b", (loss if rank == 1 else 8) * MIB)
+            made.event("oom", size=MIB, addr=0)
+            data = pickle.dumps(made.snapshot())
+            Path(folder, f"rank{rank}.pickle").write_bytes(data[: 40 if rank == 3 else None])
+    paths = ["other"] if name == "run" else ["one", "other"]
+    result = run(OF_RUNS[name], *paths, "--json", "-q")
+    assert result.exit_code == 1, result.stderr
     return orjson.loads(result.stdout)
 
 
@@ -94,7 +115,7 @@ def test_the_schemas_are_those_of_the_types(name: str) -> None:
 
 
 def test_there_is_no_schema_without_a_command_and_no_other() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(VERSIONS) == set(ASKED)
+    assert {path.stem for path in FOLDER.iterdir()} == set(VERSIONS) == {*ASKED, *OF_RUNS}
 
 
 def check_all(run: Run, file: Path) -> None:
@@ -124,19 +145,20 @@ def test_every_answer_about_a_real_file_is_as_its_schema_has_it(run: Run, file: 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_a_schema_refuses_what_is_missing_and_what_it_does_not_name(
-    run: Run, samples: Path, name: str
+    run: Run, samples: Path, folder: Path, name: str
 ) -> None:
     """At every depth: in each object of the answer that is not a mapping of names."""
-    answer = asked(run, name, ASKED[name][0], samples / "out_of_memory.pickle.gz")
+    options = [] if name in OF_RUNS else ASKED[name][0]
+    answer = asked(run, name, options, samples / "out_of_memory.pickle.gz")
     for key in answer:
         with pytest.raises(jsonschema.ValidationError):
             check(name, {k: v for k, v in answer.items() if k != key})
     odd = copy.deepcopy(answer)
     for place in (odd, odd["format"], *_first_objects(odd)):
-        place["odd"] = {}
+        place["surplus"] = {}
         with pytest.raises(jsonschema.ValidationError):
             check(name, odd)
-        del place["odd"]
+        del place["surplus"]
     check(name, odd)
 
 

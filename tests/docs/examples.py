@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from sample_snapshots.make_samples import as_pickle, training_step
 from snapreport.commands import cli
+from tests.docs.made_runs import make_runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "sample_snapshots"
@@ -98,6 +99,7 @@ def lay_out(folder: Path) -> None:
         (folder / name).write_bytes((SAMPLES / sample).read_bytes())
     (folder / "at4.pickle").write_bytes(_smaller_batch())
     (folder / "train.py").write_text(PROGRAM)
+    make_runs(folder)
 
 
 @functools.cache

@@ -18,6 +18,8 @@ from snapreport.model.stacks import StackTable
 
 VERSIONS = {
     "summary": 1,
+    "run": 1,
+    "run-diff": 1,
     "live": 1,
     "stages": 1,
     "profile": 1,
