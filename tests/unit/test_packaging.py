@@ -58,8 +58,6 @@ def test_the_wheel_has_what_rendering_needs_and_no_more(built: Path) -> None:
         "snapreport/_templates/report.html.j2",
         "snapreport/_templates/diff.html.j2",
         "snapreport/_templates/diff.css",
-        "snapreport/_templates/ranks.html.j2",
-        "snapreport/_templates/ranks.css",
         "snapreport/_templates/built/app.js",
         "snapreport/_templates/built/style.css",
         "snapreport/bundle/schema.sql",
