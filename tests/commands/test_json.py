@@ -110,7 +110,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", VERSIONS)
 def test_the_schemas_are_those_of_the_types(name: str) -> None:
     made = (FOLDER / f"{name}.json").read_bytes()
-    assert made == text(name), "run python docs/make_schemas.py"
+    assert made == text(name), "run python -m docs.make_schemas"
     jsonschema.Draft202012Validator.check_schema(orjson.loads(made))
 
 

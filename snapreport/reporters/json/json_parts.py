@@ -1,6 +1,6 @@
 """What the JSON of every command has in common: its format, call stacks, groups.
 
-``docs/schemas`` has a JSON Schema for each format; ``docs/make_schemas.py`` writes them.
+``docs/schemas`` has a JSON Schema for each format; ``python -m docs.make_schemas`` writes them.
 """
 
 from __future__ import annotations
