@@ -175,6 +175,7 @@ def test_steps_are_an_axis_with_the_peaks_of_steps(run_page: Page) -> None:
     exact = said.locator("dd").first.get_attribute("title") or ""
     assert int(exact.replace(",", "").split()[0]) in peaks
     expect(said).to_contain_text("Left at its end")
+    expect(run_page.locator(".side.details h4").first).to_have_text(re.compile(r"^In step \d$"))
     expect(run_page.get_by_label("Reserved", exact=True)).to_be_disabled()
     run_page.get_by_text("Time", exact=True).click()
 

@@ -1,12 +1,17 @@
-"""Which bytes the colours of a run's heat map stand for: what is far above the rest has its own."""
+"""What a run's heat map shows at first: the axis, and which bytes its colours stand for.
+
+What is far above the rest has a colour of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from snapreport.model.run.rank_facts import Cells, DeviceFacts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +22,10 @@ _FAR = 2
 """A peak over this many times the highest usual one is far above, and not on the scale."""
 _FLAT = 0.5
 """Where nearly all cells are above this part of the scale, it does not begin at 0."""
+
+
+_COVERED = 0.15
+"""Where ranks cover less of the time of all, as dumps of different days do, it shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,3 +50,17 @@ def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
     together = np.concatenate(cells)
     low = int(np.percentile(together, 2, method="lower"))
     return HeatScale(low if low > _FLAT * high else 0, max(high, 1), int(together.min()), most)
+
+
+def first_axis(devices: Sequence[DeviceFacts]) -> Literal["time", "event"]:
+    """Return the axis on which ranks lie side by side: time where they were recorded together."""
+    known = [_reach(device.by_time) for device in devices if device.by_time is not None]
+    if not known:
+        return "event"
+    span = max(end for _, end in known) - min(start for start, _ in known)
+    covered = sum(end - start for start, end in known)
+    return "time" if covered >= _COVERED * span * len(devices) else "event"
+
+
+def _reach(cells: Cells) -> tuple[int, int]:
+    return cells.first << cells.shift, (cells.first + len(cells.allocated)) << cells.shift

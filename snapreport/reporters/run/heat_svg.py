@@ -12,7 +12,7 @@ from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.run.cell_widths import to_one_width
 from snapreport.model.run.rank_facts import Cells, Run
 from snapreport.model.run.run_findings import RunFindings
-from snapreport.reporters.run.heat_scale import HeatScale, scale_of
+from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
 from snapreport.reporters.run.run_words import row_names
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
     kind = max(dict.fromkeys(kinds), key=kinds.count)
     names = row_names(run, findings)
     shown = [k for k, device in enumerate(devices) if device.kind == kind]
-    axis: Literal["time", "event"] = (
-        "time" if all(devices[k].by_time is not None for k in shown) else "event"
-    )
+    axis = first_axis([devices[k] for k in shown])
     curves = [
         cells
         for cells in (devices[k].by_time if axis == "time" else devices[k].by_event for k in shown)

@@ -20,7 +20,7 @@ from snapreport.model.run.rank_facts import Cells, DeviceFacts, Holder, Run
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.page.payload import Columns
 from snapreport.reporters.page.stack_subset import Strings
-from snapreport.reporters.run.heat_scale import scale_of
+from snapreport.reporters.run.heat_scale import first_axis, scale_of
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     difference_name,
@@ -101,6 +101,7 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         "holders": _pack_holders(columns, strings, devices),
         "failed": _pack_failed(columns, strings, devices),
         "findings": _pack_findings(columns, strings, devices),
+        "axis": first_axis(devices),
         "scales": _scales(devices),
         "groups": [{"name": shown(group.name)} for group in findings.groups],
         "odd": [

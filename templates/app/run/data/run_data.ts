@@ -120,7 +120,8 @@ export class RunData {
 
   /** The axes on which something can be drawn, the best first. */
   get axes(): RunAxis[] {
-    return (["time", "event", "step"] as const).filter((axis) => this.cells(axis, "allocated"))
+    const others = this.payload.header.axis === "time" ? (["time", "event"] as const) : (["event", "time"] as const)
+    return [...others, "step" as const].filter((axis) => this.cells(axis, "allocated"))
   }
 
   /** What can be drawn on an axis. */

@@ -53,6 +53,8 @@ export interface RunHeader {
   >
   failed: Record<"count" | "event" | "time_us" | "size" | "site", ColumnSpec>
   findings: Record<"count" | "severity" | "title", ColumnSpec>
+  /** On which the ranks lie side by side. */
+  axis: "time" | "event"
   scales: Record<string, Record<"allocated" | "reserved", ScaleEnds>>
   groups: { name: string }[]
   odd: OddRank[]

@@ -211,9 +211,7 @@ export class HeatMap {
     const source = this.source()
     const { painter } = this.surface
     if (!source) return painter.clear()
-    const { width, height } = this.plotPx()
-    const grain = grainOf(source, w, width, height)
-    const { raster } = this
+    const { grain, raster } = this
     const fits =
       raster &&
       !this.stale.raster &&
@@ -246,8 +244,12 @@ export class HeatMap {
     this.surface.painter.setOverlay(this.lines)
   }
 
+  /** How cells are put together in the present window. */
   get grain(): Grain {
-    return this.raster?.grain ?? { level: 0, bundle: 1 }
+    const source = this.source()
+    if (!source || !this.geometry) return { level: 0, bundle: 1 }
+    const { width, height } = this.plotPx()
+    return grainOf(source, this.store.state.window, width, height)
   }
 
   /** What is under a point; null beside the cells. Of rows that share a pixel, that with the most. */

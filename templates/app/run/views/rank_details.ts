@@ -11,9 +11,14 @@ import type { RunStore } from "../run_store"
 import { amountText, clockText, spanText, whereText } from "./run_words"
 
 const MOST_HOLDERS = 8
+const RESTS_MS = 150
 
 export class RankDetails {
   readonly element = h("aside", { class: "side details", "aria-label": "The rank that is looked at", tabindex: 0 })
+
+  /** Of the cells whose figures are shown. */
+  private level = 0
+  private waiting = 0
 
   /** `grain`: how wide the cells are that the map shows. */
   constructor(
@@ -27,11 +32,19 @@ export class RankDetails {
     )
     store.on((state, before) => {
       if (state.cursor !== before.cursor || state.axis !== before.axis || state.kept !== before.kept) this.show()
+      else if (state.window !== before.window && this.grain().level !== this.level) this.showSoon()
     })
+  }
+
+  /** Once zooming rests: other cells are seen, and the figures are of one. */
+  private showSoon(): void {
+    clearTimeout(this.waiting)
+    this.waiting = window.setTimeout(() => this.grain().level !== this.level && this.show(), RESTS_MS)
   }
 
   show(): void {
     guarded(this.element, () => {
+      this.level = this.grain().level
       const { cursor } = this.store.state
       this.element.replaceChildren(
         ...(cursor ? this.parts(cursor.row, cursor.x) : [h("p", { class: "empty" }, "A click on the map shows a rank's figures here.")]),

@@ -9,11 +9,19 @@ export const AXIS_WORDS: Record<RunAxis, string> = { time: "time", event: "event
 /** A span of the axis: `1.20 s to 1.24 s`, `events 512 to 1,023`, `step 3`. `from` and `to` are places, `origin` where it begins. */
 export function spanText(axis: RunAxis, from: number, to: number, origin: number): string {
   if (axis === "time") {
-    const [start, end] = [formatDuration(from - origin), formatDuration(to - origin)]
+    const [start, end] = [sinceStart(from - origin), sinceStart(to - origin)]
     return start === end ? `at ${start}` : `${start} to ${end}`
   }
   const word = axis === "event" ? "event" : "step"
   return to - from <= 1 ? `${word} ${formatCount(from)}` : `${word}s ${formatCount(from)} to ${formatCount(to - 1)}`
+}
+
+/** `4 min 07 s`; from an hour on `31:05:30`. */
+function sinceStart(us: number): string {
+  if (us < 3600e6) return formatDuration(us)
+  const seconds = Math.floor(us / 1e6)
+  const two = (value: number) => String(value % 60).padStart(2, "0")
+  return `${formatCount(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60))}:${two(seconds)}`
 }
 
 /** A value of the map: bytes, or a part of the capacity. */
