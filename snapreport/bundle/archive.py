@@ -130,11 +130,20 @@ def require_bundle(path: Path) -> None:
     Raises:
         InputError, BundleError: as ``read_bundle()``.
     """
+    read_manifest(path)
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return a bundle's manifest, where the zip around it is whole.
+
+    Raises:
+        InputError, BundleError: as ``read_bundle()``.
+    """
     with bundle_errors(path):
         from snapreport.bundle.members import open_members
 
         with open_members(path) as members:
-            _read_manifest(members)
+            return _read_manifest(members)
 
 
 def read_elements(path: Path) -> bytes:

@@ -29,6 +29,7 @@ from snapreport.model.name_treatment import NamesWanted
 @cut_options
 @jobs_option
 @engine_option
+@click.option("--watch", is_flag=True, help="Convert what arrives in the folders, until Ctrl-C.")
 @force_option
 @names_options
 @quiet_option
@@ -38,6 +39,7 @@ def convert(
     cut: Cut | None,
     jobs: int | None,
     engine: str,
+    watch: bool,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -51,7 +53,8 @@ def convert(
     Several snapshots, or folders of them, such as the ranks of one run, are converted in several
     processes, and -o names a folder, made if there is none. Of a folder, and of those in
     it, files are taken that end in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots
-    do.
+    do. What is there already and was made of the same file is left as it is. With --watch, files
+    are taken as they arrive in the folders, when they grow no more.
 
     --from, --to and --min-size cut what allocations.json draws, and the pages made of the bundle;
     elements.db has everything, and render with --min-size 0 shows it.
@@ -65,8 +68,10 @@ def convert(
         **(cut.arguments if cut else {}),
         **vars(names),
     }
+    if watch and not all(source.is_dir() for source in sources):
+        raise click.UsageError("--watch takes folders.")
     if len(sources) > 1 or sources[0].is_dir():
-        convert_several(sources, output, jobs, engine, quiet, **options)
+        convert_several(sources, output, jobs, engine, quiet, watch, **options)
         return
     source = sources[0]
     warnings: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -94,7 +94,8 @@ def convert_many(
         options: as ``convert()`` has them, the same for every file.
 
     Returns:
-        an outcome for each file: what fails for one stops no other.
+        an outcome for each file: what fails for one stops no other. What is there already and was
+        made of the same file by this version, without options, is left as it is.
 
     Raises:
         EngineError: the engine is not installed, or does not answer.
@@ -103,18 +104,45 @@ def convert_many(
         TypeError: there is no such option.
         ValueError: ``jobs`` is below 1.
     """
+    inputs = find_inputs(as_paths(paths), bundles=False)
+    batch = convert_found(
+        inputs.files, output, jobs=jobs, engine=engine, force=force, progress=progress, **options
+    )
+    return Batch(batch.outcomes, inputs.skipped)
+
+
+def convert_found(
+    files: Sequence[Path],
+    output: PathLike | None = None,
+    *,
+    only: Collection[Path] | None = None,
+    jobs: int | None = None,
+    engine: str | Executor = "local",
+    force: bool = False,
+    progress: ManyProgress | None = None,
+    **options: Any,
+) -> Batch:
+    """Convert files, as above.
+
+    Args:
+        files: after which, all together, the bundles are named.
+        only: those of them to convert; None for all.
+        output: the folder to write into, as are the other arguments.
+        jobs, engine, force, progress, options: likewise.
+    """
     from snapreport.api.making import convert
 
     check_options(convert, options)
     folder = output_folder(output)
-    inputs = find_inputs(as_paths(paths), bundles=False)
     stand_ins = stand_ins_for(names_wanted(options))
-    named = name_outputs(inputs.files, folder, ".zip", stand_ins=stand_ins)
+    named = name_outputs(files, folder, ".zip", stand_ins=stand_ins)
+    if only is not None:
+        named = [each for each in named if each.source in only]
     options = options | {"force": force}
     tasks = [Task("convert", each.source, each.target, options) for each in named]
     with made_folder(folder):
         outcomes = run_each(tasks, jobs, engine, progress, [folder])
-    return Batch(tuple(outcomes), inputs.skipped)
+    return Batch(tuple(outcomes), ())
 
 
 def run_each(

@@ -41,6 +41,8 @@ class Outcome(Shown):
     """The bundle or report; None if none was made."""
     error: str = ""
     """Why not: one line that names the file."""
+    already: bool = False
+    """Whether it was there, made of the same file, and was left as it is."""
     warnings: tuple[str, ...] = ()
     """What to warn of in a snapshot that was converted, a line each."""
     gathered: Gathered | None = field(default=None, repr=False)
@@ -73,6 +75,11 @@ def lost_task(task: Task, how: str) -> Outcome:
 def _convert(task: Task, progress: Progress) -> Outcome:
     from snapreport.api.making import convert
 
+    if not any(task.options.values()):  # what is there may have been made with none as well
+        from snapreport.api.resuming import is_converted
+
+        if is_converted(task.source, task.target):
+            return Outcome(task.source, task.target, already=True)
     warnings: list[str] = []
     path = convert(task.source, task.target, progress=progress, see=warnings.extend, **task.options)
     return Outcome(task.source, path, warnings=tuple(warnings))

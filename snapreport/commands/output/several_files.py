@@ -50,9 +50,13 @@ def convert_several(
     jobs: int | None,
     engine: str,
     quiet: bool,
+    watch: bool,
     **options: Any,
 ) -> None:
     """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
+    if watch:
+        _convert_as_they_arrive(sources, output, jobs, engine, quiet, **options)
+        return
     with progress_bars(quiet) as progress:
         from snapreport.runs import convert_many
 
@@ -66,6 +70,31 @@ def convert_several(
     _finish(batch)
 
 
+def _convert_as_they_arrive(
+    sources: Sequence[Path],
+    output: Path | None,
+    jobs: int | None,
+    engine: str,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Convert what arrives in folders until Ctrl-C, and exit with 1 where one file failed."""
+    from snapreport.runs.arriving import convert_arriving
+
+    failed = False
+    if not quiet:
+        say("Waiting for snapshots; Ctrl-C ends it.")
+    for batch in convert_arriving(sources, output, jobs=jobs, engine=engine, **options):
+        if not quiet:
+            _say_sizes(batch)
+            _say_warnings(batch)
+        _tell(batch)
+        sys.stdout.flush()
+        failed = failed or bool(batch.errors)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
 def say_skipped(skipped: Sequence[Skipped]) -> None:
     """Say which files were left out, and why."""
     from snapreport.runs import skipped_words
@@ -75,15 +104,23 @@ def say_skipped(skipped: Sequence[Skipped]) -> None:
 
 
 def _say_sizes(batch: Batch) -> None:
-    made = [outcome for outcome in batch.outcomes if outcome.path is not None]
+    there = sum(outcome.already for outcome in batch.outcomes)
+    if there:
+        files = "the same file" if there == 1 else "the same files"
+        say(f"{_bundles(there)} already there, made of {files}.")
+    made = [each for each in batch.outcomes if each.path is not None and not each.already]
     if not made:
         return
     before = sum(each.source.stat().st_size for each in made)
     after = sum(each.path.stat().st_size for each in made if each.path is not None)
     say(
-        f"{format_count(len(made))} bundle{'' if len(made) == 1 else 's'}: {format_bytes(after)},"
+        f"{_bundles(len(made))}: {format_bytes(after)},"
         f" {format_share(after, before)} of the {format_bytes(before)} of their snapshots."
     )
+
+
+def _bundles(count: int) -> str:
+    return f"{format_count(count)} bundle{'' if count == 1 else 's'}"
 
 
 def _say_warnings(batch: Batch) -> None:
@@ -97,11 +134,15 @@ def _say_warnings(batch: Batch) -> None:
 
 def _finish(batch: Batch) -> None:
     """Write the errors, then the paths; exit with 1 if there is an error."""
+    _tell(batch)
+    if batch.errors:
+        raise click.exceptions.Exit(1)
+
+
+def _tell(batch: Batch) -> None:
     say_errors(batch.errors)
     for path in batch.paths:
         print_path(path)
-    if batch.errors:
-        raise click.exceptions.Exit(1)
 
 
 def say_errors(errors: Sequence[str]) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10
 """Seconds in which a scheduler has to answer."""
+_NO_LOG = 100
+"""Above every level of logging."""
 _RETRIES = 2
 """How often Dask itself begins again what a worker died of, or died before."""
 
@@ -63,7 +65,9 @@ def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[O
                 teller = DaskTeller(topic if hear else "")
                 yield OpenEngine(executor, teller, jobs, _how_lost, tries=2)
             except BaseException:
-                executor.shutdown(wait=False)  # cancels what waits, and teller what runs
+                if hear is not None:
+                    client.unsubscribe_topic(topic)
+                executor.shutdown(wait=False)  # cancels what waits; what runs is told by its teller
                 raise
 
 
@@ -85,7 +89,7 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
                 host="127.0.0.1",
                 dashboard_address=None,
                 memory_limit=0,
-                silence_logs=50,
+                silence_logs=_NO_LOG,
             )
         with cluster:
             yield cluster

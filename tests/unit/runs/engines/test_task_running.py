@@ -67,6 +67,23 @@ def test_an_early_end_ends_what_is_being_done(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.glob("alive-*")] == alive
 
 
+def test_an_early_end_ends_tasks_of_a_cluster(dask_engine: Engine, tmp_path: Path) -> None:
+    """Whose workers go on, for others."""
+    work = Work(0, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(
+            wait_long,
+            [work],
+            lost=not_done,
+            engine=dask_engine,
+            watch=_stop_when((tmp_path / "alive-0").exists),
+        )
+    while list(tmp_path.glob("*.part")):  # the task itself removes it
+        time.sleep(0.02)
+    assert not work.target.exists()
+    assert run_tasks(square, [work], lost=not_done, engine=dask_engine) == ["0"]
+
+
 def _stop_when(condition: Callable[[], bool]) -> Callable[[int, str | None, float | None], None]:
     def watch(*_: object) -> None:
         if condition():

@@ -1,0 +1,43 @@
+"""Whether a snapshot was converted already: by what a bundle says of the file it was made of."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import BinaryIO
+
+from snapreport.bundle import is_zip, read_manifest
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.version import __version__
+
+_PART = 1 << 24
+
+
+def is_converted(source: Path, target: Path) -> bool:
+    """Say whether a whole bundle of just this file is there, made by this version.
+
+    The snapshot's SHA-256 is compared, so all of it is read, but not understood. A bundle whose
+    pictures are cut is none that would be made again; one with whole paths is not told apart.
+    """
+    try:
+        if not is_zip(target):
+            return False
+        manifest = read_manifest(target)
+        made_of = manifest["source"]
+        if manifest["snapreport"] != __version__ or any(
+            "cut" in each for each in manifest["devices"]
+        ):
+            return False
+        if source.stat().st_size != made_of["size"]:
+            return False
+        with source.open("rb") as file:
+            return bool(_digest(file) == made_of["sha256"])
+    except (SnapreportError, OSError, LookupError, TypeError):
+        return False
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while part := file.read(_PART):
+        digest.update(part)
+    return digest.hexdigest()

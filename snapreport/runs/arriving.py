@@ -1,0 +1,71 @@
+"""Convert snapshots as they arrive in folders: ``convert_arriving()``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.remote.remote_paths import as_path
+from snapreport.runs.inputs import find_inputs
+from snapreport.runs.many_files import Batch, PathLike, convert_found
+
+_State = tuple[int, int]
+"""Bytes of a file, and when it was written last."""
+
+_EVERY = 2.0
+"""Seconds between two looks."""
+
+
+def convert_arriving(
+    folders: Sequence[PathLike],
+    output: PathLike | None = None,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    **options: Any,
+) -> Iterator[Batch]:
+    """Convert what is in folders, and then what arrives, until Ctrl-C ends the waiting.
+
+    A file is taken when two looks find the same size and the same time; one that is written anew
+    is taken again.
+
+    Args:
+        folders: to look into.
+        output: as ``convert_many()`` has it, as are the options.
+        wait: called between two looks with the seconds to wait; a ``KeyboardInterrupt`` ends all.
+    """
+    before: dict[Path, _State] = {}
+    done: dict[Path, _State] = {}
+    while True:
+        found = _look(folders)
+        ready = {
+            path for path, state in found.items() if before.get(path) == state != done.get(path)
+        }
+        if ready:
+            done |= {path: found[path] for path in ready}
+            yield convert_found(tuple(found), output, only=ready, **options)
+        before = found
+        try:
+            wait(_EVERY)
+        except KeyboardInterrupt:
+            return
+
+
+def _look(folders: Sequence[PathLike]) -> dict[Path, _State]:
+    """Return size and time of each snapshot that is there now."""
+    found: dict[Path, _State] = {}
+    for folder in folders:
+        try:
+            files = find_inputs([as_path(folder)], bundles=False).files
+        except InputError:  # nothing is in it yet
+            continue
+        for path in files:
+            try:
+                status = path.stat()
+            except OSError:  # taken away meanwhile
+                continue
+            if status.st_size:
+                found[path] = status.st_size, status.st_mtime_ns
+    return found
