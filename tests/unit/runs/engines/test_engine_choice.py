@@ -1,0 +1,78 @@
+"""Which engine is meant, and what is said where it cannot be used."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from snapreport.ground.errors import EngineError
+from snapreport.runs.engines.engine_choice import Engine, open_engine, parse_engine
+from snapreport.runs.jobs import jobs_for
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ("local", Engine("local")),
+        ("dask", Engine("dask")),
+        (" ray ", Engine("ray")),
+        ("dask=tcp://10.0.0.5:8786", Engine("dask", "tcp://10.0.0.5:8786")),
+        ("ray=auto", Engine("ray", "auto")),
+        ("ray=ray://head:10001", Engine("ray", "ray://head:10001")),
+    ],
+)
+def test_an_engine_is_a_kind_and_perhaps_an_address(text: str, engine: Engine) -> None:
+    assert parse_engine(text) == engine
+
+
+@pytest.mark.parametrize("text", ["", "spark", "local=here", "dask=", "=tcp://a:1", "Dask"])
+def test_another_word_is_no_engine(text: str) -> None:
+    with pytest.raises(EngineError, match=r"is no engine; there are local, dask, dask=tcp://"):
+        parse_engine(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "said"),
+    [
+        (
+            "dask",
+            "distributed",
+            r"needs Dask, which is not installed; pip install 'snapreport\[dask\]'",
+        ),
+        ("ray", "ray", r"needs Ray, which is not installed; pip install 'snapreport\[ray\]'"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, kind: str, module: str, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(EngineError, match=said), open_engine(parse_engine(kind), 1, None):
+        pass
+
+
+@pytest.mark.parametrize(
+    "address", ["dask=tcp://127.0.0.1:{}", "ray=127.0.0.1:{}", "ray=ray://127.0.0.1:{}"]
+)
+def test_an_address_where_nothing_answers_is_told_at_once(address: str) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        engine = parse_engine(address.format(taken.getsockname()[1]))
+        with (
+            pytest.raises(EngineError, match=r"^no .* answers at .*: Connection refused\.$"),
+            open_engine(engine, 1, None),
+        ):
+            pass
+
+
+def test_a_cluster_that_is_there_knows_how_much_it_can_do() -> None:
+    files = [Path("a.pickle"), Path("b.pickle")]
+    assert jobs_for(Engine("dask", "tcp://a:1"), files, None) is None
+    assert jobs_for(Engine("dask", "tcp://a:1"), files, 1) == 1
+    assert jobs_for(Engine("local"), files, 8) == 2
+    assert jobs_for(Engine("dask"), files, None) in (1, 2)
+    with ThreadPoolExecutor(1) as executor:
+        assert jobs_for(executor, files, None) is None
