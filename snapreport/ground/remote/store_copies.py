@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +26,9 @@ def local_copy(path: Path) -> Iterator[Path]:
     if not isinstance(path, RemotePath):
         yield path
         return
+    import shutil
+    import tempfile  # either takes longer to import than a small file to convert
+
     size = path.stat().st_size
     folder = tempfile.mkdtemp(prefix="snapreport-")
     try:
@@ -51,6 +52,9 @@ def upload_when_whole(path: RemotePath) -> Iterator[BinaryIO]:
     Raises:
         OSError: no access, no such bucket.
     """
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="snapreport-")
     try:
         whole = Path(folder) / "whole"
