@@ -193,7 +193,7 @@ def _check_run(
     from snapreport.runs.run_check import check_run
 
     loaded = load_a_run(source, quiet, **options)
-    other = None if base is None else load_a_run(Path(base), quiet, **options)
+    other = None if base is None else load_a_run(as_path(base), quiet, **options)
     wanted = {
         key: said[key]
         for key in ("max_peak", "max_reserved", "max_growth", "max_imbalance", "stages", "fail_on",

@@ -13,6 +13,7 @@ from urllib.parse import quote_from_bytes
 from snapreport.ground.errors import InputError, OutputError, OutputExistsError
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.runs.inputs import Skipped
 from snapreport.runs.many_files import (
@@ -216,7 +217,7 @@ def _target(
     """
     if kind is not None and kind not in get_args(RunFormat):
         raise ValueError(f"format is {kind!r}, none of {', '.join(get_args(RunFormat))}")
-    path = None if output is None else Path(output)
+    path = None if output is None else as_path(output)
     chosen = cast("RunFormat | None", kind)
     if path is not None and not path.is_dir() and path.suffix:
         told = _ENDINGS.get(path.suffix.lower())

@@ -13,6 +13,7 @@ from pathlib import Path
 from snapreport.ground.errors import InputError
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.safe_text import visible
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Run
@@ -55,7 +56,7 @@ class LoadedRun(Shown):
         """
         from snapreport.api.run_files import write_run
 
-        target = Path(path)
+        target = as_path(path)
         check_output(target, force)
         with write_atomically(target, force, list(self.files.values())) as out:
             write_run(self.run, out)
