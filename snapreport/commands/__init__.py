@@ -34,6 +34,7 @@ _NAMES = (
     "query",
     "explore",
     "mcp",
+    "skill",
     "export",
     "strings",
 )
