@@ -192,10 +192,13 @@ def _check_remote(path: RemotePath, force: bool) -> None:
     try:
         if path.is_dir():
             raise OutputError(f"{path} is a folder; name a file in it.")
-        if not force and path.exists():
-            raise _exists(path)
+        path.stat()
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise _cannot_write(path, error) from error
+    if not force:
+        raise _exists(path)
 
 
 def _mode_of(sources: Iterable[Path]) -> int:

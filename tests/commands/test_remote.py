@@ -148,7 +148,7 @@ def _force(command: list[str]) -> list[str]:
         (
             "gs://fleet/none.zip",
             {},
-            "gs://fleet/none.zip needs packages that are not installed;",
+            "gs://fleet/none.zip needs packages that are not installed: pip install fsspec gcsfs",
         ),
         ("nosuch://a/b.zip", {}, "nosuch://a/b.zip is in no kind of store that fsspec knows."),
     ],

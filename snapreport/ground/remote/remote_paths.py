@@ -219,10 +219,10 @@ class RemotePath(_Base):
         )
 
     def exists(self, **_: Any) -> bool:
-        """Say whether there is such a file or folder."""
+        """Say whether there is such a file or folder; not where that cannot be told."""
         try:
             self._info()
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:  # whoever opens it is told why
             return False
         return True
 

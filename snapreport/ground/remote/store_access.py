@@ -59,11 +59,9 @@ def open_store(url: str) -> tuple[Any, str]:
 
 
 def _needs(url: str, scheme: str) -> RemoteError:
-    package = _PACKAGES.get(scheme)
-    also = f" {package}" if package else ""
+    packages = f"fsspec {_PACKAGES.get(scheme, '')}".strip()
     return RemoteError(
-        f"{without_secrets(url)} needs packages that are not installed;"
-        f" pip install 'snapreport[remote]'{also}"
+        f"{without_secrets(url)} needs packages that are not installed: pip install {packages}"
     )
 
 

@@ -43,7 +43,7 @@ def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[O
         from distributed import Client
     except ImportError as error:
         raise EngineError(
-            "--engine dask needs Dask, which is not installed; pip install 'snapreport[dask]'"
+            "--engine dask needs Dask, which is not installed: pip install distributed"
         ) from error
     if address:
         check_answers(address, "Dask scheduler")

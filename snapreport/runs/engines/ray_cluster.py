@@ -35,7 +35,7 @@ def open_ray(address: str, jobs: int | None) -> Iterator[OpenEngine]:
         import ray
     except ImportError as error:
         raise EngineError(
-            "--engine ray needs Ray, which is not installed; pip install 'snapreport[ray]'"
+            "--engine ray needs Ray, which is not installed: pip install ray"
         ) from error
     check_answers(address, "Ray cluster")
     started = not ray.is_initialized()
