@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from snapreport.mcp.answering.pages_of_replies import USUAL, CursorError, as_tex
 from snapreport.mcp.answering.token_estimate import count_tokens
 from snapreport.mcp.serving.tool_list import BY_NAME
 from snapreport.model.name_treatment import NamesWanted
+from tests.builders import frame, trace
 from tests.mcp.desks import DeskBelow
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -67,6 +69,16 @@ def test_open_says_why_memory_ran_out(desk: DeskBelow, samples: Path) -> None:
     assert [row[1] for row in sites] == [site.bytes for site in device.figures.sites[:10]]
     every = desk.ask_all("summary", "out_of_memory.pickle.gz", part="sites")
     assert sum(row[1] for row in every_row(every)) == device.peak.allocated
+
+
+def test_a_site_of_autograd_has_no_place(tmp_path: Path) -> None:
+    autograd = [frame("NllLossBackward0::apply", "??", 0), frame("unknown", "", 0)]
+    written = trace().alloc("a", 2**20, frames=autograd).snapshot()
+    (tmp_path / "a.pickle").write_bytes(pickle.dumps(written))
+    desk = DeskBelow(tmp_path)
+    for page in (desk.ask("open", "a.pickle"), desk.ask("summary", "a.pickle", part="sites")):
+        assert rows(page, "by call site")[0][0] == "NllLossBackward0::apply"
+    assert "??" not in as_text(desk.ask("at", "a.pickle", by="stack"))
 
 
 def test_without_a_failure_open_begins_with_the_peak_and_its_changes(desk: DeskBelow) -> None:

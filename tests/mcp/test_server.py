@@ -118,6 +118,27 @@ def test_what_cannot_be_answered_is_told_and_the_server_goes_on(samples: Path) -
     run(work)
 
 
+def test_a_text_is_taken_for_a_list_of_one(samples: Path) -> None:
+    pairs: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+        ("whatif", {"without": "train"}, {"without": ["train"]}),
+        ("whatif", {"settings": "recorded"}, {"settings": ["recorded"]}),
+        (
+            "at",
+            {"include": "model.py", "exclude": "x"},
+            {"include": ["model.py"], "exclude": ["x"]},
+        ),
+    )
+
+    async def work() -> None:
+        async with connected(samples) as (client, _):
+            for tool, text, texts in pairs:
+                one = await client.call_tool(tool, {**STEP, **text})
+                assert not one.is_error, text_of(one)
+                assert text_of(one) == text_of(await client.call_tool(tool, {**STEP, **texts}))
+
+    run(work)
+
+
 def test_a_broken_file_is_told_by_the_name_it_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "text.pickle").write_text("no pickle")
     (tmp_path / "evil.pickle").write_bytes(b"cos\nsystem\n(S'touch x'\ntR.")

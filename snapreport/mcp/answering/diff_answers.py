@@ -9,6 +9,7 @@ from snapreport.api.comparison import diff
 from snapreport.compare.diff_types import Change, Diff, DiffSide, Place
 from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.reporters.words.plain_text import location
 
 
 def diff_reply(base: KeptRecording, new: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
@@ -80,7 +81,7 @@ def _name(change: Change) -> str:
 def _place(place: Place | None) -> str:
     if place is None:
         return ""
-    return place.filename if place.line is None else f"{place.filename}:{place.line}"
+    return location(place.filename, place.line)
 
 
 def _figures(found: Diff) -> Part:

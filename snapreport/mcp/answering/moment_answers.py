@@ -13,6 +13,7 @@ from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
+from snapreport.reporters.words.plain_text import location
 
 if TYPE_CHECKING:
     from snapreport.api.moment import Moment
@@ -222,10 +223,9 @@ def _frames(recording: KeptRecording, stack: int) -> Part:
 def site_text(frames: FrameTable, frame: int) -> str:
     """Return a frame as answers have it."""
     line = int(frames.lines[frame])
-    place = f"{frames.filenames[frame]}:{line}" if line > 0 else frames.filenames[frame]
-    return f"{short_name(frames.names[frame])}  {place}"
+    place = location(frames.filenames[frame], line if line > 0 else None)
+    return f"{short_name(frames.names[frame])}  {place}".rstrip()
 
 
 def _frame_text(frame: Mapping[str, Any]) -> str:
-    line = "" if frame["line"] is None else f":{frame['line']}"
-    return f"{frame['name']}  {frame['file']}{line}"
+    return f"{frame['name']}  {location(frame['file'], frame['line'])}".rstrip()

@@ -14,6 +14,7 @@ from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.reporters.words.plain_text import location
 from snapreport.reporters.words.recording_words import recording_rows
 
 _HOLDERS = 10
@@ -155,7 +156,7 @@ def _devices(found: Findings) -> Part:
 def _sites(device: DeviceFindings, most: int | None = None) -> Part:
     rows = [
         (
-            f"{site.name}  {site.filename}:{site.line}" if site.filename else site.name,
+            f"{site.name}  {location(site.filename, site.line)}".rstrip(),
             site.bytes,
             format_share(site.bytes, device.peak.allocated),
             site.count,

@@ -34,7 +34,7 @@ from snapreport.mcp.serving.guidance import (
     prompt_text,
 )
 from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.mcp.serving.tool_list import BY_NAME, TOOLS, ToolSpec
+from snapreport.mcp.serving.tool_list import BY_NAME, TEXTS, TOOLS, ToolSpec
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class _Service:
                 types.INVALID_PARAMS,
                 f"There is no tool {clean_text(params.name, 60)!r}; there are {known}.",
             )
-        arguments = params.arguments or {}
+        arguments = _with_lists(tool, params.arguments or {})
         try:
             _check(tool, arguments)
             answer = await self._answer(context, tool, arguments)
@@ -186,6 +186,14 @@ class _Service:
 
 class ArgumentsError(SnapreportError):
     """A tool was called with arguments that it does not take; the message says what it takes."""
+
+
+def _with_lists(tool: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Take a text where texts are wanted for a list of one: agents write that."""
+    return {
+        name: [value] if isinstance(value, str) and tool.takes.get(name) == TEXTS else value
+        for name, value in arguments.items()
+    }
 
 
 def _check(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:

@@ -20,7 +20,8 @@ CURVES = ("allocated", "requested", "active", "reserved")
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
-_TEXTS: Schema = {"type": "array", "items": _TEXT}
+TEXTS: Schema = {"type": "array", "items": _TEXT}
+"""Of names or patterns; a single text is taken, too."""
 _SIZE: Schema = {"type": ["string", "integer"]}
 _OBJECT: Schema = {"type": "object"}
 _OBJECTS: Schema = {"type": "array", "items": _OBJECT}
@@ -107,7 +108,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "Who holds memory at a moment",
         "What is live at a moment (default: the curve's peak). Name one moment: event (-1: start),"
         " time_us, stage (its peak), between two events (their peak), alloc or free of an address."
-        " stack: the frames of a stack id.",
+        " stack: the frames of a stack id. include, exclude: patterns of files, by line.",
         {
             "file": _FILE,
             "device": _DEVICE,
@@ -119,8 +120,8 @@ TOOLS: tuple[ToolSpec, ...] = (
             "free": _TEXT,
             "curve": _one_of(CURVES),
             "by": _one_of(VIEWS, default="line"),
-            "include": {**_TEXTS, "description": "by line: patterns of files to count"},
-            "exclude": _TEXTS,
+            "include": TEXTS,
+            "exclude": TEXTS,
             "stack": {**_NUMBER, "minimum": 0},
         },
         {**_ANSWER, "event": _NUMBER, "held": _OBJECT, "amounts": _OBJECT},
@@ -154,10 +155,10 @@ TOOLS: tuple[ToolSpec, ...] = (
         {
             "file": _FILE,
             "device": _DEVICE,
-            "without": _TEXTS,
+            "without": TEXTS,
             "by": _one_of(WHAT_IF_GROUPINGS, default="site"),
             "curve": _one_of(CURVES[:3]),
-            "settings": _TEXTS,
+            "settings": TEXTS,
             "capacity": _SIZE,
             "card": _TEXT,
             "allow": {**_SIZE, "description": "card: bytes not for PyTorch"},
