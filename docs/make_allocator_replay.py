@@ -129,7 +129,8 @@ def _cut(files: list[Path]) -> str:
         rows.append((name, f"{sum(each.factual.exact for each in every)} of {len(every)}"))
     return (
         "## With the first events lost\n\nA ring buffer that was full lacks the oldest events. The"
-        " same recordings without a part of theirs:\n\n" + _table(("lost", "exact traces"), rows)
+        " same recordings without a part of theirs; those of which no allocation is left are not"
+        " counted:\n\n" + _table(("lost", "exact traces"), rows)
     )
 
 

@@ -80,6 +80,8 @@ def _model(
     if settings.garbage_collection_threshold > 0:
         garbage = [(True, True), (True, False), (False, False)]
     for (collects, spares), by_stack in product(garbage, (True, False)):
+        if found is not None and not by_stack and not _rests_on_stacks(found[0]):
+            continue  # it would be the same tape again
         try:
             tape = make_tape(
                 device,
@@ -103,6 +105,11 @@ def _model(
         if factual.exact:
             break
     return found
+
+
+def _rests_on_stacks(tape: ReplayTape) -> bool:
+    """Say whether stacks alone told that a request which got memory gave segments back first."""
+    return bool((tape.op[tape.retried] == ALLOCATE).any())
 
 
 def failed_capacity(modelled: ModelledDevice) -> int | None:

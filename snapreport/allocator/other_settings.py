@@ -49,12 +49,6 @@ def replay_settings(
     floor = least.bytes
     refused = _refusal(modelled)
     hopeless = capacity is not None and floor > capacity
-    tapes = possible_tapes(modelled.tape, modelled.settings)
-    starts = [modelled.model, *map(AllocatorModel, tapes[1:])]
-    worst: list[AllocatorModel] = []
-    if modelled.tape.reserved:
-        starts += [AllocatorModel(from_scratch(tape)) for tape in tapes]
-        worst = [AllocatorModel(scattered(tape)) for tape in tapes]
     ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > LONG else WAYS
     replays = 0
 
@@ -63,11 +57,16 @@ def replay_settings(
         replays += 1
 
     outcomes = []
-    for done, settings in enumerate(() if refused or hopeless else wanted):
+    if refused or hopeless:
+        wanted = ()
+    # Each start is as long as the recording: so none is made for nothing.
+    starts, worst = _starts(modelled) if wanted else ([], [])
+    from_tapes = len(starts) - len(worst)
+    for done, settings in enumerate(wanted):
         fits: list[Fit] = []
         fitting: list[bool] = []
         for number, start in enumerate(starts):
-            if number >= len(tapes) and settings == modelled.settings:
+            if number >= from_tapes and settings == modelled.settings:
                 continue  # what was there is what this setting made
             search = CapacitySearch(start, settings, floor, replayed)
             for each, way in enumerate(ways):
@@ -96,8 +95,21 @@ def replay_settings(
         outcomes=tuple(outcomes),
         replays=replays,
         tried=len(ways),
-        starts=len(starts) // len(tapes),
+        starts=2 if modelled.tape.reserved else 1,
     )
+
+
+def _starts(modelled: ModelledDevice) -> tuple[list[AllocatorModel], list[AllocatorModel]]:
+    """Return the starts to replay from: those as recorded first, then as many tidy ones, if late.
+
+    Beside them, as many that are as untidy as can be; none if the recording did not begin late.
+    """
+    tapes = possible_tapes(modelled.tape, modelled.settings)
+    recorded = [modelled.model, *map(AllocatorModel, tapes[1:])]
+    if not modelled.tape.reserved:
+        return recorded, []
+    tidy = [AllocatorModel(from_scratch(tape)) for tape in tapes]
+    return [*recorded, *tidy], [AllocatorModel(scattered(tape)) for tape in tapes]
 
 
 def table_of_settings(recorded: AllocatorSettings) -> list[AllocatorSettings]:

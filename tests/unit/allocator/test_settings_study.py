@@ -11,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import snapreport
-from snapreport.allocator import settings_study
+from snapreport.allocator import factual, other_settings, settings_study
+from snapreport.allocator.allocator_settings import AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice, model_device
+from snapreport.allocator.other_settings import replay_settings
+from snapreport.allocator.replay_tape import ReplayTape
+from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.settings_study import is_quick, reserved_curve, study_settings
-from snapreport.model.replay.replays import ReservedCurve
+from snapreport.model.history import DeviceHistory
+from snapreport.model.replay.replays import FactualReplay, ReservedCurve
 from tests import diseases
 from tests.builders import MIB, TraceBuilder, history_of, trace
 
@@ -112,6 +117,47 @@ def test_without_an_exact_replay_nothing_is_compared() -> None:
     assert study.found.refused
     assert not study.left_out
     assert study.curves == ()
+
+
+def test_a_start_is_made_where_something_is_replayed_from_it(
+    samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start is as long as the recording, and most long recordings are told of nothing else."""
+    device = snapreport.load(samples / "training_step.pickle").device()
+    found = model_device(device.file, device.history)
+    assert found is not None
+    late = replace(found, tape=replace(found.tape, segments=np.array([[1 << 40, MIB, 0, 1, 0, 0]])))
+    made: list[ReplayTape] = []
+
+    def note(tape: ReplayTape) -> ReplayTape:
+        made.append(tape)
+        return tape
+
+    monkeypatch.setattr(other_settings, "from_scratch", note)
+    assert study_settings(late, compare=False).found.starts == 2
+    assert not made
+    assert replay_settings(late, [late.settings]).starts == 2
+    assert len(made) == 1
+
+
+def test_a_recording_that_owes_nothing_to_stacks_is_replayed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No request gave segments back: to tell that without stacks is to make the same tape again."""
+    made = trace().segment("b", 20 * MIB, (8 * MIB, 0, "free"), (12 * MIB, 12 * MIB, "live"))
+    made.alloc("b", 8 * MIB).free("b").alloc(made.address("b") + 8 * MIB, 12 * MIB)
+    replayed: list[DeviceHistory] = []
+    replay = factual.replay_as_recorded
+
+    def note(
+        device: DeviceHistory, model: AllocatorModel, settings: AllocatorSettings
+    ) -> tuple[FactualReplay, bool]:
+        replayed.append(device)
+        return replay(device, model, settings)
+
+    monkeypatch.setattr(factual, "replay_as_recorded", note)
+    assert not modelled(made).factual.exact
+    assert len(replayed) == 1
 
 
 def test_a_report_asks_and_a_summary_does_not(samples: Path) -> None:
