@@ -109,6 +109,23 @@ def list_compared(rows: Sequence[Row]) -> list[Compared]:
     )
 
 
+def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
+    """Say of each set what tells it from the others: ``on cpu``, ``without a history``."""
+    words = []
+    for each in sets:
+        said = []
+        others = [other for other in sets if other.recorded == each.recorded]
+        if len(others) > 1:
+            devices = {row.device.device for row in each.rows}
+            said.append(
+                f"on {devices.pop() if len(devices) == 1 else f'their {each.kind} devices'}"
+            )
+        if any(other.recorded != each.recorded for other in sets):
+            said.append("with a history" if each.recorded else "without a history")
+        words.append(", ".join(said))
+    return words
+
+
 def last_dump(rows: Sequence[Row]) -> int | None:
     """Return the latest dump that at least half of the devices have; None without dumps."""
     units = {row.unit for row in rows}

@@ -10,6 +10,7 @@ from snapreport.compare.among_ranks.compared_rows import (
     list_compared,
     list_rows,
     row_places,
+    what_tells_apart,
 )
 from snapreport.compare.among_ranks.headline import write_headline
 from snapreport.compare.among_ranks.one_kind import OneKind
@@ -28,7 +29,9 @@ def find_run(run: Run) -> RunFindings:
     """
     rows = list_rows(run)
     first = _first_failure(rows)
-    kinds = [OneKind(each, first) for each in list_compared(rows)]
+    sets = list_compared(rows)
+    words = what_tells_apart(sets)
+    kinds = [OneKind(each, first, of) for each, of in zip(sets, words, strict=True)]
     groups: list[Group] = []
     odd: list[Odd] = []
     growth: list[int | None] = [None] * len(rows)
@@ -52,7 +55,8 @@ def find_run(run: Run) -> RunFindings:
         notes=write_notes(run, kinds),
     )
     gains = kinds[0].everyone_gains() if kinds else None
-    return replace(found, headline=write_headline(run, found, rows, gains))
+    leading = len(kinds[0].grouped) if kinds else 0
+    return replace(found, headline=write_headline(run, found, rows, gains, leading))
 
 
 def _first_failure(rows: Sequence[Row]) -> tuple[int, int] | None:

@@ -30,7 +30,11 @@ class Told:
 
 
 def write_headline(
-    run: Run, findings: RunFindings, rows: Sequence[Row], everyone_gains: int | None
+    run: Run,
+    findings: RunFindings,
+    rows: Sequence[Row],
+    everyone_gains: int | None,
+    leading: int,
 ) -> str:
     """Say it: odd ranks with their causes, groups, the first failure, what is missing and broken.
 
@@ -39,6 +43,8 @@ def write_headline(
         findings: all but the headline.
         rows: every row of the run.
         everyone_gains: bytes in a step, where nearly all ranks gain memory.
+        leading: how many of the groups, from the first, are of the devices that are compared first:
+            those of another kind, or without a history, form no group beside these.
     """
     if not rows:
         return _no_figures(run)
@@ -46,14 +52,14 @@ def write_headline(
     parts = [
         *_peaks(told, len(findings.groups) > 1),
         *_growth(told, findings),
-        *_groups(findings.groups),
+        *_groups(findings.groups[:leading]),
         *_failure(findings, told, rows),
         *_absent(run, findings),
     ]
     if everyone_gains is not None and len(rows) > 1:
         parts.insert(0, f"each rank gains {format_bytes(everyone_gains)} a step at the median")
     if not told:
-        parts.insert(0, _nothing_odd(findings, rows))
+        parts.insert(0, _nothing_odd(findings, rows, leading))
     return sentence("; ".join(parts))
 
 
@@ -169,28 +175,38 @@ def _absent(run: Run, findings: RunFindings) -> list[str]:
     return parts
 
 
-def _nothing_odd(findings: RunFindings, rows: Sequence[Row]) -> str:
+def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> str:
     """Say that no rank is odd; of two ranks, how they differ."""
-    latest = {rows[place].unit: rows[place] for group in findings.groups for place in group.rows}
+    groups = findings.groups[:leading]
+    latest = {rows[place].unit: rows[place] for group in groups for place in group.rows}
     some = list(latest.values())
+    every = {rows[place].unit: rows[place] for group in findings.groups for place in group.rows}
+    apart = len({row.device.recorded for row in every.values()}) > 1
+    peak, at = ("peak", "at ") if some[0].device.recorded else ("hold", "")
+    if len(some) == 1 and apart:
+        return (
+            f"{some[0].words} {peak}s {at}{format_bytes(some[0].allocated)}; none compares with it"
+        )
     if len(some) == 1:
         return f"there is {some[0].words} alone, with a peak of {format_bytes(some[0].allocated)}"
-    if len(findings.groups) > 1:
+    if len(groups) > 1:
         return f"no rank of {format_count(len(some))} is unlike its group"
     least, most = (pick(some, key=lambda row: row.allocated) for pick in (min, max))
     share = format_change(most.allocated - least.allocated, least.allocated)
     share = share.lstrip("+").replace("<", "under ")
     if len(some) == 2 and share:
         return (
-            f"{most.words} peaks {format_bytes(most.allocated - least.allocated)} ({share}) above"
+            f"{most.words} {peak}s {format_bytes(most.allocated - least.allocated)} ({share}) above"
             f" {least.words}"
         )
     who = "both ranks" if len(some) == 2 else f"all {format_count(len(some))} ranks"
+    if apart:
+        who += " with a history" if some[0].device.recorded else " without a history"
     if not share:
-        return f"{who} behave alike: each peaks at {format_bytes(most.allocated)}"
+        return f"{who} behave alike: each {peak}s {at}{format_bytes(most.allocated)}"
     between = f"between {format_bytes(least.allocated)} and {format_bytes(most.allocated)}"
     if most.allocated - least.allocated <= _ALIKE * least.allocated:
-        return f"{who} behave alike: they peak {between}, {share} apart"
+        return f"{who} behave alike: they {peak} {between}, {share} apart"
     return (
         f"no rank stands out, though the peaks of {who} lie {between}, {share} apart, the highest"
         f" on {most.words}"

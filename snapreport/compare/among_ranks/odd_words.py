@@ -39,7 +39,7 @@ def above(total: int) -> str:
 
 def median_of(group: str) -> str:
     """Return ``the median``, with the name of the group unless it is all ranks."""
-    return "the median" if group in _WHOLE else f"the median of {group}"
+    return "the median" if group.startswith(_WHOLE) else f"the median of {group}"
 
 
 def unlike_peak(
@@ -85,7 +85,7 @@ def grows(
     others = "the others gain nothing" if not usual else f"the others gain {format_bytes(usual)}"
     if usual < 0:
         others = f"the others give back {format_bytes(-usual)}"
-    if group not in _WHOLE:
+    if not group.startswith(_WHOLE):
         others = others.replace("the others", f"the others of {group}", 1)
     how = "between the dumps" if growth.between_dumps else "in the recording"
     text = (
@@ -145,7 +145,7 @@ def group_text(
         others: that of all other ranks; None if there are none.
         differences: from those.
     """
-    whose = name.replace("all ", f"all {format_count(count)} ") if name in _WHOLE else name
+    whose = name.replace("all ", f"all {format_count(count)} ") if name.startswith(_WHOLE) else name
     if count > 1 and whose == name and not name.startswith("rank") and not name[:1].isdigit():
         whose += f" ({format_count(count)} ranks)"
     peak = "the peak" if count == 1 else "the median peak"

@@ -31,9 +31,12 @@ class OneKind:
     Args:
         compared: the devices, in their latest dumps and in others.
         first_failure: the earliest of the run: row, and place there.
+        of: what tells them from other devices of the run; ``""`` if there are none.
     """
 
-    def __init__(self, compared: Compared, first_failure: tuple[int, int] | None) -> None:
+    def __init__(
+        self, compared: Compared, first_failure: tuple[int, int] | None, of: str = ""
+    ) -> None:
         self.compared = compared
         self.rows = compared.rows
         self._first_failure = first_failure
@@ -44,7 +47,7 @@ class OneKind:
         self.grown: list[Growth | None] = [
             find_growth(row, self._dumps[row.unit]) for row in self.rows
         ]
-        self.grouped: list[Grouped] = find_groups(self.rows, self.table)
+        self.grouped: list[Grouped] = find_groups(self.rows, self.table, of)
         self.unlike: list[Unlike] = [
             find_unlike(group, self.rows, self.table, self.grown) for group in self.grouped
         ]

@@ -68,8 +68,14 @@ class _Draft:
     """Ranks that belong here and are unlike the others."""
 
 
-def find_groups(rows: Sequence[Row], table: HolderTable) -> list[Grouped]:
-    """Part ranks into groups, each rank into one; by the group's first rank."""
+def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[Grouped]:
+    """Part ranks into groups, each rank into one; by the group's first rank.
+
+    Args:
+        rows: the ranks.
+        table: what they hold.
+        of: what tells them from other ranks of the run that are compared by themselves.
+    """
     distances = Distances([row.device for row in rows], table.sites, table.allocated)
     parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
     drafts, places = _by_pattern(parts, rows)
@@ -77,7 +83,7 @@ def find_groups(rows: Sequence[Row], table: HolderTable) -> list[Grouped]:
     held = np.column_stack([table.allocated, table.sites])
     ways = _ways(rows, places)
     drafts = [piece for draft in drafts for piece in _further(draft, ways, held)]
-    names = _Names(rows)
+    names = _Names(rows, of)
     found = []
     for draft in drafts:
         members = sorted(draft.core + draft.guests)
@@ -290,8 +296,8 @@ def _joined(
 class _Names:
     """Names groups by what their ranks share."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Sequence[Row], of: str) -> None:
+        self._rows, self._of = rows, of
         self._coordinates = [row.coordinates for row in rows]
 
     def of(self, members: Sequence[int]) -> str:
@@ -299,7 +305,8 @@ class _Names:
         if len(self._rows) == 1:
             return rows[0].words
         if len(rows) == len(self._rows):
-            return "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
+            whole = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
+            return f"{whole} {self._of}" if self._of else whole
         if varying(self._coordinates):
             name = place_name([row.coordinates for row in rows], self._coordinates)
             if name:

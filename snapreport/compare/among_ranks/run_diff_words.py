@@ -13,6 +13,7 @@ from snapreport.model.run.run_findings import Difference
 
 _MOST_NAMED = 3
 _APART = 0.03
+_MEGABYTE = 1 << 20
 """Of the peak: groups whose changes differ by less are not told apart in the headline."""
 
 
@@ -63,6 +64,8 @@ def run_headline(
         parts.append(f"NEW peaks {_amount(largest.change, largest.base)} {way}{whom}{cause}")
     else:
         parts.append(f"NEW peaks as high as BASE{whom}, {format_bytes(largest.new)}")
+    alike = [group for group in groups if group not in apart]
+    parts += _some_of_them(ranks, [(ranks[at], group) for group in alike for at in group.ranks])
     parts += [
         f"on {group.name} it peaks {_way(group.change, group.base)}"
         f"{because(group.differences, group.change)}"
@@ -79,6 +82,35 @@ def run_headline(
         if names:
             parts.append(f"only {side} has {_some(names)}")
     return sentence("; ".join(parts))
+
+
+def _some_of_them(
+    ranks: Sequence[RankChange], members: Sequence[tuple[RankChange, GroupChange]]
+) -> list[str]:
+    """Name ranks that changed by far more or less than the median, too many to be called odd."""
+    some = [
+        rank
+        for rank, group in members
+        if not rank.odd
+        and abs(rank.change - group.change) > max(_APART * max(rank.base, rank.new), _MEGABYTE)
+    ]
+    parts = []
+    for higher in (True, False):
+        these = [rank for rank in some if (rank.change > 0) == higher and rank.change]
+        if these:
+            most = max(these, key=lambda rank: abs(rank.change))
+            way = _way(most.change, most.base)
+            parts.append(
+                f"{format_count(len(these))} of the {format_count(len(ranks))} ranks peak up to"
+                f" {way}, most {most.name}{because(most.differences, most.change)}"
+                if len(these) > 1
+                else f"{most.name} peaks {way}{because(most.differences, most.change)}"
+            )
+    same = [rank for rank in some if not rank.change]
+    if same:
+        peaks = f"{_some([rank.name for rank in same])} peak{'s' * (len(same) == 1)}"
+        parts.append(f"{peaks} as high as before")
+    return parts
 
 
 def _whom(name: str, count: int) -> str:

@@ -72,7 +72,10 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
     )
     double = sorted({rank for (rank, _), count in twice.items() if count > 1 and rank is not None})
     if double:
-        notes.append(f"of {ranks_in_words(double)} there are several files of one step")
+        notes.append(
+            f"of {ranks_in_words(double)} there are several files of one step, and one of each is"
+            " compared"
+        )
     return tuple(sentence(note) for note in notes)
 
 

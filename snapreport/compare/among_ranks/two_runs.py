@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapreport.compare.among_ranks.compared_rows import Row, list_compared, list_rows
+from snapreport.compare.among_ranks.compared_rows import (
+    Row,
+    list_compared,
+    list_rows,
+    what_tells_apart,
+)
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
 from snapreport.compare.among_ranks.likeness import FLOOR
 from snapreport.compare.among_ranks.rank_groups import find_groups
@@ -34,7 +39,7 @@ def compare_runs(base: Run, new: Run) -> RunDiff:
     ranks: list[RankChange] = []
     groups: list[GroupChange] = []
     unlike: list[str] = []
-    for compared in sides[1]:
+    for compared, of in zip(sides[1], what_tells_apart(sides[1]), strict=True):
         pairs = []
         for row in compared.rows:
             earlier = before.get((row.unit, compared.kind))
@@ -46,7 +51,7 @@ def compare_runs(base: Run, new: Run) -> RunDiff:
             else:
                 unlike.append(row.words)
         if pairs:
-            found = _Pairs(pairs)
+            found = _Pairs(pairs, of)
             groups += found.groups(len(ranks))
             ranks += found.ranks()
     only_base = tuple(row.words for key, row in before.items() if key not in matched)
@@ -68,12 +73,12 @@ def compare_runs(base: Run, new: Run) -> RunDiff:
 class _Pairs:
     """Devices of one kind in both runs."""
 
-    def __init__(self, pairs: Sequence[tuple[Row, Row]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[Row, Row]], of: str) -> None:
         self.pairs = pairs
         devices = [row.device for side in (0, 1) for row in (pair[side] for pair in pairs)]
         self.table = HolderTable(devices)
         rows = [row for _, row in pairs]
-        self.grouped = find_groups(rows, HolderTable([row.device for row in rows]))
+        self.grouped = find_groups(rows, HolderTable([row.device for row in rows]), of)
         count = len(pairs)
         self.base, self.new = self.table.allocated[:count], self.table.allocated[count:]
         self.odd = np.zeros(count, bool)

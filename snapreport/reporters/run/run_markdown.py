@@ -194,7 +194,7 @@ def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
                 if groups[row] >= 0
                 else "",
                 peak_text(device),
-                versus(device, middle[device.kind]),
+                versus(device, middle[device.kind, device.recorded]),
                 "-" if device.reserved is None else format_bytes(device.reserved),
                 failed_text(device),
             )

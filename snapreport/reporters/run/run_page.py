@@ -178,7 +178,15 @@ def _rows(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> list[Row
             link += f"#device={device.place}"
         group = findings.groups[groups[row]].name if groups[row] >= 0 else ""
         rows.append(
-            Row(row, names[row], group, rank, device, link, versus(device, middle[device.kind]))
+            Row(
+                row,
+                names[row],
+                group,
+                rank,
+                device,
+                link,
+                versus(device, middle[device.kind, device.recorded]),
+            )
         )
     return rows
 

@@ -100,7 +100,7 @@ def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None
         rows.append(
             (
                 peak_text(device),
-                versus(device, middle[device.kind]),
+                versus(device, middle[device.kind, device.recorded]),
                 "" if device.reserved is None else format_bytes(device.reserved),
                 names[row],
                 findings.groups[groups[row]].name if groups[row] >= 0 else "",

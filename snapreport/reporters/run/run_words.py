@@ -86,13 +86,16 @@ def growths(findings: RunFindings) -> tuple[int | None, ...]:
     return findings.growth or (None,) * len(findings.rows)
 
 
-def medians(run: Run, findings: RunFindings) -> dict[str, int]:
-    """The median of the allocated peaks of each kind of memory; of two middle ones the lower."""
-    peaks: dict[str, list[int]] = {}
+def medians(run: Run, findings: RunFindings) -> dict[tuple[str, bool], int]:
+    """The median of the allocated peaks of each kind of memory; of two middle ones the lower.
+
+    Ranks with a history and without one have medians of their own, as they are compared.
+    """
+    peaks: dict[tuple[str, bool], list[int]] = {}
     for at, place in findings.rows:
         device = run.ranks[at].devices[place]
-        peaks.setdefault(device.kind, []).append(device.allocated)
-    return {kind: median_low(each) for kind, each in peaks.items()}
+        peaks.setdefault((device.kind, device.recorded), []).append(device.allocated)
+    return {key: median_low(each) for key, each in peaks.items()}
 
 
 def versus(device: DeviceFacts, middle: int) -> str:

@@ -107,6 +107,23 @@ def test_a_rank_without_history_is_not_compared_with_those_that_have_one() -> No
     assert "Rank 6 recorded no history" in found.notes[0]
 
 
+def test_ranks_of_different_kinds_are_no_groups_of_one_another() -> None:
+    recorded = [a_rank(k, a_device(USUAL)) for k in range(6)]
+    states = [a_rank(k, a_device({SOFTMAX: (1, MIB)}, recorded=False)) for k in (6, 7)]
+    found = find_run(a_run([*recorded, *states]))
+    assert [group.name for group in found.groups] == [
+        "all ranks with a history",
+        "all ranks without a history",
+    ]
+    peak = found.headline.removeprefix("All 6 ranks with a history behave alike: each peaks at ")
+    assert peak != found.headline
+    assert "group" not in peak
+    devices = [a_device(USUAL), a_device({SOFTMAX: (1, MIB)}, device="cpu", kind="cpu")]
+    both = find_run(a_run([a_rank(k, *devices) for k in range(4)]))
+    assert [group.name for group in both.groups] == ["all ranks on cuda:0", "all ranks on cpu"]
+    assert "group" not in both.headline
+
+
 def test_stages_of_a_layout_name_the_groups() -> None:
     """With tp=2,pp=2,dp=2 the ranks 2, 3, 6 and 7 are of pipeline stage 1."""
     ranks = [a_rank(k, a_device(HEAVY if k // 2 % 2 else USUAL)) for k in range(8)]

@@ -48,6 +48,22 @@ def test_a_stage_that_grew_is_told_apart() -> None:
     )
 
 
+def test_ranks_that_were_unlike_before_are_not_hidden_by_the_median() -> None:
+    base = a_run([a_rank(k, a_device(WIDER if k in (1, 2, 5, 8) else USUAL)) for k in range(9)])
+    new = a_run([a_rank(k, a_device(USUAL)) for k in range(9)])
+    assert compare_runs(base, new).headline == (
+        "NEW peaks as high as BASE at the median of 9 ranks, 7.25 GiB; 4 of the 9 ranks peak up to"
+        " 768.0 MiB (9.4%) lower, most rank 1 because `softmax nn_utils.py:6` holds 768.0 MiB less"
+        f" (24 {X} 96.00 MiB instead of 24 {X} 128.0 MiB)."
+    )
+
+
+def test_of_two_ranks_the_one_that_grew_is_named() -> None:
+    base = a_run([a_rank(k, a_device(USUAL)) for k in range(2)])
+    new = a_run([a_rank(0, a_device(USUAL)), a_rank(1, a_device(WIDER))])
+    assert "; rank 1 peaks 768.0 MiB (10%) higher because" in compare_runs(base, new).headline
+
+
 def test_runs_without_a_rank_in_common_are_not_compared() -> None:
     diff = compare_runs(a_run([a_rank(0, a_device(USUAL))]), a_run([a_rank(1, a_device(USUAL))]))
     assert diff.headline == "BASE and NEW have no rank in common that could be compared."
