@@ -7,7 +7,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ CONVERTED = "its bundle is taken"
 NAMED = "named already"
 OTHER = "another recording; the newest is taken"
 OURS = "a recording's report"
+NOT_ALLOWED = "leads out of what may be read"
 DEEPER = "too many folders down; to be given by itself"
 
 DEEPEST = 8
@@ -60,7 +61,9 @@ class Inputs:
     skipped: tuple[Skipped, ...]
 
 
-def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
+def find_inputs(
+    paths: Iterable[Path], *, bundles: bool, allowed: Callable[[Path], bool] | None = None
+) -> Inputs:
     """Replace each folder by the snapshots in it and, with ``bundles``, the bundles.
 
     A file that was named is taken whatever it is: reading it says what is wrong. Of a folder, and
@@ -69,6 +72,11 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
     Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
     numbered folders the one that ``latest`` leads to. Hidden files and folders, reports of
     recordings, and a folder that links lead to once more, are passed over without a word.
+
+    Args:
+        paths: files and folders.
+        bundles: whether bundles are wanted.
+        allowed: which files and folders within a folder may be looked into at all; None for any.
 
     Raises:
         InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
@@ -87,7 +95,7 @@ def find_inputs(paths: Iterable[Path], *, bundles: bool) -> Inputs:
         if not path.is_dir():
             files.append(path)
             continue
-        found, left = _look_into(path, bundles)
+        found, left = _look_into(path, bundles, allowed)
         if not found:
             raise InputError(_nothing_in(path, left, bundles))
         for each in found:
@@ -112,7 +120,9 @@ def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
         yield f"{names} ({reason})"
 
 
-def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
+def _look_into(
+    folder: Path, bundles: bool, allowed: Callable[[Path], bool] | None
+) -> tuple[list[Path], list[Skipped]]:
     found: list[Path] = []
     skipped: list[Skipped] = []
     sources: set[tuple[str, int, str]] = set()
@@ -137,6 +147,10 @@ def _look_into(folder: Path, bundles: bool) -> tuple[list[Path], list[Skipped]]:
                 f"{folder} has over {MOST_ENTRIES:,} files in it; name the folders of the run."
             )
         inside.sort(key=_by_number)
+        if allowed is not None:
+            known = {path for path in inside if allowed(path)}
+            skipped += [Skipped(path, NOT_ALLOWED) for path in inside if path not in known]
+            inside = [path for path in inside if path in known]
         folders = [path for path in inside if path.is_dir()]
         files = [path for path in inside if not path.is_dir()]
         if newest := latest_number(place):

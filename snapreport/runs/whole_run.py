@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -127,9 +127,13 @@ class RunInputs:
 
 
 def find_run_files(
-    paths: PathLike | Iterable[PathLike], name: str | None = None
+    paths: PathLike | Iterable[PathLike],
+    name: str | None = None,
+    allowed: Callable[[Path], bool] | None = None,
 ) -> RunInputs | None:
     """Find the files of a run; None where the zip of a run was given.
+
+    ``allowed`` is as in ``find_inputs()``.
 
     Raises:
         InputError: as ``find_inputs()``; or there is nothing of that name.
@@ -145,7 +149,7 @@ def find_run_files(
             raise InputError(f"{runs[0]} has its names already; --name is for files.")
         return None
     read = None if name is None else reader_by(name)
-    inputs = find_inputs(given, bundles=True)
+    inputs = find_inputs(given, bundles=True, allowed=allowed)
     skipped = [
         replace(each, reason=UNKNOWN_RUN) if is_run_bundle(each.path) else each
         for each in inputs.skipped

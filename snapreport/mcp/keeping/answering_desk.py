@@ -1,4 +1,4 @@
-"""A desk that answers questions about the recordings that are open on it."""
+"""A desk that answers questions about the recordings, or the run, that are open on it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from snapreport.mcp.answering.overview import open_reply, summary_reply
 from snapreport.mcp.answering.pages_of_replies import USUAL, digest_of, fit_page, read_cursor
 from snapreport.mcp.answering.query_answers import query_reply
 from snapreport.mcp.answering.reply import Reply
+from snapreport.mcp.answering.run_answers import run_reply
 from snapreport.mcp.answering.what_if_answers import what_if_reply
 from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.keeping.kept_run import KeptRun
 from snapreport.mcp.keeping.opening_below import FileBelow
 from snapreport.mcp.keeping.question import Question
 from snapreport.model.name_treatment import NamesWanted
@@ -34,7 +36,7 @@ _REPLIES = 4
 
 
 class Desk:
-    """Answers questions about one file, and compares it with another."""
+    """Answers questions about one file, or a run, and compares a file with another."""
 
     def __init__(self, names: NamesWanted) -> None:
         """Begin with nothing open.
@@ -45,6 +47,7 @@ class Desk:
         self._names = names
         self._open: OrderedDict[FileBelow, KeptRecording] = OrderedDict()
         self._replies: OrderedDict[str, Reply] = OrderedDict()
+        self._whole: KeptRun | None = None
 
     def answer(self, question: Question, progress: Progress) -> dict[str, Any]:
         """Return a page of the answer, as plain JSON.
@@ -53,11 +56,20 @@ class Desk:
             SnapreportError: the question has none; the message says why.
         """
         asked = {key: each for key, each in question.arguments.items() if key not in _PAGING}
-        about = [(each.shown, each.size, each.changed_ns) for each in question.files]
+        run = None
+        if question.tool == "run":
+            progress("Looking for files", None)
+            run = self._run(question)
+            about = run.look()
+        else:
+            about = [(each.shown, each.size, each.changed_ns) for each in question.files]
         digest = digest_of(question.tool, asked, about)
         place = read_cursor(question.arguments.get("cursor"), digest)
         reply = self._replies.pop(digest, None)
-        if reply is None:
+        if reply is None and run is not None:
+            loaded = run.load(asked.get("layout"), progress)
+            reply = run_reply(run.place.shown, loaded, run.skipped(), asked)
+        elif reply is None:
             recordings = [self._recording(each, progress) for each in question.files]
             for recording in recordings:
                 recording.progress = progress
@@ -71,6 +83,12 @@ class Desk:
         if len(self._replies) > _REPLIES:
             self._replies.popitem(last=False)
         return fit_page(reply, place, question.arguments.get("max_tokens", USUAL))
+
+    def _run(self, question: Question) -> KeptRun:
+        (place,) = question.files
+        if self._whole is None or self._whole.place != place:
+            self._whole = KeptRun(place, question.roots, self._names)
+        return self._whole
 
     def _recording(self, file: FileBelow, progress: Progress) -> KeptRecording:
         """Return an open recording; the one that was not used for longest makes room."""

@@ -1,10 +1,10 @@
-"""Open a file below a folder, and no other, whatever is moved or linked meanwhile."""
+"""Find and open a file below a folder, and no other, whatever is moved or linked meanwhile."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,50 @@ class FileBelow:
     inode: int
     size: int
     changed_ns: int
+    folder: bool = False
+    """Whether it is a folder, which is never opened as a file."""
 
     @property
     def path(self) -> Path:
         """Where it was found."""
         return self.root.joinpath(*self.parts)
+
+
+def file_below(
+    path: Path, roots: Sequence[Path], shown: str, *, folder: bool = False
+) -> FileBelow | None:
+    """Return a regular file, or a folder, if it lies below a root, links resolved; else None.
+
+    Args:
+        path: where links may be on the way.
+        roots: resolved.
+        shown: what it is called in answers.
+        folder: whether a folder is wanted.
+    """
+    try:
+        real = Path(os.path.realpath(path, strict=True))
+        status = real.stat(follow_symlinks=False)
+    except (OSError, ValueError):
+        return None
+    root = next((each for each in roots if real.is_relative_to(each)), None)
+    right = stat.S_ISDIR if folder else stat.S_ISREG
+    if root is None or not right(status.st_mode):
+        return None
+    return FileBelow(
+        root=root,
+        parts=real.relative_to(root).parts,
+        shown=shown,
+        device=status.st_dev,
+        inode=status.st_ino,
+        size=status.st_size,
+        changed_ns=status.st_mtime_ns,
+        folder=folder,
+    )
+
+
+def is_below(path: Path, roots: Sequence[Path]) -> bool:
+    """Say whether a path leads to a regular file or a folder below a root, links resolved."""
+    return any(file_below(path, roots, "", folder=folder) is not None for folder in (False, True))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.mcp.keeping.opening_below import FileBelow
@@ -28,9 +29,11 @@ class Question:
 
     tool: str
     files: tuple[FileBelow, ...]
-    """The recording; for ``diff`` NEW and BASE."""
+    """The recording; for ``diff`` NEW and BASE; for ``run`` the folder or zip."""
     arguments: Mapping[str, Any]
     """As the tool takes them, but for files."""
+    roots: tuple[Path, ...] = ()
+    """For ``run``: folders that its files have to lie below."""
 
 
 def keep(connection: Connection, names: NamesWanted) -> None:

@@ -34,6 +34,7 @@ _GUIDE = """\
    - would another setting or card have helped: `whatif` with `settings`, `capacity` or `card`;
    - how to get below a size: `whatif` with `fit`;
    - what changed between two recordings: `diff`;
+   - which rank of a run is unlike the others, and why: `run` with the folder of its ranks;
    - anything else: `query`, in SQL (`snapreport://schema`).
 
 ## What not to do

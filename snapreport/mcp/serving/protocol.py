@@ -101,7 +101,9 @@ class _Service:
         if tool.name == "open" and "file" not in arguments:
             return self._list(arguments)
         named = ("new", "base") if tool.name == "diff" else ("file",)
-        found = tuple(self.files.find(arguments[name]) for name in named)
+        whole_run = tool.name == "run"
+        found = tuple(self.files.find(arguments[name], folders=whole_run) for name in named)
+        roots = self.files.roots if whole_run else ()
         rest = {name: value for name, value in arguments.items() if name not in _FILES}
         steps = 0
 
@@ -111,7 +113,7 @@ class _Service:
             said = what if fraction is None else f"{what}: {fraction:.0%}"
             await context.session.report_progress(steps, message=clean_text(said, 200))
 
-        return await self.keepers.ask(Question(tool.name, found, rest), report)
+        return await self.keepers.ask(Question(tool.name, found, rest, roots), report)
 
     def _list(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         files = self.files.list()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
 from snapreport.ground.safe_text import visible
-from snapreport.mcp.keeping.opening_below import FileBelow
+from snapreport.mcp.keeping.opening_below import FileBelow, file_below
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import quoted
 
@@ -40,8 +40,12 @@ class RootedFiles:
         self.roots = tuple(_root(each) for each in roots)
         self._names = names
 
-    def find(self, name: str) -> FileBelow:
+    def find(self, name: str, *, folders: bool = False) -> FileBelow:
         """Return the file that a client names: below a root, or by its whole path.
+
+        Args:
+            name: as the client has it.
+            folders: whether it may be a folder, too.
 
         Raises:
             InputError: there is none below the roots; it does not tell what lies elsewhere.
@@ -51,15 +55,16 @@ class RootedFiles:
         if _URL.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
         for root in self.roots:
-            found = self._below(root / name)
-            if found is not None:
-                return found
+            for folder in (False, True) if folders else (False,):
+                if found := self._below(root / name, folder=folder):
+                    return found
         for path in self._walk():  # a list may call it otherwise than its folder does
             if self._shown(path) == name and (found := self._below(path)) is not None:
                 return found
+        what = "file or folder" if folders else "file"
         raise InputError(
-            f"{visible(name[:200])} is no file below the roots of this server; call open without a"
-            " file for a list."
+            f"{visible(name[:200])} is no {what} below the roots of this server; call open without"
+            " a file for a list."
         )
 
     def list(self) -> list[FileBelow]:
@@ -67,25 +72,10 @@ class RootedFiles:
         found = [file for path in self._walk() if (file := self._below(path)) is not None]
         return sorted(found, key=lambda file: file.shown)
 
-    def _below(self, path: Path) -> FileBelow | None:
-        """Return a file if it is a regular one below a root, links resolved."""
-        try:
-            real = Path(os.path.realpath(path, strict=True))
-            status = real.stat(follow_symlinks=False)
-        except (OSError, ValueError):
-            return None
-        root = next((each for each in self.roots if real.is_relative_to(each)), None)
-        if root is None or not stat.S_ISREG(status.st_mode):
-            return None
-        return FileBelow(
-            root=root,
-            parts=real.relative_to(root).parts,
-            shown=self._shown(real),
-            device=status.st_dev,
-            inode=status.st_ino,
-            size=status.st_size,
-            changed_ns=status.st_mtime_ns,
-        )
+    def _below(self, path: Path, *, folder: bool = False) -> FileBelow | None:
+        """Return a regular file, or a folder, if it is below a root, links resolved."""
+        found = file_below(path, self.roots, "", folder=folder)
+        return None if found is None else replace(found, shown=self._shown(found.path))
 
     def _shown(self, path: Path) -> str:
         """Return what a file is called: by its path below the root, which tells no home."""

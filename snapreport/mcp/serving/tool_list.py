@@ -168,6 +168,19 @@ TOOLS: tuple[ToolSpec, ...] = (
         {**_ANSWER, "steps": _OBJECTS},
     ),
     ToolSpec(
+        "run",
+        "All ranks of a run",
+        "file is a folder of ranks, or a run.zip: which ranks are unlike the others and why,"
+        " groups that behave alike, missing and broken ones, the first failure. With rank: its"
+        " peak, holders, steps and failed requests.",
+        {
+            "file": _FILE,
+            "rank": _SIZE,
+            "layout": {**_TEXT, "description": "tp=8,pp=4, in the order of ranks"},
+        },
+        {"file": _TEXT, "answer": _TEXT, "odd": _OBJECTS, "groups": _OBJECTS, "peak": _OBJECT},
+    ),
+    ToolSpec(
         "query",
         "Ask in SQL",
         "One SELECT over the recording's SQLite tables; resource snapreport://schema has them."

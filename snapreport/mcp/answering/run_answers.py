@@ -1,0 +1,237 @@
+"""``run``: which ranks are unlike the others and why, and the figures of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.units import format_bytes
+from snapreport.mcp.answering.reply import Column, Part, Reply, listed, size, table
+from snapreport.model.run.rank_facts import FailedRequest, HolderKind
+from snapreport.model.run.run_findings import Difference, Group, Odd
+from snapreport.reporters.run.run_words import (
+    ODD_WORDS,
+    balance,
+    difference_name,
+    extent,
+    facts_of,
+    group_of_rows,
+    growths,
+    medians,
+    missing_text,
+    parting_text,
+    row_names,
+    versus,
+)
+from snapreport.runs.whole_run import LoadedRun
+
+_DIFFERENCES, _LONGEST_NUMBER = 5, 12
+_HOLDERS: tuple[tuple[HolderKind, str], ...] = (
+    ("site", "Held at its allocated peak, by call site"),
+    ("role", "Held at its allocated peak, by role (what it is for)"),
+    ("stage", "Stages, the most allocated while open"),
+)
+_FAILED: tuple[Column, ...] = (
+    ("event", "event"), ("time_us", "any"), ("asked for", "bytes"), ("call site", "text"),
+)  # fmt: skip
+
+
+def run_reply(
+    shown: str,
+    loaded: LoadedRun,
+    skipped: Sequence[Mapping[str, str]],
+    arguments: Mapping[str, Any],
+) -> Reply:
+    """Return what a run comes to, or with ``rank`` the figures of one rank.
+
+    Args:
+        shown: what the run's folder or zip is called.
+        loaded: its figures.
+        skipped: files that were left out, and why.
+        arguments: as the tool takes them.
+
+    Raises:
+        SnapreportError: there is no such rank, or no figures of it.
+    """
+    if "rank" in arguments:
+        return _rank_reply(shown, loaded, arguments["rank"])
+    run, findings = loaded.run, loaded.findings
+    names = row_names(run, findings)
+    head: dict[str, Any] = {
+        "answer": findings.headline,
+        "extent": ", ".join(extent(run, findings)),
+        "missing": missing_text(findings),
+        "first_failure": _first_failure(loaded, names),
+        "notes": balance(findings),
+        "next": ["run with rank: one rank's peak, holders, steps and failed requests"],
+    }
+    broken = [
+        {"file": run.ranks[at].source, "error": run.ranks[at].error} for at in findings.broken
+    ]
+    parts = (
+        listed("odd", [_odd(loaded, each, names) for each in findings.odd]),
+        listed("broken", broken),
+        listed("groups", [_group(each) for each in findings.groups]),
+        listed("skipped", skipped),
+        _ranks(loaded, _odd_first(loaded), names),
+    )
+    return Reply({"file": shown}, head, parts)
+
+
+def _first_failure(loaded: LoadedRun, names: Sequence[str]) -> dict[str, Any] | None:
+    if loaded.findings.first_failure is None:
+        return None
+    row, place = loaded.findings.first_failure
+    failed = facts_of(loaded.run, loaded.findings, row)[1].failed[place]
+    return {
+        "rank": names[row],
+        "event": failed.event,
+        "time_us": failed.time_us,
+        "asked_for": size(failed.size),
+        "site": failed.site or None,
+    }
+
+
+def _odd(loaded: LoadedRun, odd: Odd, names: Sequence[str]) -> dict[str, Any]:
+    group = None if odd.group is None else loaded.findings.groups[odd.group].name
+    return {
+        "rank": names[odd.row],
+        "kind": ODD_WORDS[odd.code],
+        "differs_by": size(odd.bytes or None),
+        "text": odd.sentence,
+        "from": parting_text(odd) or None,
+        "compared_with": group,
+        **_differences(odd.differences),
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "ranks": len(group.rows),
+        "median_peak": size(group.allocated),
+        "text": group.sentence if group.differences else None,
+        **_differences(group.differences),
+    }
+
+
+def _differences(found: Sequence[Difference]) -> dict[str, Any]:
+    return {
+        "differences": [_difference(each) for each in found[:_DIFFERENCES]] or None,
+        "more_differences": max(0, len(found) - _DIFFERENCES) or None,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "kind": difference.kind,
+        "name": difference_name(difference),
+        "held": size(difference.bytes),
+        "usually": size(difference.usual),
+    }
+
+
+def _odd_first(loaded: LoadedRun) -> list[int]:
+    places = {odd.row: place for place, odd in reversed(list(enumerate(loaded.findings.odd)))}
+    rows = range(len(loaded.findings.rows))
+    return sorted(rows, key=lambda row: places.get(row, len(places)))
+
+
+def _ranks(loaded: LoadedRun, chosen: Sequence[int], names: Sequence[str]) -> Part:
+    run, findings = loaded.run, loaded.findings
+    groups, middle, grown = group_of_rows(findings), medians(run, findings), growths(findings)
+    rows = []
+    for row in chosen:
+        _, device = facts_of(run, findings, row)
+        group = findings.groups[groups[row]].name if groups[row] >= 0 else None
+        rows.append(
+            (
+                names[row], device.allocated, versus(device, middle[device.kind, device.recorded]),
+                device.peak_event if device.recorded else None, device.reserved, grown[row],
+                len(device.failed), group,
+            )
+        )  # fmt: skip
+    columns = (
+        ("rank", "text"), ("peak allocated", "bytes"), ("vs. median", "text"),
+        ("at event", "event"), ("peak reserved", "bytes"), ("growth in a step", "bytes"),
+        ("failed requests", "count"), ("group", "text"),
+    )  # fmt: skip
+    return table("Ranks: never add them up", columns, rows)
+
+
+def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
+    run, findings = loaded.run, loaded.findings
+    names, odd = row_names(run, findings), {each.row: each for each in findings.odd}
+    rows = _rows_of(loaded, wanted, names)
+    row = next((each for each in rows if each in odd), rows[-1])
+    rank, device = facts_of(run, findings, row)
+    group = group_of_rows(findings)[row]
+    compared = versus(device, medians(run, findings)[device.kind, device.recorded])
+    state = "peak" if device.recorded else "final_state"
+    head: dict[str, Any] = {
+        "answer": f"{names[row]} held {format_bytes(device.allocated)}"
+        f" {'at its peak' if device.recorded else 'when its snapshot was written'},"
+        f" {f'{compared} compared with' if compared else 'about as much as'} the median of all.",
+        state: size(
+            device.allocated,
+            event=device.peak_event if device.recorded else None,
+            time_us=device.peak_time_us if device.recorded else None,
+            may_be_more=size(device.allocated_width or None),
+        ),
+        "reserved": size(device.reserved),
+        "growth_in_a_step": size(growths(findings)[row]),
+        "card_has": size(device.capacity),
+        "unlike_others": _odd(loaded, odd[row], names) if row in odd else None,
+        "group": findings.groups[group].name if group >= 0 else None,
+        "device": device.device,
+        "recording": rank.source,
+        "host": rank.name.host,
+        "coordinates": dict(rank.name.coordinates),
+        "warnings": list(rank.warnings),
+    }
+    parts = [table("Failed requests", _FAILED, [_failed(each) for each in device.failed])]
+    if len(rows) > 1:
+        parts.insert(0, _ranks(loaded, rows, names))
+    held = (("name", "text"), ("held", "bytes"), ("count", "count"))
+    for kind, title in _HOLDERS:
+        holders = [each for each in device.holders if each.kind == kind]
+        parts.append(
+            table(
+                title, held, [(each.key or "the rest", each.bytes, each.count) for each in holders]
+            )
+        )
+    steps = [(each.number, each.allocated, each.left) for each in device.steps]
+    parts.append(
+        table("Steps", (("step", "count"), ("peak", "bytes"), ("left at its end", "bytes")), steps)
+    )
+    titles = [(each.severity, each.code, each.title) for each in device.findings]
+    columns = (("severity", "text"), ("code", "text"), ("finding", "text"))
+    parts.append(table("Findings; the tool findings has them in full", columns, titles))
+    return Reply({"file": shown, "rank": names[row]}, head, tuple(parts))
+
+
+def _failed(failed: FailedRequest) -> tuple[Any, ...]:
+    return failed.event, failed.time_us, failed.size, failed.site
+
+
+def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list[int]:
+    """Return the rows of a rank: of all its devices and dumps, unless a name tells one.
+
+    Raises:
+        SnapreportError: there is none.
+    """
+    ranks = loaded.run.ranks
+    if isinstance(wanted, str) and not (wanted.isdecimal() and len(wanted) < _LONGEST_NUMBER):
+        rows = [row for row, name in enumerate(names) if name == wanted]
+        known = [k for k, each in enumerate(ranks) if wanted in (each.label, each.source)]
+    else:
+        rows, number = [], int(wanted)
+        known = [k for k, each in enumerate(ranks) if each.name.rank == number]
+    rows = rows or [row for row, (at, _) in enumerate(loaded.findings.rows) if at in set(known)]
+    if rows:
+        return rows
+    if known:
+        rank = ranks[known[0]]
+        raise SnapreportError(f"{rank.label} has no figures: {rank.error or 'nothing was used.'}")
+    raise SnapreportError("There is no file of that rank; run without rank lists those there are.")

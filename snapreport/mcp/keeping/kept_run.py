@@ -1,0 +1,144 @@
+"""A run that is open: each file of its folder is opened by itself, and small figures are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from snapreport.ground.errors import InputError, SnapreportError
+from snapreport.ground.files import as_text
+from snapreport.ground.progress import Progress
+from snapreport.ground.safe_text import visible
+from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.keeping.opening_below import FileBelow, file_below, is_below, opened_below
+from snapreport.mcp.keeping.quoted_run import quote_run
+from snapreport.model.name_treatment import NamesWanted
+from snapreport.names.quoted_strings import quoted
+from snapreport.runs.gathered import Gathered, gather
+from snapreport.runs.inputs import NOT_ALLOWED, Skipped
+from snapreport.runs.many_files import stand_ins_for
+from snapreport.runs.run_making import RunFile
+from snapreport.runs.whole_run import (
+    LoadedRun,
+    RunInputs,
+    find,
+    find_run_files,
+    put_together,
+    run_from_zip,
+)
+from snapreport.runs.work import NO_MEMORY, Outcome
+
+
+class KeptRun:
+    """The ranks in a folder, or the zip of a run."""
+
+    def __init__(self, place: FileBelow, roots: Sequence[Path], names: NamesWanted) -> None:
+        """Begin with nothing read.
+
+        Args:
+            place: the folder, or the zip.
+            roots: resolved; files that links lead to lie below one of them, or are left out.
+            names: what becomes of the names in files.
+        """
+        self.place = place
+        self._roots, self._names = tuple(roots), names
+        self._inputs = RunInputs((), (), "")
+        self._files: list[FileBelow] = []
+        self._gathered: dict[FileBelow, Gathered] = {}
+
+    def look(self) -> list[tuple[str, int, int]]:
+        """Find its files anew; return what tells them from others, and from what they were.
+
+        Raises:
+            InputError: there is none to be read.
+        """
+        if not self.place.folder:
+            return [(self.place.shown, self.place.size, self.place.changed_ns)]
+        folder = self.place.path
+        try:
+            found = find_run_files([folder], allowed=lambda path: is_below(path, self._roots))
+        except InputError:  # its message has names as they are
+            found = None
+        if found is None:
+            raise InputError(
+                f"{self.place.shown} has no recording of a rank that can be opened, or far more"
+                " files than a run has; name the folder that the ranks are in."
+            )
+        files, skipped = [], list(found.skipped)
+        self._files = []
+        for file in found.files:
+            shown = quoted(visible(file.source))
+            below = file_below(file.path, self._roots, shown)
+            if below is None:  # a link came meanwhile
+                skipped.append(Skipped(file.path, NOT_ALLOWED))
+                continue
+            host = quoted(visible(file.name.host))
+            files.append(RunFile(file.path, shown, replace(file.name, host=host)))
+            self._files.append(below)
+        self._inputs = RunInputs(tuple(files), tuple(skipped), "")
+        self._gathered = {
+            below: self._gathered[below] for below in self._files if below in self._gathered
+        }
+        return [(each.shown, each.size, each.changed_ns) for each in self._files]
+
+    def load(self, layout: str | None, progress: Progress) -> LoadedRun:
+        """Read the files that were found and are not read yet, and compare all.
+
+        Raises:
+            SnapreportError: the layout is for another number of ranks; a zip is damaged, is none
+                of a run, or is to be redacted.
+        """
+        if not self.place.folder:
+            return self._from_zip(layout)
+        outcomes = []
+        for place, (file, below) in enumerate(
+            zip(self._inputs.files, self._files, strict=True), start=1
+        ):
+
+            def told(what: str, fraction: float | None, place: int = place) -> None:
+                progress(f"File {place:,} of {len(self._files):,}: {what}", fraction)
+
+            outcomes.append(self._outcome(file, below, told))
+        return put_together(self._inputs, outcomes, None, layout, self._names, named=False)
+
+    def skipped(self) -> list[dict[str, str]]:
+        """Return what was left out of the folder, and why."""
+        stand_ins = stand_ins_for(self._names)
+        left = self._inputs.skipped
+        names = [
+            "/".join(map(as_text, each.path.relative_to(self.place.path).parts)) for each in left
+        ]
+        names = [quoted(visible(name)) for name in names] if stand_ins is None else stand_ins(names)
+        return [
+            {"file": name, "reason": each.reason} for name, each in zip(names, left, strict=True)
+        ]
+
+    def _outcome(self, file: RunFile, below: FileBelow, progress: Progress) -> Outcome:
+        error = ""
+        if below not in self._gathered:
+            try:
+                found = KeptRecording(below, self._names, progress).findings
+                self._gathered[below] = gather(found)
+            except SnapreportError as failure:
+                error = str(failure).replace(str(file.path), file.source)
+            except MemoryError:
+                error = f"{file.source}: {NO_MEMORY}"
+        return Outcome(file.path, None, error, gathered=self._gathered.get(below))
+
+    def _from_zip(self, layout: str | None) -> LoadedRun:
+        from snapreport.api.run_files import is_run_bundle
+
+        shown = self.place.shown
+        with opened_below(self.place) as path:
+            if not is_run_bundle(path):
+                raise InputError(
+                    f"{shown} is no zip of a run; open tells what is in one recording."
+                )
+            try:
+                loaded = run_from_zip(path, None, layout, self._names)
+            except SnapreportError as error:
+                text = str(error).replace(str(path), shown)
+                raise type(error)(text.replace(str(self.place.path), shown)) from None
+        run = quote_run(loaded.run)
+        return LoadedRun(run, find(run))
