@@ -51,7 +51,8 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
     if fit.outcome == "fits" and fit.replayed is None:
         return f"Fits on {fit.title} as recorded: {reserved}, {rest}{lost}"
     if fit.replayed is not None:
-        return _by_replay(fit, reserved, rest, reason or lost.strip())
+        late = (device.start.reserved or 0) > max(fit.room, 0)
+        return _by_replay(fit, reserved, rest, reason or lost.strip(), late)
     if fit.outcome == "unknown":
         title = fit.title[0].upper() + fit.title[1:]
         return f"{title} has room for what is recorded: {reserved}, {rest} {reason}"
@@ -65,18 +66,29 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
     return depends
 
 
-def _by_replay(fit: CardFit, reserved: str, rest: str, unsure: str) -> str:
-    """Say it from the replay, which outweighs what was reserved on the card of the recording."""
+def _by_replay(fit: CardFit, reserved: str, rest: str, unsure: str, late: bool) -> str:
+    """Say it from the replay, which outweighs what was reserved on the card of the recording.
+
+    Late: whether more was reserved before the first event than the card has room for.
+    """
     assert fit.replayed is not None
-    needed = format_range(fit.replayed.least, fit.replayed.most)
+    needed = ("about " if late else "") + format_range(fit.replayed.least, fit.replayed.most)
     replay = f"replayed through a model of the allocator, the recording needs {needed}, {rest}"
+    began = (
+        " More was reserved when the recording began than this card has room for; how that memory"
+        " would have lain on it is not known."
+        if late
+        else ""
+    )
     if fit.outcome == "short":
+        does_not = "Probably does not fit" if late else "Does not fit"
         return (
-            f"Does not fit on {fit.title} under the recorded settings: {replay} Others may do with"
-            " less: see snapreport whatif --allocator."
+            f"{does_not} on {fit.title} under the recorded settings: {replay}{began} Others may do"
+            " with less: see snapreport whatif --allocator."
         )
     if fit.outcome == "depends":
-        return f"Whether it fits on {fit.title} depends on where the driver puts segments: {replay}"
+        depends = f"Whether it fits on {fit.title} depends on where the driver puts segments"
+        return f"{depends}: {replay}{began}"
     as_recorded = f" As recorded, {reserved}."
     if fit.outcome == "unknown":
         title = fit.title[0].upper() + fit.title[1:]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _GIANT = 0.5
 """A request for more than this part of all there is is called giant: little else fits beside it."""
+_DEFAULT_POOL = (0, 0)
 _KINDS = {SMALL: "small", LARGE: "large"}
 
 
@@ -36,8 +37,9 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
     That is so without an allocator (profiler files), and where segment events are missing: then
     less is reserved than in use, or some of what is in use lies in no segment.
 
-    The recording does not say for which pool a request was. It is taken to have been for the
-    default one, unless that could have served it and the allocation before was in a private one.
+    Before torch 2.13 the recording does not say for which pool a request was. It is taken to have
+    been for the default one, unless that could have served it and the allocation before was in a
+    private one.
 
     Args:
         tables: the file.
@@ -65,9 +67,11 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
     rules = split_rules(tables.settings)
-    request = Request(oom.size, int(history.other.stream[at]), rules)
+    told = int(history.other.pool[at])
+    pool = NO_ID if told == NO_ID or tables.pools[told] == _DEFAULT_POOL else told
+    request = Request(oom.size, int(history.other.stream[at]), rules, pool)
     room = find_room(heap, request)
-    if room.serves(oom.device_free):
+    if told == NO_ID and room.serves(oom.device_free):
         for pool in _pools_nearby(tables, device, request.stream, oom.event):
             private = replace(request, pool=pool)
             instead = find_room(heap, private)
@@ -240,7 +244,7 @@ def _pools_nearby(tables: History, device: DeviceFigures, stream: int, event: in
     after = np.flatnonzero(born > event)
     found += [int(rows.pool[after[born[after].argmin()]])] if len(after) else []
     for pool in dict.fromkeys(found):
-        if pool != NO_ID and tables.pools[pool] != (0, 0):
+        if pool != NO_ID and tables.pools[pool] != _DEFAULT_POOL:
             yield pool
 
 

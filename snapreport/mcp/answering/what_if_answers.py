@@ -13,6 +13,7 @@ from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.model.replay.replays import Between, FactualReplay
 from snapreport.reporters.terminal.plan_text import plan_notes, verdict
+from snapreport.reporters.words.allocator_words import how_text
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
@@ -103,6 +104,8 @@ def _settings(device: Device, arguments: Mapping[str, Any], progress: Progress) 
         )
     elif found.refused:
         head["answer"] = found.refused
+    if found.outcomes:
+        head["note"] = how_text(found)
     columns = (
         ("settings", "text"), ("smallest capacity, least", "bytes"),
         ("smallest capacity, most", "bytes"), ("peak reserved, least", "bytes"),

@@ -40,7 +40,11 @@ def headings(found: OtherSettings) -> tuple[str, ...]:
 def cells(outcome: SettingOutcome, found: OtherSettings) -> list[str]:
     """Return a setting's figures."""
     fits = [] if found.capacity is None else [_SERVES[outcome.serves]]
-    sizes = [format_range(each.least, each.most) for each in (outcome.capacity, outcome.peak)]
+    # Of a recording that began late, ranges under other settings are no bounds.
+    about = "about " if found.starts > 1 and not outcome.recorded else ""
+    sizes = [
+        about + format_range(each.least, each.most) for each in (outcome.capacity, outcome.peak)
+    ]
     return [*fits, *sizes, _count(outcome.retries), _count(outcome.driver_calls)]
 
 
@@ -55,16 +59,20 @@ def _count(each: Between) -> str:
 
 
 def how_text(found: OtherSettings) -> str:
-    """Say what the figures are and what their ranges cover."""
-    starts = (
-        " They also cover both ways to begin: memory from before the recording left where it was,"
-        " or requested anew."
+    """Say what the figures are, where their ranges come from, and what is not in them."""
+    late = (
+        " The recording began late: how memory from before it would have lain under another setting"
+        " is not known. So figures of other settings are estimates here, from two ways to begin:"
+        " that memory left where it was, or requested anew. The truth may lie outside of their"
+        " ranges."
         if found.starts > 1
         else ""
     )
     return (
         "This comes from a model of the allocator and was not measured. Smallest capacity: the"
         " least memory for PyTorch's segments that serves every request, with the retries and"
-        " driver calls it takes there. Peak reserved: without any limit. Ranges cover"
-        f" {found.tried} ways in which the driver may place segments.{starts}"
+        " driver calls it takes there. Peak reserved: without any limit. Ranges come from"
+        f" {found.tried} ways in which the driver may place segments. Calls of empty_cache() that"
+        " gave nothing back leave no trace in a recording; under another setting they might have"
+        f" given memory back.{late}"
     )

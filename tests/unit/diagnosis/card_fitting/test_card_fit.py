@@ -143,9 +143,23 @@ def test_below_what_was_reserved_at_the_start_no_replay_tells_what_was_needed_be
     assert (found.outcome, found.replayed) == ("unknown", Between(24 * MIB, 24 * MIB))
     assert found.text == (
         "A card of x has room for what is recorded: replayed through a model of the allocator, the"
-        " recording needs 24.00 MiB, 0 B are kept for what is outside of PyTorch's allocator, and"
-        " 39.00 MiB are there. What was needed before the recording began is not known."
+        " recording needs about 24.00 MiB, 0 B are kept for what is outside of PyTorch's allocator,"
+        " and 39.00 MiB are there. What was needed before the recording began is not known."
     )
+
+
+def test_below_what_was_reserved_at_the_start_nothing_surely_fails_in_a_replay(
+    corpus: Path,
+) -> None:
+    """11.73 GiB were reserved at the start: a card with less had had them in other places."""
+    device = snapreport.load(corpus / "medium_512_training.pickle").device()
+    below, above = device.fits("12100MiB", 100 * MIB), device.fits("12060MiB", 0)
+    assert (below.outcome, above.outcome) == ("short", "short")
+    assert below.text.startswith("Probably does not fit on a card of 12100MiB under the recorded")
+    assert "needs about 11.79 GiB" in below.text
+    assert "how that memory would have lain on it is not known. Others may do" in below.text
+    assert above.text.startswith("Does not fit on a card of 12060MiB under the recorded settings:")
+    assert "about" not in above.text
 
 
 def test_several_processes_are_allowed_more() -> None:

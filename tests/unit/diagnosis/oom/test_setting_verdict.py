@@ -207,3 +207,22 @@ def test_memory_from_before_the_recording_makes_it_probable_only() -> None:
             assert "from before the recording" in settings_words(verdict)
             said += 1
     assert said
+
+
+@pytest.mark.parametrize(
+    ("told", "pool"), [(None, "default"), ((0, 0), "default"), ((1, 0), "private 1,0")]
+)
+def test_the_pool_that_the_event_names_is_the_one_that_was_asked(
+    told: tuple[int, int] | None, pool: str
+) -> None:
+    """Since torch 2.13 the event says so; the pool of the allocation before was the default one."""
+    snapshot = diseases.locked().snapshot()
+    (failed,) = [each for each in snapshot["device_traces"][0] if each["action"] == "oom"]
+    failed.pop("pool_id", None)
+    if told is not None:
+        failed["pool_id"] = told
+    file = history_of(snapshot)
+    device = find(file).devices[0]
+    verdict = judge(file, device, device.ooms[0])
+    assert verdict is not None
+    assert verdict.pool == pool
