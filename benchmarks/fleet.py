@@ -67,7 +67,7 @@ def speed_up(snapshot: Path, files: int, rounds: int) -> None:
     with (
         folder_of(snapshot, files) as folder,
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
     ):
         ways = {

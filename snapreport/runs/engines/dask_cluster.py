@@ -87,7 +87,9 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address=None,
+                # Else each listens on every interface, the scheduler on a port that may be taken.
+                dashboard_address="127.0.0.1:0",
+                worker_dashboard_address="127.0.0.1:0",
                 memory_limit=0,
                 silence_logs=_NO_LOG,
             )

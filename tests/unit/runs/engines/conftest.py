@@ -24,7 +24,7 @@ def dask_engine() -> Iterator[Engine]:
             n_workers=2,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             memory_limit=0,
             silence_logs=_QUIET,
         ) as cluster,
