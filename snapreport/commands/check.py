@@ -29,7 +29,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_bytes, print_path, progress_bar
-from snapreport.commands.output.run_loading import load_a_run
+from snapreport.commands.output.run_loading import load_a_run, loading_options
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.ground.remote.remote_paths import as_path
@@ -80,6 +80,7 @@ FAILED = 3
     help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
 )
 @run_options
+@loading_options
 @device_option("Only this device")
 @rules_option
 @json_option

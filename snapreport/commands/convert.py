@@ -14,9 +14,8 @@ from snapreport.commands.options.shared_options import force_option, output_opti
 from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.output.several_files import (
     convert_several,
-    engine_option,
-    jobs_option,
     sources_argument,
+    workers_options,
 )
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.cut import Cut
@@ -27,8 +26,7 @@ from snapreport.model.name_treatment import NamesWanted
 @sources_argument("SNAPSHOT...")
 @output_option("BUNDLE.zip")
 @cut_options
-@jobs_option
-@engine_option
+@workers_options()
 @click.option("--watch", is_flag=True, help="Convert what arrives in the folders, until Ctrl-C.")
 @force_option
 @names_options

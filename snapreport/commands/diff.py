@@ -28,7 +28,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_path, progress_bar
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
 from snapreport.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
 
@@ -63,6 +63,7 @@ from snapreport.ground.files import check_output, output_path, report_format
 )
 @rules_option
 @run_options
+@loading_options
 @click.option(
     "-o",
     "--output",

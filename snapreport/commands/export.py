@@ -19,7 +19,7 @@ from snapreport.commands.options.shared_options import (
     source_argument,
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.moment_wanted import MomentWanted
 from snapreport.model.name_treatment import NamesWanted
@@ -37,6 +37,7 @@ FORMATS = (
 @device_option("Of this device")
 @moment_options
 @run_options
+@loading_options
 @force_option
 @names_options
 @quiet_option

@@ -33,12 +33,11 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
 from snapreport.commands.output.several_files import (
-    engine_option,
-    jobs_option,
     progress_bars,
     say_errors,
     say_skipped,
     sources_argument,
+    workers_options,
 )
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
@@ -85,8 +84,7 @@ from snapreport.model.name_treatment import NamesWanted
 @for_option
 @pages_option
 @run_options
-@jobs_option
-@engine_option
+@workers_options()
 @force_option
 @names_options
 @quiet_option

@@ -26,7 +26,7 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_bytes, progress_bar
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run
+from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
 from snapreport.ground.safe_text import plain_json
 
 
@@ -43,6 +43,7 @@ from snapreport.ground.safe_text import plain_json
 @allow_option
 @ignore_option
 @run_options
+@loading_options
 @answer_options
 def summary(
     source: Path,

@@ -169,3 +169,13 @@ def test_a_table_has_a_row_for_each_device(run: Run, new: Path, folder: Path) ->
     run("export", "parquet", "run.zip", "-o", "again.parquet")
     assert len(pq.read_table(folder / "again.parquet")) == 7
     assert run("export", "csv", new).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["summary"], ["check", "--fail-on", "none"], ["diff"], ["export", "parquet"]]
+)
+def test_a_run_is_read_where_the_engine_says(run: Run, base: Path, command: list[str]) -> None:
+    runs = [base] * (2 if command == ["diff"] else 1)
+    result = run(*command, *runs, "--jobs", "1", "--engine", "nowhere")
+    assert result.exit_code == 1
+    assert "nowhere" in result.stderr

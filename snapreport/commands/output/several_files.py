@@ -23,20 +23,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAME = 40
 """Columns of a file's name beside its bar."""
 
-jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Files to work on at once; by default as many as processors and free memory allow.",
-)
 
-engine_option = click.option(
-    "--engine",
-    metavar="ENGINE",
-    default="local",
-    help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
-    " ray=ADDRESS for a cluster that is there.  [default: local]",
-)
+def workers_options(**how: Any) -> Callable[[F], F]:
+    """``--jobs`` and ``--engine``, with what else ``click.option()`` takes."""
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Files to work on at once; by default as many as processors and free memory allow.",
+        **how,
+    )
+    engine = click.option(
+        "--engine",
+        metavar="ENGINE",
+        default="local",
+        help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
+        " ray=ADDRESS for a cluster that is there.  [default: local]",
+        **how,
+    )
+    return lambda command: jobs(engine(command))
 
 
 def sources_argument(metavar: str) -> Callable[[F], F]:
