@@ -37,8 +37,8 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
     )
     if found.retries:
         page.say(
-            f"{plural(found.retries, 'request')} gave cached memory back first, or failed:"
-            f" more than {format_bytes(found.capacity or 0)} was never there"
+            f"{plural(found.retries, 'request')} failed or made PyTorch give cached memory back:"
+            f" never more than {format_bytes(found.capacity or 0)} could be reserved"
         )
     if found.divergence is not None:
         page.say(
