@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,9 @@ class Result:
 
 def ask_all(questions: Sequence[Question], roots: Sequence[Path]) -> list[Result]:
     """Ask a server over these folders every question, in one session."""
-    return asyncio.run(_ask_all(questions, roots))
+    # In a thread of its own: the caller's may have a loop that runs.
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, _ask_all(questions, roots)).result()
 
 
 async def _ask_all(questions: Sequence[Question], roots: Sequence[Path]) -> list[Result]:

@@ -39,7 +39,7 @@ def _leak(name: str, seed: int, *, inside: bool) -> Case:
             elif number > healthy:
                 program.keep(kept[0], kept[1], *kept[2])
         program.train(1, first=number)
-    figures = {"requested per iteration": size * count, "allocations per iteration": count}
+    figures = {"requested per step": size * count, "allocations per step": count}
     expected = Expected("leak", figures=figures, least="warning")
     return _case(name, seed, program, expected, never=["oom"])
 
@@ -57,7 +57,7 @@ def leak_until_full(seed: int) -> Case:
             program.train(1, first=number)
     except OutOfMemoryError:
         pass
-    expected = Expected("leak", figures={"requested per iteration": size}, least="critical")
+    expected = Expected("leak", figures={"requested per step": size}, least="critical")
     oom = Expected("oom", least="critical")
     also = frozenset(["fragmentation", "unused-reserved", "slack", "allocator-retries"])
     return Case("leak-until-full", seed, program.simulator.snapshot(), (expected, oom), also)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from snapreport.ground.errors import InputError, NotASnapshotError, reason_of
 
 MARK = b'content="snapreport"'
 """What the head of every page of ours has."""
-_SUMMARY = re.compile(rb'<script type="application/json" id="summary">(.*?)</script>', re.DOTALL)
+_SUMMARY, _END = b'<script type="application/json" id="summary">', b"</script>"
 _BEGIN = 4096
 _LARGEST = 1 << 28
 """Bytes of a page; ours are far smaller, and a stranger's file may be anything."""
@@ -45,11 +44,12 @@ def read_report_summary(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error
     if len(page) > _LARGEST:
         raise NotASnapshotError(f"{path} is a page of more than {_LARGEST >> 20} MiB; not read.")
-    found = _SUMMARY.search(page)
-    if found is None:
+    _, begun, rest = page.partition(_SUMMARY)
+    text, ended, _ = rest.partition(_END)
+    if not begun or not ended:
         raise NotASnapshotError(f"{path} is a page without a summary; give its snapshot or bundle.")
     try:
-        summary = orjson.loads(found[1])
+        summary = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise NotASnapshotError(f"{path}: the page's summary is damaged: {error}.") from error
     if not isinstance(summary, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -69,4 +70,6 @@ def run(work: Callable[[], Awaitable[None]], seconds: float = 60) -> None:
         with anyio.fail_after(seconds):
             await work()
 
-    anyio.run(limited)
+    # In a thread of its own: a browser of another test may have left a loop in this one.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(anyio.run, limited).result()

@@ -90,7 +90,7 @@ class HtmlReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the page as UTF-8."""
-        summary = findings_as_json(findings)
+        summary = with_format("summary", findings_as_json(findings))
         packed = pack(findings, summary)
         style = built("style.css")
         page = (
@@ -131,7 +131,7 @@ class HtmlReporter:
                     name: Markup(base64.b64encode(block).decode("ascii"))  # noqa: S704
                     for name, block in packed._asdict().items()
                 },
-                summary=json_for_script(with_format("summary", _short(summary))),
+                summary=json_for_script(_short(summary)),
                 width=WIDTH,
                 height=HEIGHT,
                 rows=ROWS_WITHOUT_SCRIPT,

@@ -165,7 +165,7 @@ def test_a_word_is_explained_once_the_longest_term_first() -> None:
     "text",
     [
         "in the except block",
-        "two steps of a training step, during which it is alive",
+        "two runs of a program, during which it is alive",
         "forward (block.py:28) and step (optimizer.py:3)",
         "stream.wait_stream(other), graph.pool(), live(), enabled='state'",
         "NllLossBackward0::active, slack::peak",

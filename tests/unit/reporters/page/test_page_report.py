@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from snapreport.model.findings import Findings
+from snapreport.reporters.json.json_parts import with_format
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.page_report import HtmlReporter
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
@@ -116,7 +117,7 @@ def test_the_summary_block_is_json_with_the_figures() -> None:
     found = findings(training())
     match = re.search(r'<script type="application/json" id="summary">(.*?)</script>', render(found))
     assert match is not None
-    expected = orjson.loads(orjson.dumps(findings_as_json(found)))
+    expected = orjson.loads(orjson.dumps(with_format("summary", findings_as_json(found))))
     assert orjson.loads(match[1]) == expected
 
 
