@@ -18,18 +18,18 @@ _AS = r"[\s_.=-]*"
 _NUMBER = r"0*(\d{1,9})(?!\d)"
 
 
-def _numbered(words: str) -> re.Pattern[str]:
-    return re.compile(f"{_BEGIN}(?:{words}){_AS}{_NUMBER}", re.IGNORECASE)
+def _numbered(words: str) -> str:
+    return f"{_BEGIN}(?:{words}){_AS}{_NUMBER}"
 
 
 _COORDINATE = re.compile(
     f"{_BEGIN}(tp|pp|dp|cp|ep|sp|etp|edp|vpp|fsdp|hsdp)(?:[_-]?rank)?{_AS}{_NUMBER}", re.IGNORECASE
 )
-_LOCAL = _numbered("local[_-]?rank")
-_RANK = _numbered("(?:global[_-]?)?rank")
-_OTHER_RANK = _numbered("worker|process|proc|gpu|cuda|device")
-_STEP = _numbered("(?:global[_-]?)?(?:iterations?|iter|it|steps?)")
-_OTHER_STEP = _numbered("epoch|batch")
+_LOCAL = re.compile(_numbered("local[_-]?rank"), re.IGNORECASE)
+_RANK = re.compile(_numbered("(?:global[_-]?)?rank"), re.IGNORECASE)
+_OTHER_RANK = re.compile(_numbered("worker|process|proc|gpu|cuda|device"), re.IGNORECASE)
+_STEP = re.compile(_numbered("(?:global[_-]?)?(?:iterations?|iter|it|steps?)"), re.IGNORECASE)
+_OTHER_STEP = re.compile(_numbered("epoch|batch"), re.IGNORECASE)
 _HOST_NUMBER = re.compile(rf"{_BEGIN}((?:host|node)[_-]?\d{{1,9}})(?![a-z0-9])", re.IGNORECASE)
 _HOST = re.compile(rf"{_BEGIN}(?:host|hostname|node)=([a-z0-9][a-z0-9.-]{{0,200}})", re.IGNORECASE)
 _HOST_AND_TIME = re.compile(r"^([A-Za-z0-9][\w.-]{0,200})_[A-Z][a-z]{2}_\d\d_\d\d_\d\d_\d\d")

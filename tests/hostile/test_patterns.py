@@ -21,6 +21,7 @@ from snapreport.frames.categories import DEFAULT_RULES
 from snapreport.ground.patterns import compile_pattern
 from snapreport.names import homes, personal_data, short_paths
 from snapreport.read import opcodes
+from snapreport.runs.rank_names import reader_by
 from tests.clock import took
 
 try:  # its name since Python 3.11
@@ -45,6 +46,7 @@ METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn",
 MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
     "ground/patterns.py": lambda: (),  # of users: see the tests below
     "read/rules_file.py": lambda: (),
+    "runs/rank_names.py": lambda: (),  # reader_by()'s
     "frames/categories.py": lambda: (),
     "names/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
     "names/short_paths.py": lambda: patterns_of(
@@ -241,3 +243,10 @@ def test_patterns_of_users_and_rules_meet_the_ends_of_long_names(unit: str) -> N
         assert took(partial(compile_pattern(pattern), text), most=SECONDS) <= SECONDS
     assert compile_pattern("/^begin.*end$/")(f"begin{text}end")
     assert compile_pattern("*.py")(f"{text}/train.py")
+
+
+@pytest.mark.parametrize("unit", ["a", "1", "rank1/", "a/", "x_1_", "/"])
+def test_patterns_of_users_for_names_of_ranks_meet_long_paths(unit: str) -> None:
+    path = unit * (LONGEST // len(unit))
+    for pattern in ("{host}/it_{step}/rank{rank}.pickle", "*a*{rank}", "{host}_{tp}_{rank}*!"):
+        assert took(partial(reader_by(pattern), path), most=SECONDS) <= SECONDS

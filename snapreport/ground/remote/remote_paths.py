@@ -27,7 +27,7 @@ from snapreport.ground.remote.store_access import (
 _Entry: TypeAlias = "dict[str, Any]"
 _Tree: TypeAlias = "dict[str, Any]"
 
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
 """A drive letter, which is one letter, is no scheme."""
 _RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Stores in which a file grows under its name while it is written."""
@@ -50,7 +50,7 @@ def is_remote(path: object) -> bool:
 def as_path(path: str | os.PathLike[str]) -> Path:
     """Return a path of this machine, or a ``RemotePath`` for text such as ``s3://bucket/name``."""
     if isinstance(path, str):
-        found = _URL.match(path)
+        found = _SCHEME.match(path)
         if found is not None and found["scheme"].lower() == "file":
             return Path(path[found.end() :])
         if found is not None:

@@ -20,7 +20,7 @@ ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
 
 _MOST_ENTRIES = 20_000
 """Files and folders that are looked at for a list."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|(?![\\/]))")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|(?![\\/]))")
 _LONGEST = 4096
 
 
@@ -52,7 +52,7 @@ class RootedFiles:
         """
         if "\0" in name or not name or len(name) > _LONGEST:
             raise InputError("That is no name of a file.")
-        if _URL.match(name) and not Path(name).drive:
+        if _SCHEME.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
         for root in self.roots:
             for folder in (False, True) if folders else (False,):
