@@ -18,15 +18,17 @@ import snapreport
 from tests.commands.conftest import event, one_block_snapshot
 from tests.commands.test_process import SNAPREPORT
 
-# Writes again and again, so that many writings overlap; says when it begins. With 0 turns it goes
-# on until it is killed.
+# Writes again and again, so that many writings overlap; says when it begins. It takes its turns,
+# and more until the file "enough" is beside the sources' folders; with 0 turns it goes on until it
+# is killed.
 WRITES = """
-import sys, snapreport
+import os, sys, snapreport
 verb, source, target, turns = sys.argv[1:]
+enough = os.path.join(os.path.dirname(source), os.pardir, "enough")
 print("ready", flush=True)
 sys.stdin.readline()
 turn = 0
-while turn != int(turns) or turns == "0":
+while turns == "0" or turn < int(turns) or not os.path.exists(enough):
     getattr(snapreport, verb)(source, target, force=True)
     turn += 1
 """
@@ -98,6 +100,8 @@ def test_a_reader_always_finds_a_whole_file_of_one_of_the_writers(
         *others, killed = writers
         end = time.monotonic() + MOST_SECONDS
         while any(writer.poll() is None for writer in others) and time.monotonic() < end:
+            if changes >= 3:
+                (tmp_path / "enough").touch()
             content = target.read_bytes()
             assert content in whole
             changes += content != last
@@ -106,6 +110,7 @@ def test_a_reader_always_finds_a_whole_file_of_one_of_the_writers(
             if changes >= 3 and killed.poll() is None:
                 killed.send_signal(signal.SIGKILL)
             time.sleep(0.002)
+        (tmp_path / "enough").touch()
         killed.kill()
         killed.communicate(timeout=60)
         for writer in others:
