@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from snapreport.commands.options.shared_options import force_option
+from snapreport.commands.output.console import print_path
 from snapreport.ground.errors import OutputError
 from snapreport.ground.files import write_atomically
 
@@ -44,4 +45,4 @@ def skill(folder: Path | None, force: bool) -> None:
         raise OutputError(f"{target.parent} cannot be made: {error.strerror}.") from error
     with write_atomically(target, force) as out:
         out.write(text)
-    click.echo(str(target))
+    print_path(target)

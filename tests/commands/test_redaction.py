@@ -22,9 +22,14 @@ from snapreport.api.exporting import EXPORTS
 from snapreport.api.loading import Snapshot
 from snapreport.commands import cli
 from snapreport.commands.export import FORMATS
+from snapreport.mcp.serving.tool_list import TOOLS
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.redaction import StandIns, redact_name
 from tests.builders import assert_same_history
 from tests.commands.conftest import Run
+from tests.mcp.desks import DeskBelow
+from tests.mcp.test_answers import CALLS
+from tests.mcp.test_whole_runs import RunDesk
 from tests.unit.names.test_redaction import SECRETS, secretive
 
 NAME = "zebra-annika.rank3"
@@ -81,7 +86,7 @@ def test_the_commands_that_redact_are_those_below() -> None:
         for name, command in cli.commands.items()
         if any("--redact" in option.opts for option in command.params)
     }
-    assert redacting == {"convert", "render", "export"}
+    assert redacting == {"convert", "render", "export", "mcp"}
     assert set(FORMATS) == set(EXPORTS)
 
 
@@ -115,36 +120,73 @@ def test_no_name_is_in_a_bundle_or_report(
     assert secrets_in(folder) == []
 
 
-@pytest.mark.parametrize("command", ["convert", "render", "render --format md"])
-def test_no_name_is_in_what_is_made_of_several_files_nor_in_their_index(
-    run: Run, folder: Path, secret: Path, command: str
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("convert -o out", 2),
+        ("render --pages all -o out", 3),
+        ("render -o out/run.md", 1),
+        ("render -o out/run.zip", 1),
+    ],
+)
+def test_no_name_is_in_what_is_made_of_several_files(
+    run: Run, folder: Path, secret: Path, command: str, written: int
 ) -> None:
-    other = secret.parent / "okapi" / f"{NAME}.pickle"
+    other = secret.parent / "okapi" / "zebra-annika.rank4.pickle"
     other.parent.mkdir()
     other.write_bytes(secret.read_bytes())
     broken = secret.with_name("margay.pickle")
     broken.write_bytes(b"\x80\x04 of annika on gnuhost")
-    result = run(
-        *command.split(), secret, other, broken, "--redact-functions", "--jobs", "1", "-o", "out"
-    )
+    (folder / "out").mkdir()
+    name, *options = command.split()
+    result = run(name, secret, other, broken, "--redact-functions", "--jobs", "1", *options)
     assert result.exit_code == 1
     assert str(broken) in result.stderr  # which is for whoever ran it
-    assert len(os.listdir(folder / "out")) == (2 if command == "convert" else 3)
+    assert sum(path.is_file() for path in (folder / "out").rglob("*")) == written
     assert secrets_in(folder / "out") == []
 
 
-def test_reports_of_several_files_link_to_each_other_by_their_stand_ins(
-    run: Run, folder: Path, secret: Path
+@pytest.mark.parametrize(
+    ("beside", "stem"),
+    [
+        (None, r"rank([34])"),
+        # Which says no rank, so that pages are named after their files.
+        ("margay.pickle", r"[a-p]{8}-[a-p]{8}\.rank([34])"),
+    ],
+)
+def test_a_run_s_page_links_to_those_of_its_ranks_by_their_stand_ins(
+    run: Run, folder: Path, secret: Path, beside: str | None, stem: str
 ) -> None:
-    other = secret.with_name("zebra-annika.rank4.pickle")
-    other.write_bytes(secret.read_bytes())
-    assert run("render", secret, other, "-o", "out", "--redact", "-q", "--jobs", "1").exit_code == 0
-    index = (folder / "out" / "index.html").read_text("utf-8")
-    links = set(re.findall(r'href="([^"#]+)', index))
-    assert links == {name for name in os.listdir(folder / "out") if name != "index.html"}
+    files = [secret, secret.with_name("zebra-annika.rank4.pickle")]
+    files[1].write_bytes(secret.read_bytes())
+    if beside:
+        files.append(secret.with_name(beside))
+        files[2].write_bytes(b"\x80\x04 of annika on gnuhost")
+    options = ("-o", "out", "--pages", "all", "--redact", "--jobs", "1", "-q")
+    assert run("render", *files, *options).exit_code == (1 if beside else 0)
+    out = folder / "out"
+    page = (out / "run.html").read_text("utf-8")
+    links = set(re.findall(r'href="([^"#]+\.html)', page))
+    assert links == {f"ranks/{name}" for name in os.listdir(out / "ranks")}
+    found = [re.fullmatch(rf"ranks/{stem}\.html", link) for link in links]
+    assert sorted(match[1] for match in found if match) == ["3", "4"]
     for link in links:
-        assert re.fullmatch(r"[a-p]{8}-[a-p]{8}\.rank[34]\.html", link)
-        assert f"<title>{link[:-5]} " in (folder / "out" / link).read_text("utf-8")
+        title = Path(link).stem if beside else Path(link).stem.replace("rank", "rank ")
+        assert f"<title>{title} " in (out / link).read_text("utf-8")
+    assert secrets_in(out) == ["tapir", "lemur"]  # functions, which stay
+
+
+def test_no_name_is_in_an_answer_of_mcp(secret: Path) -> None:
+    names = NamesWanted(redact=True, redact_functions=True, salt="pepper, 16 or more")
+    desk = DeskBelow(secret.parent, names)
+    (listed,) = desk.files.list()
+    calls = [*CALLS, ("diff", {"base": listed.shown})]
+    assert {tool.name for tool in TOOLS} == {"run", *(tool for tool, _ in calls)}
+    said = [desk.ask(tool, listed.shown, **arguments) for tool, arguments in calls]
+    (secret.parent / "zebra-annika.rank4.pickle").write_bytes(secret.read_bytes())
+    said += [RunDesk(secret.parent, names).ask(".", **more) for more in ({}, {"rank": 3})]
+    text = (listed.shown + str(said)).lower()
+    assert [word for word in SECRETS if word in text] == []
 
 
 def test_a_redacted_raw_snapshot_is_that_of_the_redacted_bundle(

@@ -85,6 +85,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "explore": [["ATTACK"], ["SNAP", "--theme", "ATTACK"]],
     # What it answers is tried with the same texts in tests/mcp/test_strange_texts.py.
     "mcp": [["--root", "ATTACK"], ["--root", "FOLDER"], ["--root", "SNAP", "--http", "ATTACK"]],
+    # It reads no recording, and what it prints is ours; a folder is all that it is told.
+    "skill": [["ATTACK"], ["--write", "FOLDER"], ["--write", "SNAP"], ["--write", "ATTACK"]],
     "strings": [["ATTACK"], ["SNAP"], ["ZIP", "--check"], ["SNAP", "--json"]],
     "query": [
         ["ATTACK"],
