@@ -13,7 +13,7 @@ import pytest
 from snapreport.ground.errors import EngineError
 from snapreport.runs import convert_many
 from snapreport.runs.engines.engine_choice import LOCAL, Engine
-from snapreport.runs.engines.task_running import _work, run_tasks
+from snapreport.runs.engines.task_running import _Queue, _work, run_tasks
 from tests.unit.runs.engines.work_to_do import Work, fail, not_done, square, wait_long
 
 
@@ -111,9 +111,32 @@ def test_a_task_that_is_lost_twice_is_done_alone(tmp_path: Path) -> None:
     """So that it has the memory to itself: both were killed twice, and neither beside the other."""
     works = [Work(number, tmp_path, 2) for number in range(2)]
     assert run_tasks(square, works, lost=not_done, engine=LOCAL, jobs=2) == ["0", "1"]
-    first, second = (path.stat().st_mtime_ns for path in (works[0].target, works[1].target))
-    begun = max(path.stat().st_mtime_ns for path in tmp_path.glob("try-1-*"))
-    assert first <= begun <= second
+    (begun, ended), (other_begun, other_ended) = (_last_try(work) for work in works)
+    assert ended <= other_begun or other_ended <= begun  # alone in the order in which they died
+
+
+def _last_try(work: Work) -> tuple[int, int]:
+    """When it began and when it ended."""
+    tries = work.folder.glob(f"try-{work.number}-*")
+    return max(path.stat().st_mtime_ns for path in tries), work.target.stat().st_mtime_ns
+
+
+def test_a_last_try_waits_until_nothing_else_runs_or_waits() -> None:
+    queue = _Queue(tasks=3, at_once=2, tries=3)
+    assert list(queue.take(0)) == [0, 1]
+    assert queue.again(1)
+    assert list(queue.take(1)) == [2]
+    assert queue.again(2)
+    assert list(queue.take(1)) == [1]
+    assert queue.again(1)  # the second time: it has one try left, and 0 runs
+    assert list(queue.take(1)) == [2]
+    assert queue.again(2)
+    assert list(queue.take(1)) == []
+    assert list(queue.take(0)) == [1]  # 0 is done
+    assert list(queue.take(1)) == []
+    assert not queue.again(1)
+    assert list(queue.take(0)) == [2]
+    assert not queue
 
 
 def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
