@@ -41,7 +41,10 @@ def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProc
     return ready.run(["start.py", "record", *arguments], folder, {}, ready.OURS)
 
 
-def test_the_program_gets_its_arguments_and_its_folder(tmp_path: Path) -> None:
+def test_the_program_gets_its_arguments_and_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # so that only we could set it
     (tmp_path / "beside.py").write_text("VALUE = 7\n")
     result = run(
         tmp_path,

@@ -72,6 +72,27 @@ def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[O
 
 
 @contextmanager
+def environment_kept() -> Iterator[None]:
+    """Take back what a cluster of processes leaves in this one's environment.
+
+    Dask sets there what its workers are to inherit, such as one thread for matrices; a program that
+    the caller starts later would inherit it as well.
+    """
+    import dask
+
+    names = (*dask.config.get("distributed.nanny.pre-spawn-environ"), "PYTHONHASHSEED")
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
 def _started(jobs: int) -> Iterator[LocalCluster]:
     """Start a scheduler and workers on this machine, which no other machine reaches."""
     import dask
@@ -80,7 +101,7 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
     # Dask would stop a worker that comes to its share of the memory, though the others may not
     # need theirs.
     settings = {"distributed.scheduler.allowed-failures": _RETRIES}
-    with main_hidden(), dask.config.set(settings):
+    with main_hidden(), dask.config.set(settings), environment_kept():
         with interrupts_blocked():
             cluster = LocalCluster(
                 n_workers=jobs,

@@ -17,9 +17,12 @@ def dask_engine() -> Iterator[Engine]:
     import dask
     from distributed import LocalCluster
 
+    from snapreport.runs.engines.dask_cluster import environment_kept
+
     # As for the clusters that we start.
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 2}),
+        environment_kept(),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

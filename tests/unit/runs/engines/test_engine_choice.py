@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -76,3 +77,18 @@ def test_a_cluster_that_is_there_knows_how_much_it_can_do() -> None:
     assert jobs_for(Engine("dask"), files, None) in (1, 2)
     with ThreadPoolExecutor(1) as executor:
         assert jobs_for(executor, files, None) is None
+
+
+def test_a_cluster_that_is_started_leaves_the_environment_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dask tells its workers by it to have one thread, which is for no program started later."""
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    with open_engine(Engine("dask"), 1, None) as opened:
+        asked = opened.executor.submit(os.getenv, "OPENBLAS_NUM_THREADS")
+        assert asked.result(timeout=60) == "1"
+    assert {k: v for k, v in os.environ.items() if not k.startswith("__DASK")} == before
