@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CLOSE = MIB
-"""Limits closer than this decide alike: segments come in steps of 2 MiB."""
+"""Limits that differ by less make no difference: segments come in steps of 2 MiB."""
 _MOST_TRIES = 24
 _STEP = 2 * MIB
 """Segments are multiples of it; a small one is as large."""

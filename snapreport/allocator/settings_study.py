@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 QUICK = 20_000
 """Operations, of all devices, up to which a report has tables unasked: two seconds at the most."""
 _RUNS = 128
-"""Runs of events that a curve has at most: two points of each."""
+"""The most runs of events in a curve, each with two points."""
 
 
 def is_quick(devices: Sequence[ModelledDevice]) -> bool:

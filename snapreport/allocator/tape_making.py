@@ -215,7 +215,7 @@ def _order_of(key: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Say of each operation whether it is a free that a request completed while it waited."""
+    """Mark the frees that were completed while a request waited for memory."""
     waited = np.isin(event, list(owners.after)) & (op == FREE)
     doubtful = np.isin(event, list(owners.doubtful))
     return np.where(waited, np.where(doubtful, PERHAPS, CERTAINLY), 0)

@@ -27,7 +27,7 @@ from snapreport.model.name_treatment import NamesWanted
 @output_option("BUNDLE.zip")
 @cut_options
 @workers_options()
-@click.option("--watch", is_flag=True, help="Convert what arrives in the folders, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Keep converting files as they arrive, until Ctrl-C.")
 @force_option
 @names_options
 @quiet_option

@@ -43,7 +43,7 @@ class Doing:
 ManyProgress: TypeAlias = Callable[[Doing], None]
 
 StandIns: TypeAlias = Callable[[list[str]], list[str]]
-"""Gives what to write for the names of files and folders."""
+"""Returns the stand-ins to write for names of files and folders."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Outcome(Shown):
     error: str = ""
     """Why not: one line that names the file."""
     already: bool = False
-    """Whether it was there, made of the same file, and was left as it is."""
+    """Whether a bundle of the same file was there already, and was left as it is."""
     warnings: tuple[str, ...] = ()
     """What to warn of in a snapshot that was converted, a line each."""
     gathered: Gathered | None = field(default=None, repr=False)

@@ -1,4 +1,4 @@
-"""Several files at once: one progress display, and a line for each that fails."""
+"""Working on several files: one progress display, and a line for each file that fails."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class SettingVerdict:
     """What settings of the allocator could have done for a request that failed."""
 
     needed: int
-    """Bytes of all live requests with the failed one: no setting needs less."""
+    """Bytes of all live requests and the failed one together: no setting needs less."""
     there: int | None
     """Bytes that PyTorch could have had; None where that is not known."""
     replayed: FailedSettings | None

@@ -122,7 +122,7 @@ class _Page:
         self.left_out: list[str] = []
 
     def put(self, key: str, value: Any) -> None:
-        """Add a value of the head, cut to what room there is."""
+        """Add a value to the head, cut to the room that is left."""
         if value is None or value in ("", [], {}):
             return
         plain = self._cut(clean(value), self.room - count_tokens(key) - 2)

@@ -59,6 +59,6 @@ class RunDiff:
     """In the order of the run now."""
     groups: tuple[GroupChange, ...]
     only_base: tuple[str, ...]
-    """Names of ranks that only the run before has with figures."""
+    """Names of ranks with figures in the base run alone."""
     only_new: tuple[str, ...]
     notes: tuple[str, ...] = ()

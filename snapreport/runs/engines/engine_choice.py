@@ -52,7 +52,7 @@ class OpenEngine:
     at_once: int | None = None
     """Tasks to hand over at a time; None for all of them, where a cluster has a queue."""
     how_lost: Callable[[BaseException], str] = lambda _: ""
-    """Says of a future's error how the worker was lost; ``""`` where the task itself failed."""
+    """Tells from a future's error how its worker was lost; ``""`` where the task itself failed."""
     tries: int = 3
     """How often to hand over a task that workers are lost over, the last time alone."""
 
