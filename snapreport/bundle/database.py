@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,15 @@ def schema_text() -> str:
 
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
+    return filled_database(schema_text(), lambda tables: _Writer(tables).write(history))
+
+
+def filled_database(schema: str, fill: Callable[[apsw.Connection], None]) -> bytes:
+    """Return the bytes of an SQLite file with tables of a schema that ``fill`` has filled."""
     connection = apsw.Connection(":memory:", flags=_ALONE)
-    connection.execute(schema_text())
+    connection.execute(schema)
     with connection:
-        _Writer(connection).write(history)
+        fill(connection)
     database = connection.serialize("main")
     connection.close()
     return database

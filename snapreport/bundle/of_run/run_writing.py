@@ -10,6 +10,7 @@ import apsw
 import numpy as np
 import orjson
 
+from snapreport.bundle.database import filled_database
 from snapreport.model.history import START
 from snapreport.model.run.rank_facts import Cells, DeviceFacts, HolderKind, RankFacts, Run
 
@@ -23,13 +24,7 @@ SCHEMA = Path(__file__).with_name("run_schema.sql")
 
 def write_run_database(run: Run) -> bytes:
     """Return the bytes of an SQLite file that holds a run; equal runs give equal bytes."""
-    connection = apsw.Connection(":memory:")
-    connection.execute(SCHEMA.read_text("utf-8"))
-    with connection:
-        _Writer(connection).write(run)
-    database = connection.serialize("main")
-    connection.close()
-    return database
+    return filled_database(SCHEMA.read_text("utf-8"), lambda tables: _Writer(tables).write(run))
 
 
 class _Writer:
