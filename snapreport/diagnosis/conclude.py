@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.factual import model_device
 from snapreport.allocator.settings_study import is_quick, study_settings
@@ -41,9 +41,6 @@ from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.replay.replays import SettingsStudy
 from snapreport.roles.lifetimes import find_roles
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def find(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import label_sites, short_site
@@ -16,9 +16,6 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Suggestion, Table
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.history import History
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LEAST = 8 << 20
 _PART = 0.05

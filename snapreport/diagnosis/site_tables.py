@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
 from snapreport.model.diagnoses import Column, Table
 from snapreport.model.history import DeviceHistory, History
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TOP = 8
 """Rows of a table: the first few call sites mostly hold nearly all of it."""

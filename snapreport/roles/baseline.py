@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.roles import (
@@ -37,10 +38,6 @@ from snapreport.roles.stack_phases import (
     IN_OPTIMIZER,
     ONE_STATE,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _BEFORE = "from before the recording, "
 _SETS = {

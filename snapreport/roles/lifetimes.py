@@ -7,9 +7,10 @@ an optimizer's step makes and keeps is its state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
 from snapreport.model.history import START, DeviceHistory, History
@@ -46,9 +47,6 @@ from snapreport.roles.passes import (
     find_passes,
 )
 from snapreport.roles.stack_phases import stack_marks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _STATED = {
     "parameter": PARAMETER,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.units import rounded_share
@@ -20,9 +21,6 @@ from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import stable_order, unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FEWEST = 5
 """A mark has to come this often: fewer equal distances are chance, or the parts of one step."""

@@ -8,14 +8,12 @@ Models are built before the first step makes the states, so their sets lie first
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import Allocations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
 """Bytes of a state beside those of its gradient, as a fraction, and how many states a parameter may

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.missing_stacks import EMPTY, missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
@@ -15,9 +15,6 @@ from snapreport.model.history import START, DeviceHistory, History
 from snapreport.native.sweeps import sum_live
 from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
 """What ran at an event. USER: Python code in none of the others."""

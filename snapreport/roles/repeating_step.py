@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
 from snapreport.model.history import DeviceHistory, History, Stages
@@ -16,9 +16,6 @@ from snapreport.native.sorting import median, unique
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.loop_period import Period, find_period
 from snapreport.roles.passes import BACKWARD, BUILD, FORWARD, OPTIMIZER, Passes, find_passes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames, is_native_file
 from snapreport.ground.memoize import once_for_each, shared
@@ -13,9 +13,6 @@ from snapreport.ground.safe_text import matched
 from snapreport.model.findings import NODE
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import lowest_on_path, marks_on_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 (
     PYTHON,

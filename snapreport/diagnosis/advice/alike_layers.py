@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, in_module, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.ground.units import format_bytes, format_count, share_in_words
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ALIKE = 1.15
 """Layers are alike if none holds more than this times what another holds."""

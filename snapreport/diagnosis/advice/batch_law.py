@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
@@ -34,9 +34,6 @@ from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth, BatchPeak, Role
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FIXED = (
     PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames
@@ -20,9 +20,6 @@ from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import is_among, stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.figures.curves import peak_without
@@ -14,9 +14,6 @@ from snapreport.history.block_sizes import MIN_BLOCK
 from snapreport.model.history import DeviceHistory
 from snapreport.native.sorting import unique
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)

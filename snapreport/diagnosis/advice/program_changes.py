@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
@@ -43,10 +43,6 @@ from snapreport.roles.stack_phases import (
     LOSES,
     RECOMPUTES,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _PART = 0.02
 """Less than this part of the peak is not worth a look."""

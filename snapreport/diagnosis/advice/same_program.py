@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NONE = -1
 """No allocation of the other recording is known to be the same."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
 from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
@@ -18,9 +18,6 @@ from snapreport.native.sorting import stable_order
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, Passes, find_passes
 from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, stack_marks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import FrameTable
 from snapreport.roles.passes import FORWARD, find_passes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _CONVOLVES = re.compile(r"conv(olution)?_?(transpose)?([123]d|_|backward|$)|cudnn|miopen", re.I)
 _LONG = 200

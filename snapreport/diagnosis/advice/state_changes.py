@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation
@@ -17,9 +17,6 @@ from snapreport.model.stacks import FrameTable
 from snapreport.native.sorting import is_among, unique
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
 from snapreport.roles.stack_phases import FEW_BITS, FUSES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SMALL = 4096
 """Bytes: less holds counts and factors, no state of a whole parameter."""

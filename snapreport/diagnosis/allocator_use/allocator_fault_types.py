@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 BurstKind = Literal["retry", "failed", "emptied", "other"]
 """To serve a request that then was served, or that failed all the same; by ``empty_cache()``; or

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.allocator_use.allocator_fault_types import (
     Burst,
@@ -24,9 +24,6 @@ from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
 from snapreport.native.sorting import distinct, unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _GIVEN, _GOT, _FAILED = range(3)
 _KIND = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.churn.churn_types import HeldThrough, Pending, Remade, Transients
 from snapreport.figures.callsites import label_sites
@@ -17,9 +17,6 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import distinct, is_among, median, stable_order
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.repeating_step import find_iterations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 AT_ONCE = 8
 """Events between a free and the next allocation for it to be made again at once: room for the

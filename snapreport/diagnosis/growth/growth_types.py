@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 GrowthKind = Literal["leak", "buffer", "freed-later", "settled"]
 """Kept for good, ever more allocations; as many, but ever larger ones; grew, and was freed after

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.growth.growth_types import HeldOver
 from snapreport.frames.missing_stacks import HAS_FRAMES
@@ -12,9 +11,6 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START
 from snapreport.native.sorting import is_among, median, unique
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SOON = 2
 """Memory that is freed within so many turns after its own is held over, not kept."""

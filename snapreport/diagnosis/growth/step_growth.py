@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.growth.growth_types import GrowthKind, SiteGrowth, StepGrowth
 from snapreport.diagnosis.growth.held_over import bounds_until, find_held_over, is_own
@@ -15,9 +15,6 @@ from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
 from snapreport.native.sorting import distinct, median, stable_order, unique
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WARM_UP = 2
 """Turns that are not judged: in the first, optimizer state and caches are made, and by the second

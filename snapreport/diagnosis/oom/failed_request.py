@@ -7,9 +7,9 @@ Source: CUDACachingAllocator.cpp, ``get_free_block``, ``get_allocation_size``,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.heap import (
     LARGE_GRANULE,
@@ -22,9 +22,6 @@ from snapreport.figures.heap import (
 from snapreport.history.block_sizes import SMALL_SIZE, SplitRules
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MEDIUM = 10 << 20
 """``kMinLargeAlloc``: from here on a segment is as large as the request."""

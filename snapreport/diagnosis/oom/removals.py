@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.oom.failed_request import Request, find_room
 from snapreport.diagnosis.oom.verdict_types import Removal
 from snapreport.figures.heap import Heap
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ALONE = 150
 """So many sites are tried by themselves, the largest: beyond them they hold next to nothing."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
 from snapreport.diagnosis.oom.removals import find_removals
@@ -21,9 +21,6 @@ from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _GIANT = 0.5
 """A request for more than this part of all there is is called giant: little else fits beside it."""

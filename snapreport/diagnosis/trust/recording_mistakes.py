@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.trust.how_to_record import (
     AT_FAILURE,
@@ -26,9 +26,6 @@ from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.recording_facts import CurvePeak, OomEvent
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss, StackKind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _RECORDING = View(tab="recording")
 GONE = MappingProxyType(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.factual import model_device
 from snapreport.diagnosis.trust.recording_warnings import file_warnings, unknown_actions
@@ -17,9 +17,6 @@ from snapreport.model.diagnoses import Finding, Suggestion
 from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.trust import MissingStacks, ReservedParts, Trust, TrustFacts, Verdict, Window
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # More than this was reserved before the first event than was ever in use after it: some of it was
 # in use once. What fragmentation alone explains is less.
