@@ -17,10 +17,5 @@ _DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_f
 
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
-    """Return everything found about a device.
-
-    Args:
-        device: its figures.
-        tables: the file that it is from.
-    """
+    """Return everything found about a device."""
     return Diagnosis(in_order(each for find in _DETECTORS for each in find(tables, device)))

@@ -128,7 +128,6 @@ def find_figures(
     """Work out the figures of one device, without its diagnosis.
 
     Args:
-        tables: the file.
         device: its position in ``tables.devices``.
         rules: for categories; None for our own.
     """

@@ -58,8 +58,6 @@ def tell_of_kept(
     """Say which small blocks keep segments, as far as that is much of what lies in pieces.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         heap: its segments and blocks at the moment that the finding is about.
         pieces: the free bytes in segments partly in use that it is about.
         among: bool, shape (n_segments,): the segments that these lie in; None for all.

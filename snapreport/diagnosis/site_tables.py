@@ -23,8 +23,6 @@ def site_table(
     """Return the call sites of some allocations by the bytes of their blocks, most first.
 
     Args:
-        tables: the file.
-        history: the device.
         rows: int64, shape (n,), rows of its allocations.
         title: of the table.
         heading: of the column of bytes.

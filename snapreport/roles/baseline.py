@@ -109,7 +109,6 @@ def _match_sizes(
 
     Args:
         judge: who gives the roles.
-        history: the device.
         passes: its passes.
         kept: bool, shape (n_allocations,): the blocks.
         marks: int32, of the same shape: of the call stacks.

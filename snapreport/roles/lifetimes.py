@@ -103,12 +103,7 @@ class _Judge:
 
 
 def find_roles(tables: History, history: DeviceHistory) -> Roles:
-    """Tell what each allocation of a device is for.
-
-    Args:
-        tables: the file.
-        history: the device.
-    """
+    """Tell what each allocation of a device is for."""
     return _roles_of(history, tables)
 
 

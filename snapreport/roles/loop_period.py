@@ -65,12 +65,7 @@ class Period:
 
 
 def find_period(tables: History, history: DeviceHistory) -> Period | None:
-    """Find the mark that best tells the turns of the outer loop, or None.
-
-    Args:
-        tables: the file.
-        history: the device.
-    """
+    """Find the mark that best tells the turns of the outer loop, or None."""
     rows = history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)
     made = made[stable_order(rows.alloc_event[made])]

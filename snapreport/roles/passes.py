@@ -69,10 +69,6 @@ def find_passes(tables: History, history: DeviceHistory) -> Passes:
     """Tell the passes from the call stacks of allocations and frees, and from named stages.
 
     A thread without Python frames in a recording of Python frames alone is autograd's.
-
-    Args:
-        tables: the file.
-        history: the device.
     """
     return _passes_of(history, tables)
 

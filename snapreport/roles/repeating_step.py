@@ -56,10 +56,6 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     (so gradient accumulation is inside), or begins where the gradients are cleared, a batch is
     taken, or an outermost stage of the user's comes back. Without stages it is the period of the
     allocations, and the confidence the part of them that keep to it.
-
-    Args:
-        history: the device.
-        tables: the file that it is from.
     """
     if history.events <= 1:
         return None

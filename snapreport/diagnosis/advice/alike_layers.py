@@ -40,7 +40,6 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     """Return the layers that hold the most after an event together, if that is much.
 
     Args:
-        situation: of the device.
         event: -1 for the start.
     """
     rows = situation.history.allocations

@@ -72,7 +72,6 @@ def find_blocks(
 
     Args:
         stacks: of the file.
-        history: the device.
         made: bool, shape (n_allocations,): what a forward pass made.
         weight: int64, shape (n_allocations,): bytes by which the functions are ordered.
         starts: int64, shape (n_passes,), ascending: the event with which each forward pass begins.

@@ -78,7 +78,6 @@ def edited_peak(
     allocator's unit, where the recording has one.
 
     Args:
-        history: the device.
         curve: int64, shape (n_events + 1,): the allocated curve.
         edits: in any order.
     """
@@ -121,7 +120,6 @@ def sizes_left(history: DeviceHistory, edits: Sequence[Edit], event: int) -> NDA
     """Return what each allocation holds after an event and some edits.
 
     Args:
-        history: the device.
         edits: in any order.
         event: -1 for the start.
 

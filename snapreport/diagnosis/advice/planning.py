@@ -54,7 +54,6 @@ def make_plan(situation: Situation, target: int) -> Plan:
     Where no combination reaches it, the plan is the one with the lowest peak.
 
     Args:
-        situation: of the device.
         target: in bytes.
     """
     peak = situation.peak

@@ -27,12 +27,7 @@ _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
 
 def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
-    """Return what advice on the program is drawn from, None where nothing was recorded.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Return what advice on the program is drawn from, None where nothing was recorded."""
     if not device.recorded or not len(device.history.allocations):
         return None
     return look_at(tables, device.history, device.curves["allocated"])
@@ -50,7 +45,6 @@ def suggest(
     all time added up again.
 
     Args:
-        situation: of the device.
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
         to_host: as in ``find_changes``.

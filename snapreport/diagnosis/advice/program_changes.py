@@ -60,7 +60,6 @@ def find_changes(
     """Yield the changes that are expected to lower the peak, and whose conditions are met.
 
     Args:
-        situation: of the device.
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
         to_host: whether the host has memory that is not this device's; None to tell by its kind.

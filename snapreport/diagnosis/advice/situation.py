@@ -86,8 +86,6 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     """Put together what the advice needs.
 
     Args:
-        tables: the file.
-        history: the device.
         curve: int64, shape (n_events + 1,): the allocated curve.
     """
     rows = history.allocations
@@ -108,7 +106,6 @@ def only_at(situation: Situation, event: int) -> Situation:
     """Return the same with one moment for its peak: no other counts, however much is live there.
 
     Args:
-        situation: of the device.
         event: -1 for the start.
     """
     return replace(situation, moment=event)
@@ -120,9 +117,6 @@ def latest_free_after(situation: Situation) -> NDArray[np.int64]:
 
     Backward goes from the last operation to the first: by then it has come to what was made at
     that event.
-
-    Args:
-        situation: of the device.
 
     Returns:
         int64, shape (n_events + 1,); -1 where nothing was made after it in its pass.

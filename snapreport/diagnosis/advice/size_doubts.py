@@ -19,10 +19,6 @@ _LONG = 200
 def doubt_of(file: History, device: DeviceHistory) -> str:
     """Return why one program may do something else at another batch, ``""`` if nothing shows it.
 
-    Args:
-        file: the file.
-        device: of it.
-
     Returns:
         ``convolutions``: these choose an algorithm, and its temporary memory, by the sizes.
         ``data``: sizes differ from step to step, so they depend on more than the batch.

@@ -42,10 +42,6 @@ def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
     A request that the driver refuses makes the allocator give back what it caches, and ask again:
     the segments are freed from the stack of that request, and the next event is the new segment
     (or the failure).
-
-    Args:
-        tables: the file.
-        device: the device's figures.
     """
     other = device.history.other
     kind = code_actions(other, _KIND, -1)
@@ -116,10 +112,6 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
     Reserved memory only grows when nothing that is cached serves a request, so what is free just
     then is what the allocator could not use. Segments of the small pool are left out: they are of
     2 MiB, and what is free elsewhere may not serve them.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
     """
     if "reserved" not in device.curves or device.peak.inactive is None:
         return None
@@ -160,7 +152,6 @@ def served_like(device: DeviceFigures, heap: Heap, found: Tightest) -> NDArray[n
     """Say which segments ``found.pieces`` lie in; bool, shape (n_segments,), None for all.
 
     Args:
-        device: the device's figures.
         heap: at that event.
         found: from ``find_tightest``.
     """
@@ -197,8 +188,6 @@ def find_private_pools(
     """Return what private pools hold after an event, the one with most inactive bytes first.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         event: -1 for the start.
     """
     heap = heap_at(tables, device, event)
@@ -214,12 +203,7 @@ def find_private_pools(
 
 
 def find_slack(tables: History, device: DeviceFigures) -> Slack:
-    """Split the slack at the allocated peak by the size that was asked for, and by its cause.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Split the slack at the allocated peak by the size that was asked for, and by its cause."""
     history, rows = device.history, device.history.allocations
     live = live_at(history, device.peak.event, "allocated")
     size, block = rows.size[live], rows.block_size[live]

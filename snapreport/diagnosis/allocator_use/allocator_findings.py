@@ -43,12 +43,7 @@ _SLACK, _SLACK_MUCH = 0.02, 0.1
 
 
 def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield the findings."""
     history = device.history
     # Pinned memory has an allocator of its own, with other rules.
     if "reserved" not in device.curves or not len(history.allocations):

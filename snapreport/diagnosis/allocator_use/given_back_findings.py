@@ -27,12 +27,7 @@ EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield the findings."""
     bursts = find_bursts(tables, device)
     yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
     yield from _thrash(

@@ -36,8 +36,6 @@ def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> Card
     it, the recording is replayed through the model of the allocator, if that is exact on it.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         wanted: the card, and what of it is for others.
     """
     card = _as_recorded(tables, device, wanted.card)

@@ -30,7 +30,6 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
 
     Args:
         fit: all but its text.
-        device: the device's figures.
         retries: how often unused memory was given back to serve a request.
         reason: from ``why_unknown``.
     """

@@ -35,12 +35,7 @@ fall by. Some waiting is the price of working on two streams at once."""
 
 
 def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield the findings."""
     if not device.recorded:
         return
     yield from _remade(tables, device)

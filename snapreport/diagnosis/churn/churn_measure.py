@@ -33,12 +33,7 @@ as of the backward pass."""
 
 
 def find_remade(tables: History, device: DeviceFigures) -> Remade:
-    """Find allocations of the same call site and size as one that was freed just before.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Find allocations of the same call site and size as one that was freed just before."""
     rows = device.history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
     sizes, size = distinct(rows.size[made])
@@ -52,12 +47,7 @@ def find_remade(tables: History, device: DeviceFigures) -> Remade:
 
 
 def find_transients(tables: History, device: DeviceFigures) -> Transients:
-    """Find what is short-lived among what is live at the allocated peak.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Find what is short-lived among what is live at the allocated peak."""
     history, rows = device.history, device.history.allocations
     turns = find_iterations(device.history, tables)
     span = history.events if turns is None else int(median(np.diff(turns.bounds)))

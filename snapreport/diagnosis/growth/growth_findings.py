@@ -56,12 +56,7 @@ _TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
 
 
 def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield the findings."""
     if not device.recorded:
         return
     yield from _optimizer_state(tables, device)

@@ -53,7 +53,6 @@ def find_held_over(
     """Find what was made in a turn and is freed soon after it.
 
     Args:
-        device: the device's figures.
         bounds: of the turns.
         number: each allocation's call site.
         growing: the call sites that grow, which are told elsewhere.

@@ -50,8 +50,6 @@ def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) 
     """Sort what outlives the turns by whether it grows.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         turns: of its program.
     """
     bounds, stride = _thinned(turns.bounds)

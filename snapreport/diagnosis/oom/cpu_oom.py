@@ -15,7 +15,6 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
     """Say what was asked for and what was live: the profiler has no event for a failed request.
 
     Args:
-        tables: the file.
         device: the CPU's figures; the failure came after its last event.
         failed: what ended the program.
     """

@@ -21,8 +21,6 @@ def enough_changes(
     Only of memory that was truly full: where it lay in pieces, less of it live need not help.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         verdict: on the request.
     """
     if verdict.cause != "full" or not device.recorded:

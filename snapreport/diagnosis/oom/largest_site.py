@@ -30,8 +30,6 @@ def begin_with(
     """Yield the call site to begin with, where one raises the peak enough.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         by_site: the peak without each call site, the lowest first.
     """
     best = next((each for each in by_site if each.name not in MISSING_REASONS), None)

@@ -41,12 +41,7 @@ _ROWS = 12
 
 
 def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield a verdict for each function in which requests failed: of the last of them.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield a verdict for each function in which requests failed: of the last of them."""
     sites = find_site_frames(tables.stacks)
     places: dict[str, list[OomEvent]] = {}
     frames: dict[str, int] = {}

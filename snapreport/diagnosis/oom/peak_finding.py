@@ -24,10 +24,6 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
     """Say what held the memory at the allocated peak, and what would lower it.
 
     Without a history it is about the state when the snapshot was written.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
     """
     peak = device.peak
     size = format_bytes(peak.allocated)

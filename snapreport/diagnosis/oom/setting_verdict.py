@@ -53,12 +53,7 @@ class SettingVerdict:
 
 @once_for_both
 def settings_answer(device: DeviceFigures, tables: History) -> SettingVerdict | None:
-    """Return what settings could have done for the first request that failed, None without one.
-
-    Args:
-        device: the device's figures.
-        tables: the file.
-    """
+    """Return what settings could have done for the first request that failed, None without one."""
     verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
     return None if verdict is None else _judge_settings(tables, device, verdict)
 
@@ -67,8 +62,6 @@ def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) 
     """Say what settings could have done for a request.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         verdict: on the request.
     """
     if verdict.event == device.ooms[0].event:

@@ -33,8 +33,6 @@ def advise_on_settings(
     """Return what would have made room for a request without a change of the model, most first.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         verdict: about the request.
         settings: what they could have done; where that is known, nothing is guessed.
     """

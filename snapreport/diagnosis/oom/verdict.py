@@ -39,8 +39,6 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
     private one.
 
     Args:
-        tables: the file.
-        device: the device's figures.
         oom: one of its failed requests.
     """
     known = _known(device, tables)

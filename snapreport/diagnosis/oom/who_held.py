@@ -13,12 +13,7 @@ from snapreport.model.history import History
 
 
 def find_memory(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield a verdict for each place at which requests failed, or else who held the peak.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-    """
+    """Yield a verdict for each place at which requests failed, or else who held the peak."""
     if device.ooms:
         yield from oom_findings(tables, device)
         return

@@ -51,8 +51,6 @@ def device_warnings(
     """Return the warnings about one device.
 
     Args:
-        history: the device.
-        tables: the file that it is from.
         curves: its curves.
         ooms: its failed requests.
         closing: the closing law's outcome.

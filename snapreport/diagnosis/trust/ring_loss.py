@@ -33,8 +33,6 @@ def find_loss(
     ring those may have been dropped when recording was stopped.
 
     Args:
-        history: the device.
-        tables: the file that it is from.
         reason: int8, shape (n_allocations,), as from ``missing_reason``.
         start_reserved: bytes reserved before the first event.
     """

@@ -40,7 +40,6 @@ def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) ->
     """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
 
     Args:
-        history: the device.
         curves: its curves.
         stated: whether the file has a final state; there is nothing to compare with if not,
             nor on a device that did nothing.

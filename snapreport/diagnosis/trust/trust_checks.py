@@ -24,12 +24,7 @@ _MORE_RESERVED = 1.1
 
 
 def judge_recording(tables: History, device: DeviceFigures) -> Trust:
-    """Return everything that tells whether a device's figures can be trusted.
-
-    Args:
-        tables: the file that it is from.
-        device: its figures.
-    """
+    """Return everything that tells whether a device's figures can be trusted."""
     facts = _facts(tables, device)
     found = (*device.warnings, *file_warnings(tables))
     verdict = _verdict(device, facts)

@@ -10,11 +10,6 @@ from snapreport.model.history import History
 
 
 def find_trust(_tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings: those that a bundle's manifest has, too.
-
-    Args:
-        _tables: the file.
-        device: the device's figures.
-    """
+    """Yield the findings: those that a bundle's manifest has, too."""
     # A failed request has a verdict of its own.
     yield from (warning for warning in device.warnings if warning.code != "oom")
