@@ -38,10 +38,10 @@ lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and forma
 types: $(VENV)/.dev ## mypy --strict over everything
 	$(BIN)/mypy
 
-front: $(PAGE) ## rebuild templates/built
+front: $(PAGE) ## rebuild templates/shipped/built
 	cd templates && npm run --silent build
 
-front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/built is fresh
+front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/shipped/built is fresh
 	cd templates && npm run --silent check
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check
@@ -167,7 +167,7 @@ $(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/python
 	$(EDITABLE)
 	@touch $@ $(VENV)/.installed
 
-# Node builds and checks the page. Rendering needs none of it: templates/built is committed.
+# Node builds and checks the page. Rendering needs none of it: templates/shipped/built is committed.
 
 $(PAGE): templates/package.json templates/package-lock.json | node
 	cd templates && npm ci --silent --no-audit --no-fund

@@ -1,5 +1,5 @@
-// Builds app/ (a report's program and a run's) and style.css into built/, minified; with --check only says whether built/ is stale, and with
-// --metafile=FILE writes where each byte comes from.
+// Builds app/ (a report's program and a run's) and style.css into shipped/built/, minified; with --check only says whether that is stale, and
+// with --metafile=FILE writes where each byte comes from.
 import { build } from "esbuild"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
@@ -14,7 +14,7 @@ const result = await build({
   minify: true,
   write: false,
   metafile: true,
-  outdir: "built",
+  outdir: "shipped/built",
   format: "iife",
   target: ["chrome110", "firefox115", "safari16.4"],
   charset: "ascii", // the page is UTF-8, but the worker's Blob and odd mail gateways need not be
@@ -30,7 +30,7 @@ const metafile = process.argv.find((each) => each.startsWith("--metafile="))
 if (metafile) await writeFile(metafile.slice("--metafile=".length), JSON.stringify(result.metafile))
 
 let stale = false
-await mkdir(join(here, "built"), { recursive: true })
+await mkdir(join(here, "shipped", "built"), { recursive: true })
 for (const file of result.outputFiles) {
   const old = await readFile(file.path, "utf8").catch(() => "")
   if (old === file.text) continue
@@ -38,7 +38,7 @@ for (const file of result.outputFiles) {
   if (!process.argv.includes("--check")) await writeFile(file.path, file.text)
 }
 if (stale && process.argv.includes("--check")) {
-  console.error("templates/built is stale; run: make front")
+  console.error("templates/shipped/built is stale; run: make front")
   process.exit(1)
 }
 for (const file of result.outputFiles) {

@@ -1,6 +1,6 @@
 // Says what is in the built files that is not ours, by esbuild's own account of where each byte comes from.
 //
-// inlined.json lists every package whose code is in them, with its version, its licence and the text of that; the page's
+// shipped/inlined.json lists every package whose code is in them, with its version, its licence and the text of that; the page's
 // "About this page" shows the list. A build whose bytes come from anywhere else fails, as does one that has less.
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -11,7 +11,7 @@ const WRAPPER = 64 // bytes that esbuild puts around a script; helpers, which ar
 
 /** Complains, a line each, about what the list has wrong; metafile is esbuild's. */
 export async function checkInlined(metafile, here) {
-  const listed = JSON.parse(await readFile(join(here, "inlined.json"), "utf8"))
+  const listed = JSON.parse(await readFile(join(here, "shipped", "inlined.json"), "utf8"))
   const wrong = []
   const found = new Set()
   for (const [file, output] of Object.entries(metafile.outputs)) {

@@ -53,7 +53,7 @@ Packed it takes less than half of its size in every report."""
 def templates_folder() -> Path:
     """The folder of the templates: inside an installed package, beside it in a checkout."""
     installed = _PACKAGE / "_templates"
-    return installed if installed.is_dir() else _PACKAGE.parent / "templates"
+    return installed if installed.is_dir() else _PACKAGE.parent / "templates" / "shipped"
 
 
 class _CompiledBeside(jinja2.FileSystemBytecodeCache):

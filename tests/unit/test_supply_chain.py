@@ -32,6 +32,7 @@ else:
     import tomli as tomllib
 
 TEMPLATES = REPOSITORY / "templates"
+SHIPPED = TEMPLATES / "shipped"
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (TEMPLATES / "node_modules" / "esbuild").exists(),
     reason="no node, or no npm ci in templates/: the page was NOT built again",
@@ -158,12 +159,13 @@ def test_the_page_is_built_to_the_same_bytes_anywhere(tmp_path: Path) -> None:
     two = copied(tmp_path / "a longer name, with ünusual letters")
     done = build(two, TZ="America/New_York", LC_ALL="tr_TR.UTF-8", NODE_ENV="development")
     assert done.returncode == 0, done.stderr
-    built = {path.name for path in (TEMPLATES / "built").iterdir()}
+    built = {path.name for path in (SHIPPED / "built").iterdir()}
     for folder in (one, two):
-        assert {path.name for path in (folder / "built").iterdir()} == built
+        assert {path.name for path in (folder / "shipped" / "built").iterdir()} == built
         for name in built:
-            ours = (TEMPLATES / "built" / name).read_bytes()
-            assert (folder / "built" / name).read_bytes() == ours, f"{name}; run: make front"
+            ours = (SHIPPED / "built" / name).read_bytes()
+            theirs = (folder / "shipped" / "built" / name).read_bytes()
+            assert theirs == ours, f"{name}; run: make front"
 
 
 @needs_node
@@ -191,30 +193,31 @@ def test_every_byte_of_the_built_page_is_ours_or_listed(tmp_path: Path) -> None:
 @needs_node
 def test_a_build_with_somebody_else_s_code_needs_its_licence(tmp_path: Path) -> None:
     folder = copied(tmp_path / "page")
+    listed = folder / "shipped" / "inlined.json"
     main = folder / "app" / "main.ts"
     code = main.read_text("utf-8")
     main.write_text('import lazy from "define-lazy-prop"\nconsole.log(lazy)\n' + code)
     failed = build(folder)
     assert failed.returncode == 1
     assert "define-lazy-prop is inlined, and inlined.json has no entry of it." in failed.stderr
-    assert not (folder / "built").exists()
+    assert not (folder / "shipped" / "built").exists()
     version = read_json("node_modules/define-lazy-prop/package.json")["version"]
     entry = {"name": "define-lazy-prop", "version": version, "licence": "MIT", "text": " "}
-    (folder / "inlined.json").write_bytes(orjson.dumps([entry]))
+    listed.write_bytes(orjson.dumps([entry]))
     assert "its text for define-lazy-prop" in build(folder).stderr
-    (folder / "inlined.json").write_bytes(orjson.dumps([entry | {"text": "MIT License ..."}]))
+    listed.write_bytes(orjson.dumps([entry | {"text": "MIT License ..."}]))
     assert build(folder).returncode == 0
     # What is no module yet needs code of esbuild's around it, which has authors as well.
     main.write_text('console.log(require("./old.cjs"))\n' + code)
     (folder / "app" / "old.cjs").write_text("exports.x = 1")
-    (folder / "inlined.json").write_bytes(b"[]")
+    listed.write_bytes(b"[]")
     assert "esbuild is inlined" in build(folder).stderr
 
 
 @needs_node
 def test_a_list_with_more_than_is_inlined_fails_the_build(tmp_path: Path) -> None:
     folder = copied(tmp_path / "page")
-    (folder / "inlined.json").write_bytes(orjson.dumps([{"name": "d3-scale"}]))
+    (folder / "shipped" / "inlined.json").write_bytes(orjson.dumps([{"name": "d3-scale"}]))
     failed = build(folder)
     assert failed.returncode == 1
     assert "lists d3-scale, which is not inlined" in failed.stderr
@@ -236,7 +239,7 @@ def test_a_page_says_who_made_it_and_which_code_it_may_run(samples: Path) -> Non
     assert "MIT" in colophon
     assert set(re.findall(r"sha256-[A-Za-z0-9+/=]{44}", colophon)) == allowed
     for name in ("built/app.js", "built/style.css"):  # as openssl has it
-        digest = hashlib.sha256((TEMPLATES / name).read_bytes()).digest()
+        digest = hashlib.sha256((SHIPPED / name).read_bytes()).digest()
         assert f"{name}</dt>" in colophon
         assert f"sha256-{base64.b64encode(digest).decode()}" in allowed
     assert "no library, font or picture" in colophon

@@ -6,7 +6,7 @@ import { luminance, type Rgb } from "../../lib/picture/colours"
 import type { RunData } from "../data/run_data"
 import { heatPalette, heatScale, OVER, RAMP } from "./heat_colours"
 
-const CSS = readFileSync(fileURLToPath(new URL("../../../../run.css", import.meta.url)), "utf8")
+const CSS = readFileSync(fileURLToPath(new URL("../../../../shipped/run.css", import.meta.url)), "utf8")
 
 /** The stops of the style sheet, light or dark, and the colour of what is above. */
 function stops(theme: 0 | 1): [string[], string] {
