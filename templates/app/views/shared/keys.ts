@@ -1,7 +1,5 @@
 /** The timeline's keys: while it has the focus, and while nothing has that needs them itself. */
 
-import { panned, zoomed } from "../../lib/picture/window"
-import type { Store } from "../../store"
 import { keepSetting, keptSetting } from "./settings"
 
 /** What the timeline does for its keys. */
@@ -16,8 +14,6 @@ export interface KeyTarget {
   toggleHelp(): void
 }
 
-const PAN_STEP = 0.12
-const ZOOM_STEP = 0.75
 /** These scroll the page while the timeline has no focus. */
 const SCROLLING = new Set(["arrowup", "arrowdown"])
 const SETTING = "snapreport-keys"
@@ -34,33 +30,15 @@ export function setKeysEverywhere(on: boolean): void {
   keepSetting(SETTING, on ? "everywhere" : "focus")
 }
 
-/** `pointed`: where keys zoom, in parts of the window. `signal` ends it. */
-export function listenKeys(
-  element: HTMLElement,
-  store: Store,
-  target: KeyTarget,
-  pointed: () => { x: number; y: number },
-  signal: AbortSignal,
-): void {
-  const pan = (dx: number, dy: number) => () => store.set({ window: panned(store.state.window, dx * PAN_STEP, dy * PAN_STEP) })
-  const zoom = (factor: number) => () => {
-    const { x, y } = pointed()
-    store.set({ window: zoomed(store.state.window, x, y, factor, factor) })
-  }
-  const [left, right, up, down, closer] = [pan(-1, 0), pan(1, 0), pan(0, 1), pan(0, -1), zoom(ZOOM_STEP)]
+/** `moves`: the keys that move and zoom. `signal` ends it. */
+export function listenKeys(element: HTMLElement, moves: Record<string, () => void>, target: KeyTarget, signal: AbortSignal): void {
+  const { a, d, w, s } = moves
   const keys: Record<string, () => void> = {
-    a: left,
-    d: right,
-    w: up,
-    s: down,
-    arrowleft: left,
-    arrowright: right,
-    arrowup: up,
-    arrowdown: down,
-    "+": closer,
-    "=": closer,
-    "-": zoom(1 / ZOOM_STEP),
-    "0": () => store.set({ window: store.whole }),
+    ...moves,
+    arrowleft: a,
+    arrowright: d,
+    arrowup: w,
+    arrowdown: s,
     "[": () => target.stepBy(-1),
     "]": () => target.stepBy(1),
     "{": () => target.toEnd("birth"),
