@@ -1,6 +1,7 @@
 /** The curves over the events, and the largest value in any range of them. */
 
 import type { Device } from "./device"
+import { firstPlace } from "./places"
 
 /** Whole numbers in the narrowest array that holds them: a long recording has millions of each. */
 export type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array
@@ -171,13 +172,6 @@ export class Changes implements Bytes {
 
   /** The last change at or before a place. */
   private changeBy(place: number): number {
-    let low = 0
-    let high = this.events.length - 1
-    while (low < high) {
-      const middle = (low + high + 1) >> 1
-      if (this.events[middle] < place) low = middle
-      else high = middle - 1
-    }
-    return low
+    return firstPlace(1, this.events.length, (change) => this.events[change] >= place) - 1
   }
 }

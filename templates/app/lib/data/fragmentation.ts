@@ -4,6 +4,7 @@
 
 import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"
+import { firstPlace } from "./places"
 
 /** Live allocations of one stretch of memory, as a list through the allocations; its segment may change. */
 interface Bucket {
@@ -88,14 +89,7 @@ class Sweep {
 
   /** The place of the first segment that begins above an address. */
   private above(address: number): number {
-    let low = 0
-    let high = this.there.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.there[middle].low <= address) low = middle + 1
-      else high = middle
-    }
-    return low
+    return firstPlace(0, this.there.length, (place) => this.there[place].low > address)
   }
 
   private around(address: number): Bucket {

@@ -2,6 +2,8 @@
 
 import { type Curve, type Ints, stripsOf } from "./curves"
 import type { Device } from "./device"
+import { firstPlace } from "./places"
+import { restAt } from "./rest"
 
 /** Allocations in a block, and blocks in a group. */
 const BLOCK = 64
@@ -40,14 +42,7 @@ export class Lives {
 
   /** How many allocations are born by an event. */
   bornBy(event: number): number {
-    let low = 0
-    let high = this.birth.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.birth[middle] <= event) low = middle + 1
-      else high = middle
-    }
-    return low
+    return firstPlace(0, this.birth.length, (i) => this.birth[i] > event)
   }
 
   /** Ids of those live after an event, in birth order; `death` may be another column, of no later deaths. */
@@ -85,4 +80,26 @@ export function livesOf(device: Device): Lives {
 /** Ids of the allocations live after an event in one curve, in birth order. */
 export function liveAt(device: Device, curve: Curve, event: number): Int32Array {
   return livesOf(device).at(event, stripsOf(device, curve).death) // a free is requested before it is completed
+}
+
+/** Bytes and allocations, row by row. */
+export interface Amounts {
+  bytes: Float64Array
+  count: Int32Array
+}
+
+/** What is live after an event in one curve, added up by row: `rowOf` has the row of each allocation, what is not drawn one by one included. */
+export function amountsLive(device: Device, curve: Curve, event: number, rowOf: Ints, rows: number): Amounts {
+  const { height } = stripsOf(device, curve)
+  const [bytes, count] = [new Float64Array(rows), new Int32Array(rows)]
+  for (const i of liveAt(device, curve, event)) {
+    bytes[rowOf[i]] += height[i]
+    count[rowOf[i]]++
+  }
+  if (device.rest) {
+    const rest = restAt(device.rest, curve, event)
+    bytes[rowOf[device.rest.row]] += rest.bytes
+    count[rowOf[device.rest.row]] += rest.count
+  }
+  return { bytes, count }
 }

@@ -1,6 +1,7 @@
 /** Where events lie along the timeline's x axis: evenly, or by the clock. */
 
 import type { Numbers } from "./curves"
+import { firstPlace } from "./places"
 
 export type Axis = "events" | "time"
 
@@ -93,14 +94,7 @@ export class TimeScale implements Scale {
   /** The first event that begins at or after x: -1 for the start, at most the end of the last. */
   private firstFrom(x: number): number {
     if (x <= this.whole[0]) return -1
-    let low = 0
-    let high = this.events
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.edges[middle] < x) low = middle + 1
-      else high = middle
-    }
-    return low
+    return firstPlace(0, this.events, (event) => this.edges[event] >= x)
   }
 
   /** The last event that begins where this one does. */

@@ -1,6 +1,7 @@
 /** Segments as bars to one scale, one after the other in rows, as words are in lines. */
 
 import type { Device } from "./device"
+import { firstPlace } from "./places"
 import { INACTIVE, type Layout } from "./segments"
 
 /** A segment's part in one row, in pixels. */
@@ -77,14 +78,7 @@ export function boxes(
 
 /** The block (or gap) at a byte of a segment. */
 export function blockAt({ first, offset }: Layout, segment: number, byte: number): number {
-  let low = first[segment]
-  let high = first[segment + 1]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (offset[middle] <= byte) low = middle + 1
-    else high = middle
-  }
-  return Math.max(low - 1, first[segment])
+  return Math.max(firstPlace(first[segment], first[segment + 1], (block) => offset[block] > byte) - 1, first[segment])
 }
 
 export type Rgb = readonly [number, number, number]

@@ -2,6 +2,7 @@
 
 import type { Device } from "./device"
 import { livesOf } from "./lives"
+import { firstPlace } from "./places"
 
 /** What a stretch of a segment is. Slack is a part of the blocks that are allocated or awaiting free. */
 export const ALLOCATED = 0
@@ -152,14 +153,7 @@ export function segmentsAt({ segments }: Device, event: number): Int32Array {
 
 /** The place of the segment that holds an address, or -1. */
 export function segmentAround({ segments }: Device, { rows }: Layout, address: number): number {
-  let low = 0
-  let high = rows.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (segments.address[rows[middle]] <= address) low = middle + 1
-    else high = middle
-  }
-  const k = low - 1
+  const k = firstPlace(0, rows.length, (place) => segments.address[rows[place]] > address) - 1
   return k >= 0 && address < segments.address[rows[k]] + segments.size[rows[k]] ? k : -1
 }
 
@@ -172,14 +166,7 @@ export function blockOf(device: Device, layout: Layout, id: number): number {
 
 /** The segment of a block. */
 export function segmentOfBlock({ first }: Layout, block: number): number {
-  let low = 0
-  let high = first.length - 1
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (first[middle + 1] <= block) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstPlace(0, first.length - 1, (segment) => first[segment + 1] > block)
 }
 
 /** Allocations live after an event, until their free is completed, by address. */

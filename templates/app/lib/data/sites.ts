@@ -2,8 +2,7 @@
 
 import type { Device, Stacks } from "./device"
 import { type FrameText, siteText } from "./frames"
-import { liveAt } from "./lives"
-import { restAt } from "./rest"
+import { amountsLive } from "./lives"
 
 export interface Site extends FrameText {
   /** Frame id, or -1 for allocations without frames. */
@@ -25,7 +24,7 @@ export interface Sites {
  * row here: by bytes, then by frame, with the reasons behind the frames.
  */
 export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): Sites {
-  const { count, missing, missingReasons, stack, block } = device
+  const { count, missing, missingReasons, stack } = device
   const { stackSite } = stacks
   // Reasons and stacks, which are few, have an id each, and lead to the rows.
   const reasons = missingReasons.length
@@ -34,21 +33,16 @@ export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): 
   for (let i = 0; i < count; i++) used[(ids[i] = missing[i] || reasons + stack[i])] = 1
   const rows = new Map<number, Site>()
   const keyOf = (id: number) => (id < reasons ? stacks.frameName.length + id : stackSite[id - reasons])
+  const live = amountsLive(device, "allocated", peakEvent, ids, used.length)
   used.forEach((yes, id) => {
+    if (!yes) return
     const key = keyOf(id)
-    if (!yes || rows.has(key)) return
-    rows.set(key, id < reasons ? withoutFrames(missingReasons[id]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
+    const row =
+      rows.get(key) ?? (id < reasons ? withoutFrames(missingReasons[id]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
+    rows.set(key, row)
+    row.bytes += live.bytes[id]
+    row.count += live.count[id]
   })
-  const add = (id: number, bytes: number, count: number) => {
-    const row = rows.get(keyOf(id))!
-    row.bytes += bytes
-    row.count += count
-  }
-  for (const i of liveAt(device, "allocated", peakEvent)) add(ids[i], block[i], 1)
-  if (device.rest && peakEvent >= -1) {
-    const { bytes, count } = restAt(device.rest, "allocated", peakEvent)
-    add(ids[device.rest.row], bytes, count)
-  }
   const order = [...rows].sort(
     ([a, { bytes, count }], [b, other]) => other.bytes - bytes || Math.sign(other.count) - Math.sign(count) || a - b,
   )

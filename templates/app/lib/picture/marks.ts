@@ -2,6 +2,7 @@
 
 import type { Device } from "../data/device"
 import { formatBytes, formatCount, formatEvent, plural } from "../text/format"
+import { firstPlace } from "../data/places"
 import type { Scale } from "../data/scale"
 import type { Window } from "./window"
 
@@ -34,10 +35,10 @@ export function marksIn(device: Device, scale: Scale, w: Window, width: number):
   const kinds = actions.map((action) => ORDER.indexOf(KINDS[action] ?? "other"))
   const perUnit = width / (w.x1 - w.x0)
   const [firstEvent, endEvent] = scale.eventsIn(w.x0, w.x1)
-  const end = firstFrom(eventIndex, endEvent)
+  const end = firstPlace(0, eventIndex.length, (k) => eventIndex[k] >= endEvent)
   const marks: Mark[] = []
   let last: Mark | undefined
-  for (let k = firstFrom(eventIndex, firstEvent); k < end; k++) {
+  for (let k = firstPlace(0, end, (row) => eventIndex[row] >= firstEvent); k < end; k++) {
     const pixel = Math.floor((scale.xOf(eventIndex[k]) - w.x0) * perUnit)
     const kind = kinds[eventAction[k]]
     if (last?.pixel !== pixel) {
@@ -66,16 +67,4 @@ export function markLines(device: Device, mark: Mark): string[] {
     lines.push(`${count > 1 ? `${formatCount(count)} ` : ""}${actions[action]}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}`)
   }
   return lines
-}
-
-/** Place of the first event at or after an event. */
-function firstFrom(events: Int32Array, event: number): number {
-  let low = 0
-  let high = events.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (events[middle] < event) low = middle + 1
-    else high = middle
-  }
-  return low
 }

@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import type { Device, Stacks } from "../data/device"
-import { EventTable, parseFilter, placeOf } from "./events"
+import { EventTable, parseFilter } from "./events"
 import { cpuMs, deviceOf, random, stacksOf } from "../testing"
 
 const STACKS: Stacks = stacksOf([
@@ -50,10 +50,6 @@ test("every event is the event that happened there", () => {
   assert.deepEqual(
     events.map((event) => rows.allocationOf(event)),
     [-1, 1, 1, 2, 1, 2, -1, -1],
-  )
-  assert.deepEqual(
-    events.map((event) => rows.otherOf(event)),
-    [0, -1, -1, -1, -1, -1, 1, -1],
   )
   assert.deepEqual(
     events.map((event) => rows.sizeOf(event)),
@@ -149,12 +145,4 @@ test("a million events are filtered in a moment", () => {
   const events = rows.select(parseFilter("alloc >=1MiB forward", ACTIONS))
   assert.ok(cpuMs() - start < 400, "many times what it takes, for slow machines")
   assert.ok([...events].every((event) => event % 6 === 0 && rows.sizeOf(event) >= 2 ** 20))
-})
-
-test("an event is found among those that were let through", () => {
-  const events = Int32Array.of(2, 5, 9)
-  assert.deepEqual(
-    [0, 2, 3, 5, 9, 10].map((event) => placeOf(events, event)),
-    [0, 0, 1, 1, 2, 3],
-  )
 })

@@ -64,11 +64,6 @@ export class EventTable {
     return this.kind[event] < OTHER ? this.ref[event] : -1
   }
 
-  /** The place of an event that is none of an allocation, or -1. */
-  otherOf(event: number): number {
-    return this.kind[event] < OTHER ? -1 : this.ref[event]
-  }
-
   /** Bytes, as the event says: requested ones for allocations. */
   sizeOf(event: number): number {
     const ref = this.ref[event]
@@ -274,16 +269,4 @@ function parseSizes(word: string): [number, number] | null {
 /** Units count by 1024, with or without their `iB`. */
 function inBytes(count: string, unit = ""): number {
   return Math.round(Number(count) * UNITS[unit.toLowerCase().replace(/i?b$/, "")])
-}
-
-/** The first place from which events are at least `event`; events ascend. */
-export function placeOf(events: Int32Array, event: number): number {
-  let low = 0
-  let high = events.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (events[middle] < event) low = middle + 1
-    else high = middle
-  }
-  return low
 }

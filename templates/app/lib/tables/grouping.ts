@@ -1,11 +1,11 @@
 /** Allocations grouped by what the timeline colours them by. */
 
-import { type Curve, type Ints, stripsOf } from "../data/curves"
+import type { Curve, Ints } from "../data/curves"
 import type { Device } from "../data/device"
 import { formatAddress, formatCount } from "../text/format"
 import type { History } from "../data/history"
-import { liveAt } from "../data/lives"
-import { NOT_DRAWN, restAt } from "../data/rest"
+import { type Amounts, amountsLive } from "../data/lives"
+import { NOT_DRAWN } from "../data/rest"
 import { poolText } from "../data/segments"
 import { commonName, stageAtEvents } from "./stage_groups"
 
@@ -74,7 +74,7 @@ function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
   const { groups, ofAllocation, ordered = false } = apart(device, SORTERS[colouring](history))
-  const { bytes, count } = tally(ofAllocation, groups.length, device, "allocated", history.peakEvent.allocated)
+  const { bytes, count } = amountsLive(device, "allocated", history.peakEvent.allocated, ofAllocation, groups.length)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
   const order = rows
@@ -103,36 +103,14 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
 }
 
 /** Bytes and allocations of each row that are live after an event, in one curve. */
-export function amountsAt(grouping: Grouping, device: Device, curve: Curve, event: number): { bytes: Float64Array; count: Int32Array } {
-  return tally(grouping.ofAllocation, grouping.groups.length, device, curve, event)
+export function amountsAt({ ofAllocation, groups }: Grouping, device: Device, curve: Curve, event: number): Amounts {
+  return amountsLive(device, curve, event, ofAllocation, groups.length)
 }
 
 /** The rows that hold something: the largest and the longest lived first, else those with the most bytes. */
 export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): number[] {
   const rows = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
   return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
-}
-
-function tally(
-  ofAllocation: Int32Array,
-  rows: number,
-  device: Device,
-  curve: Curve,
-  event: number,
-): { bytes: Float64Array; count: Int32Array } {
-  const bytes = new Float64Array(rows)
-  const count = new Int32Array(rows)
-  const { height } = stripsOf(device, curve)
-  for (const i of liveAt(device, curve, event)) {
-    bytes[ofAllocation[i]] += height[i]
-    count[ofAllocation[i]]++
-  }
-  if (device.rest) {
-    const rest = restAt(device.rest, curve, event)
-    bytes[ofAllocation[device.rest.row]] += rest.bytes
-    count[ofAllocation[device.rest.row]] += rest.count
-  }
-  return { bytes, count }
 }
 
 const WHY_PLAIN: Partial<Record<Colouring, string>> = {

@@ -1,9 +1,8 @@
 /** Sums of what is live after an event, by call stack; `liveAt` in lives.ts lists it one by one. */
 
-import { type Curve, stripsOf } from "../data/curves"
+import type { Curve } from "../data/curves"
 import type { Device, Stacks } from "../data/device"
-import { liveAt } from "../data/lives"
-import { restAt } from "../data/rest"
+import { type Amounts, amountsLive } from "../data/lives"
 
 /** One number for each allocation that says where it came from: its stack, or why it has none. */
 export interface Origins {
@@ -39,29 +38,9 @@ export function originsOf(device: Device, stacks: Stacks): Origins {
   return origins
 }
 
-/** What is live after one event in one curve, by origin. */
-export interface LiveSums {
-  curve: Curve
-  event: number
-  bytes: Float64Array
-  count: Int32Array
-}
-
-export function sumLive(device: Device, origins: Origins, curve: Curve, event: number): LiveSums {
-  const { height } = stripsOf(device, curve)
-  const { ofAllocation } = origins
-  const bytes = new Float64Array(origins.length)
-  const count = new Int32Array(origins.length)
-  for (const i of liveAt(device, curve, event)) {
-    bytes[ofAllocation[i]] += height[i]
-    count[ofAllocation[i]]++
-  }
-  if (device.rest) {
-    const rest = restAt(device.rest, curve, event)
-    bytes[ofAllocation[device.rest.row]] += rest.bytes
-    count[ofAllocation[device.rest.row]] += rest.count
-  }
-  return { curve, event, bytes, count }
+/** What is live after an event in one curve, by origin. */
+export function sumLive(device: Device, { ofAllocation, length }: Origins, curve: Curve, event: number): Amounts {
+  return amountsLive(device, curve, event, ofAllocation, length)
 }
 
 /** How many allocations came before each at its address; `version` in `device.ts` for all at once. */

@@ -5,9 +5,8 @@ import { formatBytes, formatCount, formatShare, plural } from "../text/format"
 import type { History } from "../data/history"
 import { framesOf } from "../data/device"
 import { frameText, placeOf } from "../data/frames"
-import { liveAt } from "../data/lives"
+import { amountsLive } from "../data/lives"
 import { momentText, totalsAt } from "../data/moment"
-import { restAt } from "../data/rest"
 
 const MOST_SITES = 10
 
@@ -33,27 +32,13 @@ export interface View {
 export function viewAsMarkdown(history: History, view: View): string {
   const { device, sites } = history
   const now = totalsAt(history, view.event)
-  const size = view.curve === "allocated" ? device.block : device.requested
-  const bytes = new Float64Array(sites.rows.length)
-  const count = new Int32Array(sites.rows.length)
-  let picked = 0
-  const live = liveAt(device, view.curve, view.event)
-  for (const i of live) {
-    bytes[sites.ofAllocation[i]] += size[i]
-    count[sites.ofAllocation[i]]++
-    if (view.selection?.rows[i]) picked += size[i]
-  }
-  const rest = restAt(device.rest, view.curve, view.event)
-  if (device.rest) {
-    bytes[sites.ofAllocation[device.rest.row]] += rest.bytes
-    count[sites.ofAllocation[device.rest.row]] += rest.count
-    if (view.selection?.rows[device.rest.row]) picked += rest.bytes
-  }
+  const { bytes, count } = amountsLive(device, view.curve, view.event, sites.ofAllocation, sites.rows.length)
+  const live = count.reduce((sum, each) => sum + each, 0)
   const total = now[view.curve]
   const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
   const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
   const lines = [
-    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live.length + rest.count, "allocation")} ${momentText(history, view.curve, view.event)}`,
+    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live, "allocation")} ${momentText(history, view.curve, view.event)}`,
     "",
     `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
     "",
@@ -69,8 +54,10 @@ export function viewAsMarkdown(history: History, view: View): string {
     const more = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
     lines.push(`| ${formatBytes(more)} | ${formatShare(more, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
   }
-  if (view.selection)
+  if (view.selection) {
+    const [, picked] = amountsLive(device, view.curve, view.event, view.selection.rows, 2).bytes
     lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
+  }
   if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)
   return `${lines.join("\n")}\n`
 }

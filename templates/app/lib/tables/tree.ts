@@ -2,7 +2,8 @@
 
 import type { Device, Stacks } from "../data/device"
 import { isKept } from "../data/frames"
-import type { LiveSums, Origins } from "./live"
+import type { Amounts } from "../data/lives"
+import type { Origins } from "./live"
 
 /** Top-down starts at the outermost frame, bottom-up at the one that allocated. */
 export type Direction = "down" | "up"
@@ -112,7 +113,7 @@ export class CallTree {
   }
 
   /** Adds up what is live. */
-  at(live: LiveSums): TreeSums {
+  at(live: Amounts): TreeSums {
     return new TreeSums(this, live, this.leaf)
   }
 }
@@ -129,7 +130,7 @@ export class TreeSums {
 
   constructor(
     readonly tree: CallTree,
-    readonly live: LiveSums,
+    live: Amounts,
     leaf: Int32Array,
   ) {
     this.ownBytes = new Float64Array(tree.size)
