@@ -7,7 +7,8 @@ import type { Window } from "./lib/picture/window"
 import { Surface } from "./gl/surface"
 import { Address } from "./views/page/address"
 import { DevicePage } from "./views/page/device_page"
-import { showUncaught } from "./views/shared/failure"
+import { textOf } from "./views/shared/dom"
+import { cannotStart, showUncaught } from "./views/shared/failure"
 import { themeSwitch } from "./views/page/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
@@ -103,10 +104,6 @@ async function startPage(script: string): Promise<void> {
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
 }
 
-function textOf(id: string): string {
-  return document.getElementById(id)!.textContent!
-}
-
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */
 async function later(): Promise<string> {
   if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done, { once: true }))
@@ -121,13 +118,5 @@ function once<T>(make: () => T): () => T {
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)
 else {
   showUncaught()
-  startPage(document.currentScript!.textContent!).catch((error: unknown) => {
-    // The page without its script is complete enough to read; say what happened and leave it.
-    document.documentElement.classList.remove("js", "starting")
-    const note = document.createElement("p")
-    note.className = "note"
-    note.textContent = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
-    document.querySelector("main")!.prepend(note)
-    console.error(error)
-  })
+  startPage(document.currentScript!.textContent!).catch(cannotStart)
 }

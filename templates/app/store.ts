@@ -2,6 +2,7 @@
 
 import type { Curve } from "./lib/data/curves"
 import type { History } from "./lib/data/history"
+import { Observed } from "./lib/data/observed"
 import type { Axis, Scale } from "./lib/data/scale"
 import { type StacksView, WHOLE_TREE } from "./lib/tables/tree_model"
 import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/picture/window"
@@ -55,16 +56,16 @@ export interface State {
   stacks: StacksView
 }
 
-export class Store {
-  private current: State
+export class Store extends Observed<State> {
+  protected current: State
   private readonly searches = new Map<string, string>()
-  private readonly listeners: ((state: State, before: State) => void)[] = []
 
   /** `colouring`: what the page opens with. */
   constructor(
     readonly history: History,
     readonly colouring = "site",
   ) {
+    super()
     const curve = "allocated"
     this.current = {
       window: this.opensAt("events"),
@@ -85,10 +86,6 @@ export class Store {
       search: "",
       stacks: WHOLE_TREE,
     }
-  }
-
-  get state(): State {
-    return this.current
   }
 
   /** Where events lie on the present axis. */
@@ -148,13 +145,7 @@ export class Store {
     this.current = next
     if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
     if (sameWindow(next.window, before.window)) next.window = before.window
-    for (const listener of this.listeners) {
-      try {
-        listener(next, before)
-      } catch (error) {
-        reportError(error) // the others are told all the same
-      }
-    }
+    this.tell(before)
   }
 
   /** Shows the state after an event everywhere, and brings that event into the timeline's sight. */
@@ -176,10 +167,6 @@ export class Store {
   /** Shows the details of a failed request, and its event if that is out of sight. */
   pinOom(oom: number): void {
     this.goTo(this.history.ooms[oom].event, { pinned: -1, pinnedOom: oom })
-  }
-
-  on(listener: (state: State, before: State) => void): void {
-    this.listeners.push(listener)
   }
 
   /** The event that a page opens at: the peak, or the end where nothing was recorded; of the events that were asked for the highest. */

@@ -1,8 +1,8 @@
 /** Starts the page of a run. */
 
 import { unpack } from "../lib/data/payload"
-import { showUncaught } from "../views/shared/failure"
-import { h } from "../views/shared/dom"
+import { cannotStart, showUncaught } from "../views/shared/failure"
+import { h, textOf } from "../views/shared/dom"
 import { themeSwitch } from "../views/page/theme_switch"
 import type { Window } from "../lib/picture/window"
 import { RunData } from "./data/run_data"
@@ -83,23 +83,5 @@ async function startRun(): Promise<void> {
   root.dataset.ready = root.dataset.complete = "0"
 }
 
-function textOf(id: string): string {
-  return document.getElementById(id)!.textContent!
-}
-
 showUncaught()
-startRun().catch((error: unknown) => {
-  // The page without its script is complete enough to read; say what happened and leave it.
-  document.documentElement.classList.remove("js", "starting")
-  for (const covered of document.querySelectorAll(".covered")) covered.classList.remove("covered")
-  document
-    .querySelector("main")!
-    .prepend(
-      h(
-        "p",
-        { class: "note" },
-        `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`,
-      ),
-    )
-  console.error(error)
-})
+startRun().catch(cannotStart)

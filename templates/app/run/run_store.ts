@@ -1,5 +1,6 @@
 /** What the page of a run shows now, and who wants to know when that changes. */
 
+import { Observed } from "../lib/data/observed"
 import { clampWindow, sameWindow, type Window } from "../lib/picture/window"
 import { aboveGroup, orderRows, type RowView } from "./data/row_order"
 import type { Quantity, RunAxis, RunData } from "./data/run_data"
@@ -29,12 +30,12 @@ export const MOST_KEPT = 5
 const LEAST_CELLS = 4
 const LEAST_ROWS = 3
 
-export class RunStore {
+export class RunStore extends Observed<RunState> {
   readonly above: Float64Array
-  private current: RunState
-  private readonly listeners: ((state: RunState, before: RunState) => void)[] = []
+  protected current: RunState
 
   constructor(readonly data: RunData) {
+    super()
     this.above = aboveGroup(data)
     const counts = new Map<string, number>()
     for (const kind of data.kind) counts.set(kind, (counts.get(kind) ?? 0) + 1)
@@ -53,10 +54,6 @@ export class RunStore {
     this.current.window = this.whole
     const first = [...data.odd.keys()].find((row) => data.kind[row] === kind) ?? this.current.order[0]
     if (first !== undefined) this.current.cursor = { row: first, x: this.peakOf(first) }
-  }
-
-  get state(): RunState {
-    return this.current
   }
 
   /** Where the axis begins: windows count from here. */
@@ -88,17 +85,7 @@ export class RunStore {
       next.window = clampWindow(next.window, whole, LEAST_CELLS * narrowest, LEAST_ROWS)
     }
     if (sameWindow(next.window, before.window)) next.window = before.window
-    for (const listener of this.listeners) {
-      try {
-        listener(next, before)
-      } catch (error) {
-        reportError(error) // the others are told all the same
-      }
-    }
-  }
-
-  on(listener: (state: RunState, before: RunState) => void): void {
-    this.listeners.push(listener)
+    this.tell(before)
   }
 
   /** Looks at a row: at a place, or at its peak; brings it into sight, even if a filter left it out. */

@@ -2,6 +2,7 @@
 
 import { byteTickLabels, byteTicks } from "../../lib/picture/ticks"
 import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
+import { button } from "../../views/shared/controls"
 import { h, swatch } from "../../views/shared/dom"
 import { guarded, later, onFailure } from "../../views/shared/failure"
 import { type CellRows, levelFor } from "../data/cell_rows"
@@ -80,8 +81,7 @@ export class CurvesChart {
           {},
           swatch(curveColour(place)),
           data.label[row],
-          state.kept.includes(row) &&
-            h("button", { type: "button", "aria-label": `Leave ${data.label[row]} out`, click: () => this.store.keep(row) }, "\u00d7"),
+          state.kept.includes(row) && button("\u00d7", `Leave ${data.label[row]} out`, () => this.store.keep(row)),
         ),
       ),
       ...(group >= 0 && data.members[group].length > 2 ? [h("li", { class: "median-key" }, `median of ${data.groups[group]}`)] : []),

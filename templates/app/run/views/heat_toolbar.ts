@@ -3,7 +3,8 @@
 import { onTheme } from "../../lib/picture/theme"
 import { zoomed } from "../../lib/picture/window"
 import { formatCount } from "../../lib/text/format"
-import { h } from "../../views/shared/dom"
+import { button, type Option, searchField, segmented, selection } from "../../views/shared/controls"
+import { type Attributes, h } from "../../views/shared/dom"
 import type { SortKey } from "../data/row_order"
 import type { Quantity, RunAxis } from "../data/run_data"
 import { heatScale } from "../picture/heat_colours"
@@ -64,7 +65,11 @@ export class HeatToolbar {
     const present = store.data.axes
     return this.choice(
       "Axis",
-      (["time", "event", "step"] as const).map((axis) => [axis, ...words[axis], present.includes(axis) ? "" : `No rank has ${axis}s`]),
+      (["time", "event", "step"] as const).map((axis) => [
+        axis,
+        ...words[axis],
+        () => (present.includes(axis) ? "" : `No rank has ${axis}s`),
+      ]),
       () => store.state.axis,
       (axis) => store.set({ axis }),
     )
@@ -90,39 +95,16 @@ export class HeatToolbar {
     )
   }
 
-  /** Buttons of which one is on; what says why one cannot be may change with the state. */
-  private choice<T extends string>(
-    legend: string,
-    options: [value: T, label: string, title: string, why: string | (() => string)][],
-    now: () => T,
-    choose: (value: T) => void,
-  ): HTMLElement {
-    const labels = options.map(([value, label]) => {
-      const input = h("input", { type: "radio", name: `heat-${legend}`, value, change: () => choose(value) })
-      return h("label", {}, input, h("span", {}, label))
-    })
-    const say = () =>
-      options.forEach(([value, , title, why], k) => {
-        const reason = typeof why === "string" ? why : why()
-        const input = labels[k].querySelector("input")!
-        input.checked = now() === value
-        input.disabled = reason !== ""
-        labels[k].className = reason ? "off" : ""
-        labels[k].title = reason || title
-      })
+  private choice<T extends string>(legend: string, options: Option<T>[], now: () => T, choose: (value: T) => void): HTMLElement {
+    const { element, say } = segmented(legend, options, now, choose)
     this.store.on(say)
-    say()
-    return h("fieldset", { class: "segmented" }, h("legend", { class: "hidden" }, legend), ...labels)
+    return element
   }
 
   private sorting(): HTMLElement {
     const { store } = this
-    const select = h(
-      "select",
-      { "aria-label": "Sort by", change: () => sortBy(store, select.value as SortKey) },
-      ...SORTS.map(([value, label]) => h("option", { value }, label)),
-    )
-    const turn = h("button", { type: "button", "aria-label": "Turn the order round", click: () => sortBy(store, store.state.sort) })
+    const select = selection("Sort by", SORTS, (key) => sortBy(store, key))
+    const turn = button("", "Turn the order round", () => sortBy(store, store.state.sort))
     const say = ({ sort, descending }: RunState) => {
       select.value = sort
       turn.textContent = descending ? "\u2193" : "\u2191"
@@ -133,35 +115,20 @@ export class HeatToolbar {
   }
 
   private select(label: string, options: string[], now: string, choose: (value: string) => void): HTMLElement {
-    const select = h(
-      "select",
-      { "aria-label": label, change: () => choose(select.value) },
-      ...options.map((each) => h("option", { value: each, selected: each === now }, each)),
-    )
-    return h("label", { class: "colour-by" }, `${label} `, select)
+    const all = options.map((each): [string, string, Attributes] => [each, each, { selected: each === now }])
+    return h("label", { class: "colour-by" }, `${label} `, selection(label, all, choose))
   }
 
   private filters(): HTMLElement[] {
     const { store } = this
     const { data } = store
-    const search = h("input", {
-      type: "search",
+    const search = searchField("Search for ranks, hosts or groups; terms between commas", (query) => store.set({ query }), {
       placeholder: "17, 40-47, node003",
-      "aria-label": "Search for ranks, hosts or groups; terms between commas",
-      input: () => store.set({ query: search.value }),
     })
-    const group = h(
-      "select",
-      { "aria-label": "Group", change: () => store.set({ group: Number(group.value) }) },
-      h("option", { value: -1 }, "all groups"),
-      ...data.groups.map((name, k) => h("option", { value: k }, name)),
-    )
+    const groups = ["all groups", ...data.groups].map((name, k): [string, string] => [String(k - 1), name])
+    const group = selection("Group", groups, (row) => store.set({ group: Number(row) }))
     const odd = h("input", { type: "checkbox", change: () => store.set({ onlyOdd: odd.checked }) })
-    const clear = h(
-      "button",
-      { type: "button", hidden: true, click: () => store.set({ query: "", group: -1, onlyOdd: false }) },
-      "Show all",
-    )
+    const clear = button("Show all", null, () => store.set({ query: "", group: -1, onlyOdd: false }), { hidden: true })
     store.on(({ query, group: chosen, onlyOdd }) => {
       if (search.value !== query) search.value = query
       group.value = String(chosen)
@@ -179,8 +146,6 @@ export class HeatToolbar {
   private zooms(): HTMLElement {
     const { store } = this
     const zoom = (factor: number) => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
-    const button = (label: string, title: string, click: () => void) =>
-      h("button", { type: "button", title, "aria-label": /\w/.test(label) ? null : title, click }, label)
     return h(
       "div",
       { class: "buttons" },

@@ -1,6 +1,7 @@
 /** The rank that is looked at: what it has at that moment, at its peak, and how it differs. */
 
 import { formatBytes, formatCount, formatExact, formatSignedBytes } from "../../lib/text/format"
+import { button } from "../../views/shared/controls"
 import { h, meter, nameText } from "../../views/shared/dom"
 import { guarded, onFailure } from "../../views/shared/failure"
 import { medianOf } from "../data/row_order"
@@ -63,8 +64,8 @@ export class RankDetails {
         "p",
         { class: "rank-actions" },
         data.link[row] ? h("a", { href: data.link[row] }, "Open its page") : null,
-        h("button", { type: "button", "aria-pressed": String(kept), class: "tool", click: () => this.store.keep(row) }, "Keep its curve"),
-        h("button", { type: "button", click: () => this.store.look(row) }, "Its peak"),
+        button("Keep its curve", null, () => this.store.keep(row), { "aria-pressed": String(kept), class: "tool" }),
+        button("Its peak", null, () => this.store.look(row)),
       ),
       ...(odd ? [this.odd(odd)] : []),
       this.moment(row, x),

@@ -13,6 +13,7 @@ import { follow, linkOf } from "./address"
 import { AllocatorPanel } from "../panels/allocator_panel"
 import { copyButton, offerCopies } from "../shared/clipboard"
 import { oomDetails } from "../shared/details"
+import { linkButton } from "../shared/controls"
 import { h } from "../shared/dom"
 import { EventsPanel } from "../panels/events_panel"
 import { LinesPanel } from "../panels/lines_panel"
@@ -109,11 +110,6 @@ export class DevicePage {
     return this.timeline?.pixels() ?? null
   }
 
-  /** Whether panels tell everything, so that the parts for paper are hidden. */
-  get covered(): boolean {
-    return this.panels !== null
-  }
-
   /** The view as a link; `device` is left out for the one that the page opens with. */
   link(device: number | undefined): Link {
     return this.store ? linkOf(this.store, device) : { device }
@@ -197,7 +193,10 @@ export class DevicePage {
       const oom = Number(finding.dataset.oom)
       if (oom >= store.history.ooms.length) continue
       const foot = finding.querySelector(".foot")!
-      foot.prepend(h("button", { type: "button", class: "link", click: () => this.showOom(store, foot, oom) }, "Show its call stack"), " ")
+      foot.prepend(
+        linkButton("Show its call stack", () => this.showOom(store, foot, oom)),
+        " ",
+      )
     }
   }
 

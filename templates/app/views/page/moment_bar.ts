@@ -5,6 +5,7 @@ import { liveAt } from "../../lib/data/lives"
 import { momentText, totalsAt } from "../../lib/data/moment"
 import { restAt } from "../../lib/data/rest"
 import type { Store } from "../../store"
+import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later, onFailure } from "../shared/failure"
 
@@ -32,8 +33,7 @@ export function momentBar(store: Store): HTMLElement {
     typing = false
     event.value = String(store.state.cursor)
   }
-  const button = (label: string, name: string, to: () => number) =>
-    h("button", { type: "button", title: name, "aria-label": /\w/.test(label) ? null : name, click: () => store.goTo(to()) }, label)
+  const going = (label: string, name: string, to: () => number) => button(label, name, () => store.goTo(to()))
   const element = h(
     "div",
     { class: "moment" },
@@ -45,23 +45,16 @@ export function momentBar(store: Store): HTMLElement {
         h(
           "div",
           { class: "moment-go" },
-          button("\u2039", "The event before ([)", () => store.state.cursor - 1),
+          going("\u2039", "The event before ([)", () => store.state.cursor - 1),
           event,
-          button("\u203a", "The next event (])", () => store.state.cursor + 1),
-          button("Start", "Before the first event", () => -1),
-          button("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
-          button("End", "After the last event", () => device.events - 1),
+          going("\u203a", "The next event (])", () => store.state.cursor + 1),
+          going("Start", "Before the first event", () => -1),
+          going("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
+          going("End", "After the last event", () => device.events - 1),
           history.ooms.length > 0 &&
-            h(
-              "button",
-              {
-                type: "button",
-                class: "danger",
-                title: "What was live when a request failed, and the next time",
-                click: () => store.pinOom(nextOom(store)),
-              },
-              "Out of memory",
-            ),
+            button("Out of memory", "What was live when a request failed, and the next time", () => store.pinOom(nextOom(store)), {
+              class: "danger",
+            }),
         ),
     ),
     where,

@@ -19,6 +19,7 @@ import { missing, partsOf, poolsTable, unknownBlocks } from "./allocator_totals"
 import { BlockColours } from "./block_colours"
 import { siteOf } from "../shared/describe"
 import { details } from "../shared/details"
+import { button, type Option, segmented } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { FragmentationChart } from "./fragmentation_chart"
@@ -28,6 +29,14 @@ import type { SettingsTable } from "./settings_table"
 import { VirtualList } from "../shared/virtual_list"
 
 const STATES = ["allocated", "awaiting free", "free"]
+const COLOURS: Option<BlockColour>[] = [
+  ["state", "By state"],
+  ["site", "By call site"],
+]
+const ORDERS: Option<Order>[] = [
+  ["address", "By address"],
+  ["size", "By size"],
+]
 
 /** The chart is worked out in parts, between which the page answers. */
 const EVENTS_AT_ONCE = 4096
@@ -109,7 +118,6 @@ export class AllocatorPanel implements Panel {
       this.keepingSaid,
       this.keepers.element,
     )
-    const beside = (by: number) => () => this.goToSegment(by)
     this.body.append(
       this.parts,
       ...(settings ? [settings.section] : []),
@@ -122,32 +130,25 @@ export class AllocatorPanel implements Panel {
           { class: "map-head" },
           h("h3", {}, "Segments and blocks"),
           this.legend(),
-          choice<BlockColour>(
+          segmented<BlockColour>(
             "Colour",
-            "block-colour",
-            [
-              ["state", "By state"],
-              ["site", "By call site"],
-            ],
+            COLOURS,
+            () => this.map.colour,
             (colour) => {
-              this.map.colour = colour
-              this.element.dataset.colour = colour
+              this.map.colour = this.element.dataset.colour = colour
               this.map.draw()
             },
-          ),
-          choice<Order>(
+          ).element,
+          segmented<Order>(
             "Order",
-            "segment-order",
-            [
-              ["address", "By address"],
-              ["size", "By size"],
-            ],
+            ORDERS,
+            () => this.map.order,
             (order) => {
               this.map.order = order
               this.map.draw()
               this.choose(this.block)
             },
-          ),
+          ).element,
         ),
         this.map.element,
         this.said,
@@ -162,8 +163,8 @@ export class AllocatorPanel implements Panel {
           h(
             "div",
             { class: "buttons" },
-            h("button", { type: "button", "aria-label": "The segment before", click: beside(-1) }, "\u2039"),
-            h("button", { type: "button", "aria-label": "The next segment", click: beside(1) }, "\u203a"),
+            button("\u2039", "The segment before", () => this.goToSegment(-1)),
+            button("\u203a", "The next segment", () => this.goToSegment(1)),
           ),
         ),
         h("div", { class: "block-panes" }, this.blocks.element, this.pinned),
@@ -382,12 +383,4 @@ export class AllocatorPanel implements Panel {
     const id = this.layout?.allocation[block] ?? -1
     if (id >= 0) this.store.pin(id)
   }
-}
-
-/** Two or more ways to see something, of which one is chosen. */
-function choice<T extends string>(label: string, name: string, options: [T, string][], set: (value: T) => void): HTMLElement {
-  const inputs = options.map(([value, text], k) =>
-    h("label", {}, h("input", { type: "radio", name, value, checked: k === 0, change: () => set(value) }), h("span", {}, text)),
-  )
-  return h("fieldset", { class: "segmented", "aria-label": label }, ...inputs)
 }

@@ -1,11 +1,13 @@
 /** Every trace event, in a list that stays exact at any length; a search leaves some of them. */
 
 import type { EventTable as Table } from "../../lib/tables/events"
-import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, placeOf, UNKNOWN } from "../../lib/tables/events"
+import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, UNKNOWN } from "../../lib/tables/events"
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
 import { missingReason } from "../../lib/data/device"
 import { siteText } from "../../lib/data/frames"
+import { firstPlace } from "../../lib/data/places"
 import type { State, Store } from "../../store"
+import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import type { Panel } from "./panels"
 import { stackView } from "../shared/details"
@@ -34,16 +36,13 @@ export class EventsPanel implements Panel {
     this.table = new EventTable(device, stacks)
     const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
     this.actions = present.map(({ kind }) => this.table.nameOf(kind))
-    this.search = h("input", {
-      type: "search",
+    const typed = (text: string) => {
+      clearTimeout(this.timer)
+      this.timer = window.setTimeout(() => store.set({ search: text }), 120)
+    }
+    this.search = searchField(`Search: ${HINT}`, typed, {
       class: "event-search",
       placeholder: HINT,
-      "aria-label": `Search: ${HINT}`,
-      spellcheck: "false",
-      input: () => {
-        clearTimeout(this.timer)
-        this.timer = setTimeout(() => store.set({ search: this.search.value }), 120) as unknown as number
-      },
       keydown: (event: KeyboardEvent) => event.key === "Enter" && this.list.element.focus(),
     })
     this.chips = present.map(({ kind, count }) =>
@@ -127,7 +126,7 @@ export class EventsPanel implements Panel {
 
   /** Brings the event at an event into sight, or the one before it. */
   private reveal(event: number): void {
-    const at = placeOf(this.events, event)
+    const at = firstPlace(0, this.events.length, (k) => this.events[k] >= event)
     const row = this.events[at] === event ? at : at - 1
     this.list.selected = this.events[at] === event ? at : -1
     // With its neighbours: what led to an event is as telling as the event.

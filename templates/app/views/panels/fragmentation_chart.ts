@@ -4,6 +4,7 @@ import { Extremes } from "../../lib/data/curves"
 import { formatBytes, formatEvent } from "../../lib/text/format"
 import { onTheme, readTheme } from "../../lib/picture/theme"
 import type { Store } from "../../store"
+import { linkButton } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 
@@ -60,11 +61,7 @@ export class FragmentationChart {
             "span",
             {},
             "the most is ",
-            h(
-              "button",
-              { type: "button", class: "link", "data-most": this.most, click: () => store.goTo(this.most) },
-              `${formatBytes(peak)} at ${formatEvent(this.most)}`,
-            ),
+            linkButton(`${formatBytes(peak)} at ${formatEvent(this.most)}`, () => store.goTo(this.most), { "data-most": this.most }),
           ),
         values.includes(-1) && h("span", {}, "not known where segment events are missing"),
       ),

@@ -7,6 +7,7 @@ import { type Origins, originsOf } from "../../lib/tables/live"
 import { refusal } from "../../lib/text/pattern"
 import { filterTest } from "../../lib/tables/search"
 import type { State, Store } from "../../store"
+import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { bytesCell, frameLabel, frameTitle, heatMeter } from "../shared/frame_cells"
@@ -44,14 +45,10 @@ export class LinesPanel implements Panel {
     const { device, stacks } = store.history
     this.origins = originsOf(device, stacks)
     this.map = mapLines(device, stacks, this.origins, null)
-    this.input = h("input", {
-      type: "search",
+    this.input = searchField("Files that lines are taken from", (search) => store.set({ search }), {
       placeholder: "Files: model.py, *.cu, -torch",
-      "aria-label": "Files that lines are taken from",
-      spellcheck: "false",
       title:
         "Each stack counts for its innermost frame whose file fits. Commas between parts of a path, globs (*.py) or /regular expressions/; a minus before those to leave out.",
-      input: () => store.set({ search: this.input.value }),
     })
     this.list = new VirtualList({
       label: "Source lines",

@@ -7,6 +7,7 @@ import { addUp, type LiveColumn, searchLive, sortLive } from "../../lib/tables/l
 import { refusal } from "../../lib/text/pattern"
 import { NOT_DRAWN, restAt } from "../../lib/data/rest"
 import type { State, Store } from "../../store"
+import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { bytesCell, frameCell } from "../shared/frame_cells"
@@ -44,13 +45,7 @@ export class LivePanel implements Panel {
     const pools = device.pool.some((pool) => pool !== device.pool[0])
     const streams = device.streamValues.length > 1
     this.columns = COLUMNS.filter(([column]) => (column !== "pool" || pools) && (column !== "stream" || streams))
-    this.input = h("input", {
-      type: "search",
-      placeholder: "Search call site, size or address",
-      "aria-label": "Search call site, size or address",
-      spellcheck: "false",
-      input: () => store.set({ search: this.input.value }),
-    })
+    this.input = searchField("Search call site, size or address", (search) => store.set({ search }))
     this.list = new VirtualList({
       label: "Live allocations",
       class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,

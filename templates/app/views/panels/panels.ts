@@ -2,6 +2,7 @@
 
 import type { History } from "../../lib/data/history"
 import type { State, Store } from "../../store"
+import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { guarded, onFailure } from "../shared/failure"
 
@@ -54,18 +55,12 @@ export class Panels {
   ) {
     this.body = h("div", { class: "panel", role: "tabpanel", id: this.prefix, tabindex: -1 })
     this.buttons = tabs.map((tab) =>
-      h(
-        "button",
-        {
-          type: "button",
-          role: "tab",
-          id: `${this.prefix}-${tab.id}`,
-          "aria-controls": this.prefix,
-          "data-tab": tab.id,
-          click: () => store.set({ tab: tab.id }),
-        },
-        tab.title,
-      ),
+      button(tab.title, null, () => store.set({ tab: tab.id }), {
+        role: "tab",
+        id: `${this.prefix}-${tab.id}`,
+        "aria-controls": this.prefix,
+        "data-tab": tab.id,
+      }),
     )
     const list = h(
       "div",
@@ -79,8 +74,10 @@ export class Panels {
       (note) => {
         this.failed = store.state
         this.panels.delete(this.shown) // whatever state it is in, another step begins with a new one
-        const again = h("button", { type: "button", click: () => this.draw(store.state, null) }, "Try again")
-        this.body.replaceChildren(note, again)
+        this.body.replaceChildren(
+          note,
+          button("Try again", null, () => this.draw(store.state, null)),
+        )
       },
     )
     store.on((state, before) => this.changed(state, before))

@@ -19,6 +19,7 @@ import {
 import { onTheme, readTheme } from "../../lib/picture/theme"
 import type { Store } from "../../store"
 import type { BlockColours } from "./block_colours"
+import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { allocationTip } from "../drawing/tooltip"
@@ -74,8 +75,8 @@ export class SegmentMap {
       this.zoom += by
       this.draw()
     }
-    this.out = h("button", { type: "button", "aria-label": "Smaller bars", title: "Smaller bars", click: zoom(-1) }, "\u2212")
-    this.in = h("button", { type: "button", "aria-label": "Larger bars", title: "Larger bars", click: zoom(1) }, "+")
+    this.out = button("\u2212", "Smaller bars", zoom(-1))
+    this.in = button("+", "Larger bars", zoom(1))
     const keys = h(
       "div",
       {

@@ -5,6 +5,7 @@ import { frameText } from "../../lib/data/frames"
 import { type CallTree, ROOT } from "../../lib/tables/tree"
 import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } from "../../lib/tables/tree_model"
 import type { Selection, State, Store } from "../../store"
+import { button, linkButton, type Option, searchField, segmented } from "../shared/controls"
 import { h, nameText, pathText } from "../shared/dom"
 import { later } from "../shared/failure"
 import { FlameView } from "./flame_graph"
@@ -12,20 +13,18 @@ import { amountText, frameLabel } from "../shared/frame_cells"
 import type { Panel } from "./panels"
 import { TreeList } from "./call_tree"
 
-const MODES: [mode: StackMode, label: string, title: string][] = [
+const MODES: Option<StackMode>[] = [
   ["down", "Top-down", "From the outermost function inwards"],
   ["up", "Bottom-up", "From the line that allocated, with its callers below it"],
   ["flame", "Flame", "Top-down as a picture: as wide as the bytes"],
 ]
-
-let made = 0
 
 export class StacksPanel implements Panel {
   readonly element: HTMLElement
   private readonly model: TreeModel
   private readonly tree: TreeList
   private readonly flame: FlameView
-  private readonly modes: HTMLInputElement[]
+  private readonly modes: ReturnType<typeof segmented>
   private readonly fold: HTMLInputElement
   private readonly input: HTMLInputElement
   private readonly found = h("output", { class: "found", "aria-live": "polite" })
@@ -35,11 +34,9 @@ export class StacksPanel implements Panel {
   private readonly about = h("div", { class: "about-node" })
   private readonly body = h("div", { class: "stacks-body" })
   private readonly hint = h("p", { class: "hint keys-hint" })
-  private readonly narrow = h(
-    "button",
-    { type: "button", title: "Show only what is below the selected row (f)", disabled: true, click: () => this.focus(this.model.chosen) },
-    "Focus",
-  )
+  private readonly narrow = button("Focus", "Show only what is below the selected row (f)", () => this.focus(this.model.chosen), {
+    disabled: true,
+  })
   private mode: StackMode
   private frame = 0
   /** What is on the screen. */
@@ -59,27 +56,22 @@ export class StacksPanel implements Panel {
     }
     this.tree = new TreeList(history, this.model, actions)
     this.flame = new FlameView(history, this.model, actions)
-    const group = `stacks-mode-${made++}`
-    this.modes = MODES.map(([mode]) =>
-      h("input", { type: "radio", name: group, value: mode, checked: mode === this.mode, change: () => this.turn(mode) }),
+    this.modes = segmented(
+      "Order of the call stacks",
+      MODES,
+      () => this.mode,
+      (mode) => this.turn(mode),
     )
     this.fold = h("input", { type: "checkbox", checked: this.model.folded, change: () => this.hide(this.fold.checked) })
-    this.input = h("input", {
-      type: "search",
-      placeholder: "Search functions and files",
-      "aria-label": "Search functions and files",
-      spellcheck: "false",
+    this.input = searchField("Search functions and files", (search) => store.set({ search }), {
       title: "Part of a name or path, a glob (*.py) or a /regular expression/",
-      input: () => store.set({ search: this.input.value }),
       keydown: (event: KeyboardEvent) => this.searchKey(event),
     })
-    const step = (by: 1 | -1, label: string, name: string) =>
-      h("button", { type: "button", title: name, "aria-label": name, click: () => this.next(by) }, label)
     this.steps = h(
       "span",
       { class: "found-steps", hidden: true },
-      step(-1, "\u2039", "Previous match (N)"),
-      step(1, "\u203a", "Next match (n)"),
+      button("\u2039", "Previous match (N)", () => this.next(-1)),
+      button("\u203a", "Next match (n)", () => this.next(1)),
     )
     this.element = h(
       "div",
@@ -87,18 +79,14 @@ export class StacksPanel implements Panel {
       h(
         "div",
         { class: "toolbar" },
-        h(
-          "fieldset",
-          { class: "segmented", "aria-label": "Order of the call stacks" },
-          ...MODES.map(([, label, title], k) => h("label", { title }, this.modes[k], h("span", {}, label))),
-        ),
+        this.modes.element,
         h("span", { class: "searching" }, this.input, this.steps, this.found),
         h("label", { class: "check", title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
         h(
           "div",
           { class: "buttons" },
-          h("button", { type: "button", title: "Expand all (e)", "data-act": "expand", click: () => this.expandAll() }, "Expand all"),
-          h("button", { type: "button", title: "Collapse all (c)", "data-act": "collapse", click: () => this.collapse() }, "Collapse"),
+          button("Expand all", "Expand all (e)", () => this.expandAll(), { "data-act": "expand" }),
+          button("Collapse", "Collapse all (c)", () => this.collapse(), { "data-act": "collapse" }),
           this.narrow,
         ),
       ),
@@ -194,7 +182,7 @@ export class StacksPanel implements Panel {
 
   private goTo(allocation: number): HTMLElement {
     const birth = this.store.history.device.allocEvent[allocation]
-    return h("button", { type: "button", class: "link", click: () => this.store.goTo(birth) }, "Go to where it was made")
+    return linkButton("Go to where it was made", () => this.store.goTo(birth))
   }
 
   private draw(reveal = -1): void {
@@ -259,23 +247,13 @@ export class StacksPanel implements Panel {
     this.trail.hidden = top === ROOT && !model.canGoBack
     const path = tree.pathTo(top)
     this.trail.replaceChildren(
-      h(
-        "button",
-        { type: "button", title: "Back to what was shown before (b)", click: () => this.back(), disabled: !model.canGoBack },
-        "\u2190 Back",
-      ),
+      button("\u2190 Back", "Back to what was shown before (b)", () => this.back(), { disabled: !model.canGoBack }),
       h(
         "ol",
         {},
         ...path.map((node) => {
           const label = frameLabel(store.history, tree.frame[node], tree.label(node))
-          return h(
-            "li",
-            {},
-            node === top
-              ? h("b", { "aria-current": "true" }, label)
-              : h("button", { type: "button", class: "link", click: () => this.focus(node) }, label),
-          )
+          return h("li", {}, node === top ? h("b", { "aria-current": "true" }, label) : linkButton(label, () => this.focus(node)))
         }),
       ),
     )
@@ -306,7 +284,7 @@ export class StacksPanel implements Panel {
 
   /** Puts the view of the present mode into the page. */
   private place(): void {
-    this.modes.forEach((input) => (input.checked = input.value === this.mode))
+    this.modes.say()
     this.fold.checked = this.model.folded
     this.element.dataset.mode = this.mode
     this.hint.replaceChildren(...hints(this.mode))

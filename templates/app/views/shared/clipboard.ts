@@ -1,5 +1,6 @@
 /** Copying text, and saying so on the button that did it. */
 
+import { button } from "./controls"
 import { h } from "./dom"
 
 /** Whether the text reached the clipboard. */
@@ -23,22 +24,16 @@ const SAID_MS = 1600
 
 /** A button that copies what `text` gives, and says for a moment that it did. */
 export function copyButton(label: string, title: string, text: () => string): HTMLButtonElement {
-  const button = h(
-    "button",
-    {
-      type: "button",
-      title,
-      class: "copy",
-      click: async () => {
-        const said = (await copy(text())) ? "Copied" : "Could not copy"
-        button.textContent = said
-        setTimeout(() => (button.textContent = label), SAID_MS)
-      },
-    },
+  const made = button(
     label,
+    title,
+    async () => {
+      made.textContent = (await copy(text())) ? "Copied" : "Could not copy"
+      setTimeout(() => (made.textContent = label), SAID_MS)
+    },
+    { class: "copy", "aria-live": "polite" },
   )
-  button.setAttribute("aria-live", "polite")
-  return button
+  return made
 }
 
 /** Puts a button behind each of some pieces of code that copies it. */

@@ -8,6 +8,7 @@ import { poolText } from "../../lib/data/segments"
 import { lifeText, siteOf, whenText } from "./describe"
 import { stackAsText } from "../../lib/tables/share_text"
 import { copyButton } from "./clipboard"
+import { button } from "./controls"
 import { h, nameText, pathText, swatch } from "./dom"
 
 /** A label, its value, and the value's exact form. */
@@ -19,7 +20,7 @@ export function oomDetails(history: History, at: number, go: (oom: number) => vo
   const count = history.ooms.length
   const amount = (label: string, bytes: number | null): Fact =>
     bytes === null ? [label, "not known"] : [label, formatBytes(bytes), formatExact(bytes)]
-  const step = (label: string, to: number) => h("button", { type: "button", disabled: !(to in history.ooms), click: () => go(to) }, label)
+  const step = (label: string, to: number) => button(label, null, () => go(to), { disabled: !(to in history.ooms) })
   return h(
     "div",
     { class: "details", "data-oom": at },
@@ -95,7 +96,7 @@ function factsList(facts: Fact[]): HTMLElement {
 }
 
 function closeButton(close: () => void): HTMLElement {
-  return h("button", { type: "button", class: "close", "aria-label": "Close details (Escape)", click: close }, "\u00d7")
+  return button("\u00d7", "Close details (Escape)", close, { class: "close" })
 }
 
 function ended(history: History, event: number): string {
@@ -119,13 +120,11 @@ export function stackView(history: History, title: string, stack: number, reason
     while (end < frames.length && frameKind(stacks, frames[end]) === "runtime") end++
     if (end - k > 1 && !allRuntime) {
       const inner = frames.slice(k, end)
-      const item = h("li", { class: "folded" })
-      item.append(
-        h(
-          "button",
-          { type: "button", "aria-expanded": "false", click: () => item.replaceWith(...inner.map((frame) => frameItem(history, frame))) },
-          `${formatCount(inner.length)} runtime frames`,
-        ),
+      const unfold = () => item.replaceWith(...inner.map((frame) => frameItem(history, frame)))
+      const item = h(
+        "li",
+        { class: "folded" },
+        button(`${formatCount(inner.length)} runtime frames`, null, unfold, { "aria-expanded": "false" }),
       )
       list.append(item)
       k = end

@@ -1,7 +1,7 @@
 /** Making elements: strangers' text only ever becomes text nodes and attribute values. */
 
 type Child = Node | string | null | false | undefined
-type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>
+export type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>
 
 /** `h("td", { class: "num" }, "12")`; a function is a listener, `true` an empty attribute. */
 export function h<K extends keyof HTMLElementTagNameMap>(
@@ -17,6 +17,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   }
   for (const child of children) if (child) element.append(child)
   return element
+}
+
+/** The text of an element of the page, by its id. */
+export function textOf(id: string): string {
+  return document.getElementById(id)!.textContent!
 }
 
 /** A bar that fills a share of its cell. */

@@ -1,5 +1,6 @@
 /** Nothing fails in silence: what could not be drawn says so in its own place, and the rest of the page goes on. */
 
+import { button } from "./controls"
 import { h } from "./dom"
 
 const EVENT = "drawing-failed"
@@ -52,9 +53,17 @@ function showFailure(error: unknown): void {
       {},
       `Something on this page failed${count > 1 ? ` (${count} times)` : ""}: ${messageOf(error)}. What it shows may be out of date until it is reloaded.`,
     ),
-    h("button", { type: "button", "aria-label": "Close this notice", click: () => box.remove() }, "\u00d7"),
+    button("\u00d7", "Close this notice", () => box.remove()),
   )
   if (!box.isConnected) document.body.append(box)
+}
+
+/** Leaves the page without its script, which is complete enough to read, and says what happened. */
+export function cannotStart(error: unknown): void {
+  document.documentElement.classList.remove("js", "starting")
+  const text = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
+  document.querySelector("main")!.prepend(h("p", { class: "note" }, text))
+  console.error(error)
 }
 
 /** From now on every error that nobody caught is shown. */

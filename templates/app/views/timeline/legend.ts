@@ -5,6 +5,7 @@ import { formatBytes, formatCount, formatExact, formatShare, plural } from "../.
 import { amountsAt, type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
+import { button, linkButton } from "../shared/controls"
 import { h, meter, nameText, swatch } from "../shared/dom"
 
 const ROWS = 12
@@ -66,7 +67,7 @@ export class Legend {
           "p",
           { class: "without" },
           `${plural(state.filtered.size, "group")} left out. `,
-          h("button", { type: "button", class: "link", click: () => this.store.set({ filtered: new Set() }) }, "Show all"),
+          linkButton("Show all", () => this.store.set({ filtered: new Set() })),
         ),
       )
     }
@@ -92,27 +93,11 @@ export class Legend {
     )
     if (rest.length) {
       const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
-      parts.push(
-        h(
-          "p",
-          { class: "more" },
-          this.all
-            ? more
-            : h(
-                "button",
-                {
-                  type: "button",
-                  class: "link",
-                  "data-key": "more",
-                  click: () => {
-                    this.all = true
-                    this.update(this.grouping, this.colours, this.areas)
-                  },
-                },
-                more,
-              ),
-        ),
-      )
+      const showAll = () => {
+        this.all = true
+        this.update(this.grouping, this.colours, this.areas)
+      }
+      parts.push(h("p", { class: "more" }, this.all ? more : linkButton(more, showAll, { "data-key": "more" })))
     }
     return [...parts, ...this.also(new Set(shown))]
   }
@@ -182,18 +167,7 @@ export class Legend {
       h(
         "span",
         { class: "filters" },
-        h(
-          "button",
-          {
-            type: "button",
-            "data-key": `only-${row}`,
-            title: "Show only this",
-            "aria-label": `Show only ${group.label}`,
-            disabled: alone,
-            click: only,
-          },
-          "only",
-        ),
+        button("only", "Show only this", only, { "data-key": `only-${row}`, "aria-label": `Show only ${group.label}`, disabled: alone }),
         h(
           "button",
           {

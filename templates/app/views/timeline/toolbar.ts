@@ -5,10 +5,9 @@ import { COLOURINGS, whyPlain } from "../../lib/tables/grouping"
 import type { Axis } from "../../lib/data/scale"
 import { zoomed } from "../../lib/picture/window"
 import type { Store } from "../../store"
-import { h } from "../shared/dom"
+import { button, type Option, segmented, selection } from "../shared/controls"
+import { type Attributes, h } from "../shared/dom"
 import type { Tool } from "./input"
-
-let made = 0
 
 export interface ToolbarActions {
   showPeak(): void
@@ -26,13 +25,10 @@ export class Toolbar {
     actions: ToolbarActions,
   ) {
     const { history } = store
-    const button = (label: string, title: string, click: () => void, className: string | null = null) =>
-      h("button", { type: "button", class: className, title, "aria-label": /\w/.test(label) ? null : title, click }, label)
     const zoom = (factor: number) => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
     const tool = (name: "box" | "ruler", label: string, title: string) => {
-      const made = button(label, title, () => actions.setTool(made.getAttribute("aria-pressed") === "true" ? "move" : name), "tool")
-      made.dataset.tool = name
-      return made
+      const press = () => actions.setTool(this.tools[name].getAttribute("aria-pressed") === "true" ? "move" : name)
+      return button(label, title, press, { class: "tool", "data-tool": name })
     }
     this.tools = {
       box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"),
@@ -41,13 +37,13 @@ export class Toolbar {
     this.element = h(
       "div",
       { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
-      this.choice("Height of a strip", "curve", [
-        ["allocated", "Allocated", "Heights are block bytes, until free_requested: torch.cuda.memory_allocated()", ""],
-        ["requested", "Requested", "Heights are requested bytes, until free_completed", ""],
+      this.choice<Curve>("Height of a strip", "curve", [
+        ["allocated", "Allocated", "Heights are block bytes, until free_requested: torch.cuda.memory_allocated()"],
+        ["requested", "Requested", "Heights are requested bytes, until free_completed"],
       ]),
-      this.choice("Horizontal axis", "axis", [
-        ["events", "Events", "Each event takes the same room", ""],
-        ["time", "Time", "Wall-clock time after the first event", history.hasTimes ? "" : "This recording has no times"],
+      this.choice<Axis>("Horizontal axis", "axis", [
+        ["events", "Events", "Each event takes the same room"],
+        ["time", "Time", "Wall-clock time after the first event", () => (history.hasTimes ? "" : "This recording has no times")],
       ]),
       this.colours(),
       h(
@@ -77,46 +73,26 @@ export class Toolbar {
     for (const [name, button] of Object.entries(this.tools)) button.setAttribute("aria-pressed", String(name === tool))
   }
 
-  /** Buttons of which one is on; the last word of each says why it cannot be, or nothing. */
-  private choice<K extends "curve" | "axis">(
-    legend: string,
-    field: K,
-    options: [K extends "curve" ? Curve : Axis, string, string, string][],
-  ): HTMLElement {
+  private choice<T extends Curve | Axis>(legend: string, field: "curve" | "axis", options: Option<T>[]): HTMLElement {
     const { store } = this
-    const name = `${field}-${made++}`
-    const inputs = options.map(([value, , , why]) =>
-      h("input", {
-        type: "radio",
-        name,
-        value,
-        checked: store.state[field] === value,
-        disabled: why !== "",
-        change: () => store.set({ [field]: value }),
-      }),
+    const { element, say } = segmented<T>(
+      legend,
+      options,
+      () => store.state[field] as T,
+      (value) => store.set({ [field]: value }),
     )
-    store.on((state) => inputs.forEach((input) => (input.checked = state[field] === input.value)))
-    return h(
-      "fieldset",
-      { class: "segmented" },
-      h("legend", { class: "hidden" }, legend),
-      ...options.map(([, label, title, why], k) =>
-        h("label", { title: why || title, class: why ? "off" : null }, inputs[k], h("span", {}, label)),
-      ),
-    )
+    store.on((state, before) => state[field] !== before[field] && say())
+    return element
   }
 
   /** What strips are coloured by; what would show one colour only is off, and says why. */
   private colours(): HTMLElement {
     const { store } = this
-    const select = h(
-      "select",
-      { "aria-label": "Colour by", change: () => store.set({ colouring: select.value }) },
-      ...COLOURINGS.map(([value, label]) => {
-        const why = whyPlain(store.history, value)
-        return h("option", { value, disabled: why !== "", title: why || null, selected: store.state.colouring === value }, label)
-      }),
-    )
+    const options = COLOURINGS.map(([value, label]): [string, string, Attributes] => {
+      const why = whyPlain(store.history, value)
+      return [value, label, { disabled: why !== "", title: why || null, selected: store.state.colouring === value }]
+    })
+    const select = selection("Colour by", options, (colouring) => store.set({ colouring }))
     store.on((state, before) => {
       if (state.colouring !== before.colouring) select.value = state.colouring
     })
