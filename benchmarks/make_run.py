@@ -14,11 +14,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks.runs.facts import SAMPLE
 from benchmarks.runs.files import TRUTH, write_run
 from benchmarks.runs.pattern import read_pattern
 from benchmarks.runs.plan import make_plan
-
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
@@ -27,9 +26,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a folder that is new or empty")
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--pattern", type=Path, default=REPOSITORY / "sample_snapshots" / "training_step.pickle"
-    )
+    parser.add_argument("--pattern", type=Path, default=SAMPLE)
     parser.add_argument("--steps", type=int, default=6, help="how often the pattern is played")
     parser.add_argument("--events", type=int, help="of the pattern, from its start; all by default")
     parser.add_argument("--layout", help="in the order of ranks, such as tp=8,dp=16,pp=8")

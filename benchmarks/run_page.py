@@ -1,6 +1,6 @@
 """Measure the page of a run in a headless Chromium: size, first picture, frame times.
 
-Runs of a few, of 64 and of 1,024 ranks are made (``benchmarks.run_facts``), and their pages played
+Runs of a few, of 64 and of 1,024 ranks are made (``benchmarks.runs``), and their pages played
 with as ``benchmarks.page`` plays with a report: drag, wheel, keys and hover over the heat map. The
 graphics are SwiftShader's: all software.
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from benchmarks.page import launch, measure, report
-from benchmarks.run_facts import make_run
+from benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.run.run_markdown import RunMarkdownReporter
 from snapreport.reporters.run.run_page import RunHtmlReporter
@@ -25,7 +25,7 @@ from snapreport.reporters.run.run_page import RunHtmlReporter
 
 def write(ranks: int, folder: Path) -> Path:
     """Make the page of a run; says how long that took, and how large the Markdown is."""
-    run, findings = make_run(ranks)
+    run, findings = example_run(ranks, steps=24)
     path, notes = folder / f"run-{ranks}.html", folder / f"run-{ranks}.md"
     start = time.perf_counter()
     with path.open("wb") as out:

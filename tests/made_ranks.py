@@ -1,4 +1,4 @@
-"""Small runs for tests, rank by rank."""
+"""Ranks of runs for tests, each figure by hand; ``benchmarks.runs`` plays whole runs."""
 
 from __future__ import annotations
 

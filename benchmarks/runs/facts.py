@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.runs.plan import Plan, Varied, vary
+from benchmarks.runs.pattern import Pattern, read_pattern
+from benchmarks.runs.plan import Plan, Planted, Varied, held_at_peak, vary
+from snapreport.compare.among_ranks.find_run import find_run
 from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
 from snapreport.model.run.rank_facts import (
     DeviceFacts,
@@ -19,8 +23,46 @@ from snapreport.model.run.rank_facts import (
     Run,
     StepPeak,
 )
+from snapreport.model.run.run_findings import RunFindings
 
 CAPACITY = 80 << 30
+SAMPLE = Path(__file__).resolve().parents[2] / "sample_snapshots" / "training_step.pickle"
+_STAGES = 4
+
+
+def example_run(
+    ranks: int, *, steps: int = 3, events: int = 120, seed: int = 0
+) -> tuple[Run, RunFindings]:
+    """Return a run of four pipeline stages, the second heavy, and what is found in it.
+
+    Of 8 ranks and more, rank n/4 is ten times as large at a call site, rank n/3 gains memory,
+    rank n/2 runs out of it, of the last three ranks two are missing and one is broken.
+
+    Args:
+        ranks: how many it has, those that are missing among them.
+        steps: of the training loop.
+        events: of the recording that a step is made of.
+        seed: of what is left to chance.
+    """
+    pattern = _pattern(steps, events)
+    first, second, *_ = np.argsort(-held_at_peak(pattern)).tolist()
+    site = pattern.sites[second]
+    planted = (
+        Planted("heavy rank", (ranks // 4,), "", site, 9.0),
+        Planted("leak", (ranks // 3,), "", site, 0.02),
+        Planted("failure", (ranks // 2,), "", site, step=steps // 2),
+        Planted("missing", (ranks - 3, ranks - 2)),
+        Planted("broken", (ranks - 1,)),
+    )
+    layout = (("dp", -(-ranks // _STAGES)), ("pp", _STAGES))
+    plan = Plan(pattern, ranks, seed, layout, planted * (ranks >= 8), factors={(1, first): 1.5})
+    run = make_run(plan)
+    return run, find_run(run)
+
+
+@lru_cache(maxsize=4)
+def _pattern(steps: int, events: int) -> Pattern:
+    return read_pattern(SAMPLE, steps, events)
 
 
 def make_run(plan: Plan, *, layout: bool = True) -> Run:

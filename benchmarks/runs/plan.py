@@ -95,7 +95,7 @@ def make_plan(
     random = np.random.default_rng([seed, ranks])
     layout = usual_layout(ranks) if layout is None else layout
     stages = dict(layout).get("pp", 1)
-    held = _held_at_peak(pattern)
+    held = held_at_peak(pattern)
     shares = held / held.sum()
     steady = np.bincount(pattern.site[pattern.kept], minlength=len(pattern.sites)) > 0
     large = [int(k) for k in np.argsort(-shares) if shares[k] >= 0.04 and pattern.stacks[k]]
@@ -194,7 +194,7 @@ def vary(plan: Plan, rank: int) -> Varied:
         pattern.turn_step,
         np.rint(pattern.turn_gap_us * own.uniform(0.8, 1.2, len(pattern.turn_of))).astype(np.int64),
     )
-    peak = int(_held_at_peak(pattern).sum())
+    peak = int(held_at_peak(pattern).sum())
     extra: list[tuple[int, int, int, int, bool]] = []  # before turn, bytes, site, step, kept
     starts = np.searchsorted(step, np.arange(pattern.steps + 1))
     smallest = int(site[int(size.argmin())])
@@ -252,7 +252,7 @@ def _factors(plan: Plan, rank: int, place: dict[str, int]) -> NDArray[np.float64
             by_site[site] *= factor
     heavy = plan.of("heavy rank", rank)
     if heavy is not None:
-        held = _held_at_peak(pattern)
+        held = held_at_peak(pattern)
         at = pattern.sites.index(heavy.site)
         by_site[at] += heavy.share * float(held.sum()) / float(held[at])
     some = np.random.default_rng([plan.seed, 2]).random(len(pattern.sites)) < _VARYING
@@ -266,7 +266,7 @@ def _factors(plan: Plan, rank: int, place: dict[str, int]) -> NDArray[np.float64
     return found
 
 
-def _held_at_peak(pattern: Pattern) -> NDArray[np.float64]:
+def held_at_peak(pattern: Pattern) -> NDArray[np.float64]:
     """Return what each site holds at the pattern's peak, in bytes."""
     blocks = -(-pattern.size // 512) * 512
     live = pattern.step < 0

@@ -9,7 +9,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from benchmarks.run_facts import make_run
+from benchmarks.runs.facts import example_run
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
 from snapreport.reporters.run.run_payload import pack_run
 
@@ -20,7 +20,7 @@ WIDER = (0, 1, 3, 6)
 
 def golden_run() -> dict[str, Any]:
     """A small run with an odd rank, one that failed, a missing and a broken one."""
-    run, findings = make_run(9, steps=3, cells=24)
+    run, findings = example_run(12, events=10)
     devices = [run.ranks[at].devices[place] for at, place in findings.rows]
     pages = {run.ranks[2].source: "ranks/rank2.html"}
     return {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.runs.facts import make_run
+from benchmarks.runs.facts import SAMPLE, make_run
 from benchmarks.runs.pattern import Pattern, read_pattern
 from benchmarks.runs.plan import make_plan
 from benchmarks.runs.truth_check import mistakes
@@ -22,7 +21,6 @@ from snapreport.model.run.rank_facts import DeviceFacts, Run
 from tests.made_ranks import MIB, a_device, a_rank, a_run
 from tests.thorough import IN_FULL, some, tried
 
-SAMPLE = Path(__file__).resolve().parents[2] / "sample_snapshots" / "training_step.pickle"
 RANKS = 1024 if IN_FULL else 192
 SEEDS = some(range(20), 2)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.run_facts import make_run
+from benchmarks.runs.facts import example_run
 from snapreport.bundle import read_bundle
 from snapreport.bundle.of_run.run_archive import (
     is_run_bundle,
@@ -38,7 +38,7 @@ def written(run: Run) -> bytes:
 @pytest.fixture(scope="module")
 def run() -> Run:
     """Eight ranks, of which two are missing and one is broken."""
-    made, _ = make_run(8, steps=3, cells=20)
+    made, _ = example_run(8)
     first, *others = made.ranks
     device = replace(
         first.devices[0], reserved=None, capacity=None, peak_event=-1, peak_time_us=None,
@@ -61,14 +61,11 @@ def test_a_run_comes_back_as_it_was_and_gives_the_same_bytes(run: Run, tmp_path:
     assert written(back) == path.read_bytes()
 
 
-SMALL, _ = make_run(2, steps=2, cells=5)
-
-
 @tried(30)
 @given(st.data())
 def test_no_figure_is_lost(data: st.DataObject) -> None:
-    made, _ = make_run(
-        data.draw(st.integers(1, 5)), steps=2, cells=5, seed=data.draw(st.integers(0, 99))
+    made, _ = example_run(
+        data.draw(st.integers(1, 5)), events=4, seed=data.draw(st.integers(0, 99))
     )
     count = data.draw(st.integers(1, 40))
     numbers = st.lists(st.integers(0, (1 << 62) - 1), min_size=count, max_size=count)
@@ -89,7 +86,7 @@ def _plain(text: str) -> bool:
 
 def test_it_is_small(run: Run) -> None:
     """A rank's share of a run of many, packed, is a few kilobytes."""
-    assert len(written(make_run(64)[0])) / 64 < 12_000
+    assert len(written(example_run(64)[0])) / 64 < 12_000
 
 
 def test_other_readers_say_what_it_is(run: Run, tmp_path: Path) -> None:

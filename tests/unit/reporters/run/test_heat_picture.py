@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.run_facts import make_run
+from benchmarks.runs.facts import example_run
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
 from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
 from snapreport.reporters.run.heat_svg import draw_heat
 from tests.thorough import tried
 
-RUN, FINDINGS = make_run(12, steps=2, cells=64)
+RUN, FINDINGS = example_run(12)
 DEVICE = RUN.ranks[0].devices[0]
 
 
@@ -80,7 +80,7 @@ def test_the_still_picture_covers_each_cell_once_and_marks_what_is_above() -> No
 
 
 def test_of_many_ranks_some_share_a_row_that_shows_the_most_of_them() -> None:
-    picture = draw_heat(*make_run(160, steps=1, cells=8))
+    picture = draw_heat(*example_run(160, events=10))
     assert picture is not None
     assert picture.bundle == 4
     assert picture.rows == 40

@@ -14,7 +14,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from benchmarks.run_facts import SITES, make_run
+from benchmarks.runs.facts import example_run
+from snapreport.compare.among_ranks.find_run import find_run
 from snapreport.model.run.rank_facts import Cells, RankFacts, Run
 from snapreport.model.run.run_findings import Difference, Replicated, RunFindings
 from snapreport.names.page_strings import page_strings
@@ -34,7 +35,7 @@ Made = tuple[Run, RunFindings]
 
 @pytest.fixture(scope="module")
 def small() -> Made:
-    return make_run(12, steps=3, cells=64)
+    return example_run(12)
 
 
 def html_of(made: Made, pages: dict[str, str] | None = None) -> str:
@@ -82,20 +83,18 @@ def test_a_row_is_linked_to_its_page_where_there_is_one(small: Made) -> None:
 
 
 def test_markdown_of_many_ranks_fits_and_counts_what_it_leaves_out() -> None:
-    made = make_run(600, steps=1, cells=8)
+    made = example_run(600, events=10)
     said = markdown(made, {each.source: f"ranks/{each.source}.html" for each in made[0].ranks})
     assert len(said.encode()) < LIMIT
-    shown = said.count("pipeline stage") - 4  # the list of groups
+    shown = said.count("\n| [`rank ")
     left = re.search(r"(\d+) more ranks are left out", said)
     assert left
     assert shown + int(left[1]) == 600 - 3
 
 
 def test_a_run_without_any_figures_says_so(small: Made) -> None:
-    run, findings = small
-    ranks = tuple(replace(each, devices=(), error="cut off") for each in run.ranks)
-    nothing = replace(findings, rows=(), groups=(), odd=(), broken=tuple(range(len(ranks))))
-    made = (replace(run, ranks=ranks), nothing)
+    ranks = tuple(replace(each, devices=(), error="cut off") for each in small[0].ranks)
+    made = (run := replace(small[0], ranks=ranks), find_run(run))
     assert "there are no figures" in html_of(made)
     assert "heat-still" not in html_of(made)
     assert "cut off" in text(made)
@@ -231,7 +230,7 @@ def test_without_reserved_bytes_times_or_hosts_there_is_still_a_page(small: Made
     assert "not known" in html_of((replace(run, ranks=ranks), findings))
     flat = Cells(0, 0, np.zeros(0, np.int64), None)
     bare = replace(ranks[0], devices=(replace(ranks[0].devices[0], by_event=flat),))
-    only = replace(findings, rows=((0, 0),), groups=(), odd=(), missing=(), broken=())
+    only = replace(findings, rows=((0, 0),), groups=(), odd=(), missing=(), broken=(), growth=())
     assert "heat-still" not in html_of((Run("", (bare,)), only))
 
 
@@ -239,6 +238,10 @@ def test_every_text_of_the_page_can_be_listed_and_none_of_its_code_is_foreign(sm
     tally = Tally()
     page_strings(html_of(small), tally)
     found = {(each.kind, each.text) for each in tally.given()}
-    assert {("rank", "rank 3"), ("host", "node001"), ("call site", SITES[3])} <= found
+    assert {
+        ("rank", "rank 3"),
+        ("host", "node001"),
+        ("call site", "attend attention.py:40"),
+    } <= found
     assert ("file", "rank9.pickle") not in found  # missing
     assert not {kind for kind, _ in found} & {"script", "style", "comment"}
