@@ -44,6 +44,10 @@ MISSING_REASONS = (
 """Why an allocation has no frames: each reason is a child of its own in the call tree."""
 
 
+AMOUNTS = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
+"""The sizes in ``Amounts``, in the order in which they are shown."""
+
+
 @dataclass(frozen=True)
 class Amounts(Shown):
     """The curves at one event, in bytes, and what follows from them."""

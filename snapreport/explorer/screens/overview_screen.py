@@ -17,7 +17,7 @@ from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
 from snapreport.reporters.terminal.diagnosis_text import findings as write_findings
 from snapreport.reporters.words.finding_words import SEVERITY_WORDS, tally
-from snapreport.reporters.words.plain_text import location, one_line
+from snapreport.reporters.words.plain_text import location, named_place, one_line
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount_rows,
@@ -262,7 +262,7 @@ class OverviewScreen(ListScreen):
                 site.bytes,
                 site.requested,
                 site.count,
-                f"{site.name}  {location(site.filename, site.line)}".rstrip(),
+                named_place(site.name, site.filename, site.line),
             )
             for site in sites
         ]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from snapreport.api.comparison import diff
-from snapreport.compare.diff_types import Change, Diff, DiffSide, Place
-from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
+from snapreport.compare.diff_types import Change, DiffSide, Place
+from snapreport.mcp.answering.reply import Field, Reply, listed, size, table_of
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.reporters.words.plain_text import location
 
@@ -18,18 +18,7 @@ def diff_reply(base: KeptRecording, new: KeptRecording, arguments: Mapping[str, 
     Raises:
         SnapreportError: they have no device or moment that can be compared.
     """
-    found = diff(
-        base.snapshot,
-        new.snapshot,
-        device=arguments.get("device"),
-        new_device=arguments.get("new_device"),
-        curve=arguments.get("curve", "allocated"),
-        at=arguments.get("at", "peak"),
-        stage=arguments.get("stage"),
-        base_event=arguments.get("base_event"),
-        new_event=arguments.get("new_event"),
-        by=arguments.get("by", "site"),
-    )
+    found = diff(base.snapshot, new.snapshot, **arguments)
     head = {
         "answer": found.conclusion,
         "change": size(found.change),
@@ -39,11 +28,16 @@ def diff_reply(base: KeptRecording, new: KeptRecording, arguments: Mapping[str, 
         "new": _side(new, found.new),
         "notes": list(found.notes),
     }
-    parts = [_changes(f"Changes by {found.by}, largest first", found.groups)]
-    if found.by == "site":
-        parts.append(_changes("By category", found.categories))
-    parts += [_figures(found), *_stages(found), *_settings(found)]
-    return Reply({}, head, tuple(parts))
+    categories = found.categories if found.by == "site" else ()
+    settings = [{"setting": name, "base": one, "new": other} for name, one, other in found.settings]
+    parts = (
+        table_of(f"Changes by {found.by}, largest first", found.groups, _CHANGE),
+        table_of("By category", categories, _CHANGE),
+        table_of("Figures of both", found.figures, _FIGURE),
+        table_of("Stages", found.stages, _STAGE),
+        listed("settings_that_differ", settings),
+    )
+    return Reply({}, head, parts)
 
 
 def _side(recording: KeptRecording, side: DiffSide) -> dict[str, Any]:
@@ -56,21 +50,6 @@ def _side(recording: KeptRecording, side: DiffSide) -> dict[str, Any]:
     }
 
 
-def _changes(title: str, changes: tuple[Change, ...]) -> Part:
-    columns = (
-        ("name", "text"), ("change", "bytes"), ("base", "bytes"), ("new", "bytes"),
-        ("base allocations", "count"), ("new allocations", "count"), ("match", "text"),
-    )  # fmt: skip
-    rows = [
-        (
-            _name(each), each.change, each.base_bytes, each.new_bytes, each.base_count,
-            each.new_count, each.match,
-        )
-        for each in changes
-    ]  # fmt: skip
-    return table(title, columns, rows)
-
-
 def _name(change: Change) -> str:
     base, new = _place(change.base_place), _place(change.new_place)
     if base and new and base != new:
@@ -79,31 +58,29 @@ def _name(change: Change) -> str:
 
 
 def _place(place: Place | None) -> str:
-    if place is None:
-        return ""
-    return location(place.filename, place.line)
+    return "" if place is None else location(place.filename, place.line)
 
 
-def _figures(found: Diff) -> Part:
-    columns = (
-        ("figure", "text"), ("when", "text"), ("change", "bytes"), ("base", "bytes"),
-        ("new", "bytes"),
-    )  # fmt: skip
-    rows = [(each.name, each.when, each.change, each.base, each.new) for each in found.figures]
-    return table("Figures of both", columns, rows)
-
-
-def _stages(found: Diff) -> list[Part]:
-    columns = (
-        ("stage", "text"), ("match", "text"), ("change of its peak", "bytes"),
-        ("base peak", "bytes"), ("new peak", "bytes"),
-    )  # fmt: skip
-    rows = [
-        (each.name, each.match, each.change, each.base_peak, each.new_peak) for each in found.stages
-    ]
-    return [table("Stages", columns, rows)] if rows else []
-
-
-def _settings(found: Diff) -> list[Part]:
-    items = [{"setting": name, "base": base, "new": new} for name, base, new in found.settings]
-    return [listed("settings_that_differ", items)] if items else []
+_CHANGE: tuple[Field, ...] = (
+    ("name", "text", _name),
+    ("change", "bytes", "change"),
+    ("base", "bytes", "base_bytes"),
+    ("new", "bytes", "new_bytes"),
+    ("base allocations", "count", "base_count"),
+    ("new allocations", "count", "new_count"),
+    ("match", "text", "match"),
+)
+_FIGURE: tuple[Field, ...] = (
+    ("figure", "text", "name"),
+    ("when", "text", "when"),
+    ("change", "bytes", "change"),
+    ("base", "bytes", "base"),
+    ("new", "bytes", "new"),
+)
+_STAGE: tuple[Field, ...] = (
+    ("stage", "text", "name"),
+    ("match", "text", "match"),
+    ("change of its peak", "bytes", "change"),
+    ("base peak", "bytes", "base_peak"),
+    ("new peak", "bytes", "new_peak"),
+)

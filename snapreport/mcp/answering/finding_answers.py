@@ -51,71 +51,62 @@ def found_in(found: Findings) -> list[tuple[str, Finding]]:
 
 def brief(device: str, finding: Finding, *, long: bool = False) -> dict[str, Any]:
     """Return a finding in a few words."""
-    saving = saving_text(finding.suggestions)
-    plain: dict[str, Any] = {
+    return {
         "id": finding.id,
         "device": device or "all",
         "severity": finding.severity,
         "title": finding.title,
+        "explanation": finding.explanation[:300] if long else None,
+        "at_stake": size(finding.bytes or None) if long else None,
+        "best_change_frees": saving_text(finding.suggestions) or None,
     }
-    if long:
-        plain["explanation"] = finding.explanation[:300]
-        plain["at_stake"] = size(finding.bytes) if finding.bytes else None
-    if saving:
-        plain["best_change_frees"] = saving
-    return {key: value for key, value in plain.items() if value is not None}
 
 
 def suggestion_json(suggestion: Suggestion) -> dict[str, Any]:
     """Return a suggestion with its bounds."""
     frees = suggestion.frees
-    plain = {
+    return {
         "code": suggestion.code,
         "text": suggestion.text,
-        "change": suggestion.change,
-        "frees": None
-        if frees is None
-        else {
+        "change": suggestion.change or None,
+        "frees": frees
+        and {
             "least": frees.least,
             "expected": frees.expected,
             "most": frees.most,
             "unit": "bytes",
             "text": frees_text(frees),
         },
-        "costs": suggestion.costs,
-        "unless": suggestion.unless,
+        "costs": suggestion.costs or None,
+        "unless": suggestion.unless or None,
     }
-    return {key: value for key, value in plain.items() if value not in (None, "")}
 
 
-def figure_json(figure: Figure) -> dict[str, Any]:
-    """Return a figure of a finding with its unit."""
-    plain = {
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
         "name": figure.label,
         "value": figure.value,
         "unit": figure.unit,
         "most": figure.most,
         "text": figure_text(figure) if figure.unit not in ("text", "count") else None,
-        "meaning": figure.meaning,
+        "meaning": figure.meaning or None,
     }
-    return {key: value for key, value in plain.items() if value not in (None, "")}
 
 
 def _whole(about: Mapping[str, Any], device: str, finding: Finding, others: list[str]) -> Reply:
-    head: dict[str, Any] = {
+    view = finding.view
+    head = {
         "id": finding.id,
         "severity": finding.severity,
         "answer": finding.title,
         "explanation": finding.explanation,
-        "at_stake": size(finding.bytes) if finding.bytes else None,
+        "at_stake": size(finding.bytes or None),
         "also_on": others,
+        "event": view and view.event,
     }
-    view = finding.view
-    if view is not None and view.event is not None:
-        head["event"] = view.event
     parts = (
         listed("suggestions", [suggestion_json(each) for each in finding.suggestions]),
-        listed("figures", [figure_json(each) for each in finding.evidence]),
+        listed("figures", [_figure(each) for each in finding.evidence]),
         *map(finding_table, finding.tables),
     )
     return Reply({**about, "device": device or "all"}, head, parts)

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.errors import MomentError
 from snapreport.ground.units import format_share
-from snapreport.mcp.answering.reply import Column, Part, Reply, size, table
+from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, size, table_of
 from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.model.findings import LIBRARY, OUTSIDE
+from snapreport.model.findings import AMOUNTS, LIBRARY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
-from snapreport.reporters.words.plain_text import location
+from snapreport.reporters.words.plain_text import named_place
 
 if TYPE_CHECKING:
     from snapreport.api.moment import Moment
 
 _FRAMES = 6
-_AMOUNTS = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
 
 
 def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
@@ -34,20 +33,16 @@ def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Repl
         return Reply(about, {"stack": stack}, (_frames(recording, stack),))
     moment = device.moment(moment_of(arguments))
     by = arguments.get("by", "line")
-    amounts = moment.amounts
+    amounts, old = moment.amounts, moment.parts()
     head = {
         "event": moment.event,
         "curve": moment.curve,
         "held": size(moment.bytes),
         "time_us": moment.time_us,
         "event_was": _entry(moment),
-        "amounts": {
-            name: size(getattr(amounts, name))
-            for name in _AMOUNTS
-            if getattr(amounts, name) is not None
-        },
+        "amounts": {name: size(getattr(amounts, name)) for name in AMOUNTS},
         "live_allocations": amounts.live,
-        "from_before_the_recording": _before(moment),
+        "from_before_the_recording": size(old.baseline_bytes, allocations=old.baseline_count),
     }
     return Reply(about, head, (_view(moment, by, arguments),))
 
@@ -58,21 +53,11 @@ def moment_of(arguments: Mapping[str, Any]) -> MomentWanted:
     Raises:
         MomentError: they name two, or something is no address.
     """
-    between = arguments.get("between")
-    return MomentWanted(
-        event=arguments.get("event"),
-        time_us=arguments.get("time_us"),
-        stage=arguments.get("stage"),
-        between=None if between is None else (between[0], between[1]),
-        alloc=_address(arguments, "alloc"),
-        free=_address(arguments, "free"),
-        curve=arguments.get("curve", "allocated"),
-    )
-
-
-def _address(arguments: Mapping[str, Any], name: str) -> Any:
-    text = arguments.get(name)
-    return None if text is None else parse_address(text)
+    names = ("event", "time_us", "stage", "between", "alloc", "free", "curve")
+    given = {name: arguments[name] for name in names if arguments.get(name) is not None}
+    for name in {"alloc", "free"} & given.keys():
+        given[name] = parse_address(given[name])
+    return MomentWanted(**given)
 
 
 def _entry(moment: Moment) -> dict[str, Any] | None:
@@ -93,12 +78,7 @@ def _telling_frames(moment: Moment, stack: int) -> list[str]:
     stacks, kinds = moment.device.file.stacks, moment.device.frame_kinds
     path = list(stacks.path(stack))
     python = [each for each in path if kinds[each] in (OUTSIDE, LIBRARY)]
-    return [site_text(stacks.frames, each) for each in (python or path)[:_FRAMES]]
-
-
-def _before(moment: Moment) -> dict[str, Any] | None:
-    parts = moment.parts()
-    return size(parts.baseline_bytes, allocations=parts.baseline_count)
+    return [_site_text(stacks.frames, each) for each in (python or path)[:_FRAMES]]
 
 
 def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
@@ -109,74 +89,43 @@ def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
         return _tree(moment, title)
     if by == "allocation":
         return _allocations(moment, title)
-    groups = moment.by(by)
-    stacks = by == "stack"
-    columns = (
-        (by, "text"), ("held", "bytes"), ("share", "text"), ("allocations", "count"),
-        *((("stack id", "count"),) if stacks else ()),
-    )  # fmt: skip
-    rows = [
-        (
-            each.name,
-            each.bytes,
-            format_share(each.bytes, moment.bytes),
-            each.count,
-            *((id_or_none(each.stack),) if stacks else ()),
-        )
-        for each in groups
-    ]
-    return table(title, columns, rows)
+    more: tuple[Field, ...] = ()
+    if by == "stack":
+        more = (("stack id", "count", lambda each: id_or_none(each.stack)),)
+    return held_table(title, (by, "text", "name"), moment.by(by), moment.bytes, *more)
 
 
 def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:
     found = moment.lines(arguments.get("include", ()), arguments.get("exclude", ()))
-    columns: tuple[Column, ...] = (
-        ("line", "text"), ("function", "text"), ("held", "bytes"), ("share", "text"),
-        ("allocations", "count"), ("allocated over the recording", "bytes"), ("code", "text"),
-    )  # fmt: skip
-    rows: list[tuple[Any, ...]] = [
-        (
-            each.location,
-            each.function,
-            each.bytes,
-            format_share(each.bytes, moment.bytes),
-            each.count,
-            each.total,
-            each.source,
-        )
-        for each in found
-    ]
-    if not any(each.source for each in found):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    return table(title, columns, rows)
+    fields: tuple[Field, ...] = (
+        ("line", "text", "location"),
+        ("function", "text", "function"),
+        ("held", "bytes", "bytes"),
+        ("share", "text", lambda each: format_share(each.bytes, moment.bytes)),
+        ("allocations", "count", "count"),
+        ("allocated over the recording", "bytes", "total"),
+        ("code", "text", "source"),
+    )
+    told = any(each.source for each in found)
+    return table_of(title, found, fields if told else fields[:-1])
 
 
 def _tree(moment: Moment, title: str) -> Part:
     tree, frames = moment.tree(folded=True), moment.device.file.stacks.frames
-    columns = (
-        ("node", "count"), ("parent", "count"), ("frame", "text"), ("held", "bytes"),
-        ("held by its own", "bytes"), ("allocations", "count"),
-    )  # fmt: skip
 
-    def take(first: int, last: int) -> list[tuple[Any, ...]]:
-        rows = []
-        for node in range(first, last):
-            frame = int(tree.frame[node])
-            name = tree.label[node] if frame < 0 else site_text(frames, frame)
-            parent = int(tree.parent[node])
-            rows.append(
-                (
-                    node,
-                    None if parent < 0 else parent,
-                    name,
-                    int(tree.bytes[node]),
-                    int(tree.own_bytes[node]),
-                    int(tree.count[node]),
-                )
-            )
-        return rows
+    def name(node: int) -> str:
+        frame = int(tree.frame[node])
+        return tree.label[node] if frame < 0 else _site_text(frames, frame)
 
-    return Part(title, len(tree), take, columns)
+    fields: tuple[Field, ...] = (
+        ("node", "count", lambda node: node),
+        ("parent", "count", lambda node: id_or_none(tree.parent[node])),
+        ("frame", "text", name),
+        ("held", "bytes", lambda node: int(tree.bytes[node])),
+        ("held by its own", "bytes", lambda node: int(tree.own_bytes[node])),
+        ("allocations", "count", lambda node: int(tree.count[node])),
+    )
+    return table_of(title, range(len(tree)), fields)
 
 
 def _allocations(moment: Moment, title: str) -> Part:
@@ -216,16 +165,14 @@ def _frames(recording: KeptRecording, stack: int) -> Part:
     stacks = recording.snapshot.history.stacks
     if not 0 <= stack < len(stacks):
         raise MomentError(f"There is no call stack {stack}; they go from 0 to {len(stacks) - 1}.")
-    rows = [(_frame_text(each), each["source"]) for each in frames_of(stacks, stack)]
-    return table("Frames, innermost first", (("frame", "text"), ("code", "text")), rows)
+    fields: tuple[Field, ...] = (
+        ("frame", "text", lambda each: named_place(each["name"], each["file"], each["line"])),
+        ("code", "text", lambda each: each["source"]),
+    )
+    return table_of("Frames, innermost first", frames_of(stacks, stack), fields)
 
 
-def site_text(frames: FrameTable, frame: int) -> str:
-    """Return a frame as answers have it."""
+def _site_text(frames: FrameTable, frame: int) -> str:
     line = int(frames.lines[frame])
-    place = location(frames.filenames[frame], line if line > 0 else None)
-    return f"{short_name(frames.names[frame])}  {place}".rstrip()
-
-
-def _frame_text(frame: Mapping[str, Any]) -> str:
-    return f"{frame['name']}  {location(frame['file'], frame['line'])}".rstrip()
+    name = short_name(frames.names[frame])
+    return named_place(name, frames.filenames[frame], line if line > 0 else None)

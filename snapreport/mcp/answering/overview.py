@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.units import format_bytes, format_share
-from snapreport.mcp.answering.choices import PARTS
+from snapreport.ground.units import format_bytes
 from snapreport.mcp.answering.finding_answers import brief, found_in, suggestion_json
-from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
+from snapreport.mcp.answering.reply import (
+    Field,
+    Part,
+    Reply,
+    held_table,
+    listed,
+    size,
+    table,
+    table_of,
+)
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.model.diagnoses import Finding
-from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.words.plain_text import location
+from snapreport.model.findings import AMOUNTS, DeviceFindings, Findings
+from snapreport.reporters.words.plain_text import named_place
 from snapreport.reporters.words.recording_words import recording_rows
 
 _HOLDERS = 10
 _SUGGESTIONS, _FAILED = 3, 3
-_AMOUNTS = (
-    "allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation",
-)  # fmt: skip
 
 
 def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
     """Say what the file is, what went wrong, and what to ask next: most of a first answer."""
-    found, device = chosen_device(recording, arguments)
+    found, device = _chosen_device(recording, arguments)
     every = found_in(found)
     first = _first([finding for name, finding in every if name in ("", str(device.device))])
     state = "peak" if device.recorded else "final_state"  # then no peak is known
@@ -45,14 +49,13 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
         "first_finding": None if first is None else _in_short(first),
         "next": _next(device, first),
     }
-    parts = [
+    parts = (
+        _devices(found.devices if len(found.devices) > 1 else ()),
         listed("findings", [brief(name, finding) for name, finding in every]),
         _sites(device, _HOLDERS),
         _roles(device),
-    ]
-    if len(found.devices) > 1:
-        parts.insert(0, _devices(found))
-    return Reply(about(recording, device), head, tuple(parts))
+    )
+    return Reply(_about(recording, device), head, parts)
 
 
 def _first(findings: Sequence[Finding]) -> Finding | None:
@@ -75,24 +78,23 @@ def _in_short(finding: Finding) -> dict[str, Any]:
 
 def summary_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
     """Return one part of a summary as tables, or all of them."""
-    found, device = chosen_device(recording, arguments)
+    found, device = _chosen_device(recording, arguments)
     wanted = arguments.get("part")
-    names = [wanted] if wanted else PARTS
+    names = [wanted] if wanted else _PARTS
     parts = [part for name in names for part in _PARTS[name](found, device)]
     head = {"answer": device.answer if wanted in (None, "peaks") else None}
     if wanted and not any(part.count for part in parts):
         head["answer"] = f"There is nothing about {wanted} in this recording."
     if wanted == "trust":
         head["answer"] = device.trust.sentence
-    return Reply(about(recording, device), head, tuple(parts))
+    return Reply(_about(recording, device), head, tuple(parts))
 
 
-def about(recording: KeptRecording, device: DeviceFindings) -> dict[str, Any]:
-    """Say which file and device an answer is about."""
+def _about(recording: KeptRecording, device: DeviceFindings) -> dict[str, Any]:
     return {"file": recording.file.shown, "device": str(device.device)}
 
 
-def chosen_device(
+def _chosen_device(
     recording: KeptRecording, arguments: Mapping[str, Any]
 ) -> tuple[Findings, DeviceFindings]:
     """Return the findings, and those of the device that is meant: the one a report opens with.
@@ -134,55 +136,31 @@ def _peak(device: DeviceFindings, curve: str) -> dict[str, Any] | None:
     return None if peak is None else size(peak.bytes, event=peak.event)
 
 
-def _devices(found: Findings) -> Part:
-    columns = (
-        ("device", "text"), ("events", "count"), ("peak allocated", "bytes"), ("at event", "event"),
-        ("peak reserved", "bytes"), ("failed requests", "count"),
-    )  # fmt: skip
-    rows = [
-        (
-            str(each.device),
-            each.history.events,
-            each.peak.allocated,
-            each.peak.event,
-            each.peaks["reserved"].bytes if "reserved" in each.peaks else None,
-            len(each.ooms),
-        )
-        for each in found.devices
-    ]
-    return table("Devices: never add them up", columns, rows)
+def _devices(devices: Sequence[DeviceFindings]) -> Part:
+    fields: tuple[Field, ...] = (
+        ("device", "text", lambda each: str(each.device)),
+        ("events", "count", "history.events"),
+        ("peak allocated", "bytes", "peak.allocated"),
+        ("at event", "event", "peak.event"),
+        ("peak reserved", "bytes", lambda each: (_peak(each, "reserved") or {}).get("bytes")),
+        ("failed requests", "count", lambda each: len(each.ooms)),
+    )
+    return table_of("Devices: never add them up", devices, fields)
 
 
 def _sites(device: DeviceFindings, most: int | None = None) -> Part:
-    rows = [
-        (
-            f"{site.name}  {location(site.filename, site.line)}".rstrip(),
-            site.bytes,
-            format_share(site.bytes, device.peak.allocated),
-            site.count,
-        )
-        for site in device.sites[:most]
-    ]
-    columns = (
-        ("call site", "text"), ("held", "bytes"), ("share", "text"),
-        ("allocations", "count"),
-    )  # fmt: skip
-    name = f"{_moment(device)}, by call site"
-    rest = [site.bytes for site in device.sites[len(rows) :]]
+    shown = device.sites[:most]
+    rest = [site.bytes for site in device.sites[len(shown) :]]
     note = f"{len(rest)} more held {format_bytes(sum(rest))}: summary, part sites" if rest else ""
-    return replace(table(name, columns, rows), note=note)
+    name = f"{_moment(device)}, by call site"
+    site = ("call site", "text", lambda each: named_place(each.name, each.filename, each.line))
+    return held_table(name, site, shown, device.peak.allocated, note=note)
 
 
 def _roles(device: DeviceFindings) -> Part:
-    rows = [
-        (use.role, use.bytes, format_share(use.bytes, device.peak.allocated), use.count)
-        for use in device.held_by_role
-    ]
-    columns = (
-        ("role", "text"), ("held", "bytes"), ("share", "text"),
-        ("allocations", "count"),
-    )  # fmt: skip
-    return table(f"{_moment(device)}, by role (what it is for)", columns, rows)
+    name = f"{_moment(device)}, by role (what it is for)"
+    role = ("role", "text", "role")
+    return held_table(name, role, device.held_by_role, device.peak.allocated)
 
 
 def _moment(device: DeviceFindings) -> str:
@@ -194,7 +172,7 @@ def _moment(device: DeviceFindings) -> str:
 def _amounts(_: Findings, device: DeviceFindings) -> list[Part]:
     moments = (device.start, device.peak, device.end) if device.recorded else (device.end,) * 3
     rows = []
-    for name in _AMOUNTS:
+    for name in AMOUNTS:
         own = device.peaks.get(name)
         values = [getattr(each, name) for each in moments]
         rows.append((name, *values, own and own.bytes, own and own.event))
@@ -202,21 +180,22 @@ def _amounts(_: Findings, device: DeviceFindings) -> list[Part]:
         ("memory", "text"), ("start", "bytes"), ("at the allocated peak", "bytes"),
         ("end", "bytes"), ("own peak", "bytes"), ("own peak at event", "event"),
     )  # fmt: skip
-    sizes = asdict(device.sizes)
-    average = {
-        name: each.average for name, each in device.statistics.items() if name != "requested"
-    }
+    sizes, curves = device.sizes, device.statistics.items()
     more = [
-        ("allocations made", sizes["made"], "count"),
-        ("of those freed", sizes["freed"], "count"),
-        ("live before the first event", sizes["baseline"], "count"),
+        ("allocations made", sizes.made, "count"),
+        ("of those freed", sizes.freed, "count"),
+        ("live before the first event", sizes.baseline, "count"),
         ("live at the allocated peak", device.peak.live, "count"),
         ("events", device.history.events, "count"),
-        ("requested in all", sizes["requested"], "bytes"),
-        ("smallest request", sizes["smallest"], "bytes"),
-        ("median request", sizes["median"], "bytes"),
-        ("largest request", sizes["largest"], "bytes"),
-        *((f"{name} on average", value, "bytes") for name, value in average.items()),
+        ("requested in all", sizes.requested, "bytes"),
+        ("smallest request", sizes.smallest, "bytes"),
+        ("median request", sizes.median, "bytes"),
+        ("largest request", sizes.largest, "bytes"),
+        *(
+            (f"{name} on average", each.average, "bytes")
+            for name, each in curves
+            if name != "requested"
+        ),
     ]
     figures = [
         {"name": name, **(size(value) or {} if unit == "bytes" else {"count": value})}
@@ -227,46 +206,37 @@ def _amounts(_: Findings, device: DeviceFindings) -> list[Part]:
 
 
 def _stages(_: Findings, device: DeviceFindings) -> list[Part]:
-    columns = (
-        ("stage", "text"), ("depth", "count"), ("start event", "event"), ("end event", "event"),
-        ("start", "bytes"), ("peak", "bytes"), ("peak event", "event"), ("end", "bytes"),
-        ("cut off", "text"),
-    )  # fmt: skip
-    stages = device.stages
-
-    def take(first: int, last: int) -> list[tuple[Any, ...]]:
-        return [
-            (
-                each.name, each.depth, each.start_event, each.end_event, each.start_bytes,
-                each.peak_bytes, each.peak_event, each.end_bytes, each.cut,
-            )
-            for each in stages[first:last]
-        ]  # fmt: skip
-
-    return [Part("Stages, in allocated bytes", len(stages), take, columns)]
+    fields: tuple[Field, ...] = (
+        ("stage", "text", "name"),
+        ("depth", "count", "depth"),
+        ("start event", "event", "start_event"),
+        ("end event", "event", "end_event"),
+        ("start", "bytes", "start_bytes"),
+        ("peak", "bytes", "peak_bytes"),
+        ("peak event", "event", "peak_event"),
+        ("end", "bytes", "end_bytes"),
+        ("cut off", "text", "cut"),
+    )
+    return [table_of("Stages, in allocated bytes", device.stages, fields)]
 
 
 def _steps(_: Findings, device: DeviceFindings) -> list[Part]:
     if device.steps is None:
         return []
-    columns = (
-        ("step", "count"), ("name", "text"), ("kind", "text"), ("start event", "event"),
-        ("end event", "event"), ("start", "bytes"), ("peak", "bytes"), ("peak event", "event"),
-        ("change", "bytes"), ("kept", "bytes"),
-    )  # fmt: skip
-    steps = device.steps.steps
-
-    def take(first: int, last: int) -> list[tuple[Any, ...]]:
-        return [
-            (
-                each.number, each.name, each.kind, each.start_event, each.end_event,
-                each.start_bytes, each.peak_bytes, each.peak_event, each.change, each.kept_bytes,
-            )
-            for each in steps[first:last]
-        ]  # fmt: skip
-
+    fields: tuple[Field, ...] = (
+        ("step", "count", "number"),
+        ("name", "text", "name"),
+        ("kind", "text", "kind"),
+        ("start event", "event", "start_event"),
+        ("end event", "event", "end_event"),
+        ("start", "bytes", "start_bytes"),
+        ("peak", "bytes", "peak_bytes"),
+        ("peak event", "event", "peak_event"),
+        ("change", "bytes", "change"),
+        ("kept", "bytes", "kept_bytes"),
+    )
     name = f"Steps, in allocated bytes; found {device.steps.how}"
-    return [Part(name, len(steps), take, columns)]
+    return [table_of(name, device.steps.steps, fields)]
 
 
 def _trust(found: Findings, device: DeviceFindings) -> list[Part]:
@@ -277,8 +247,7 @@ def _trust(found: Findings, device: DeviceFindings) -> list[Part]:
     warnings = [
         {"code": each.code, "text": each.paragraph} for each in (*found.warnings, *device.warnings)
     ]
-    parts = (("checks", checks), ("fixes", fixes), ("warnings", warnings))
-    return [listed(name, items) for name, items in parts if items]
+    return [listed("checks", checks), listed("fixes", fixes), listed("warnings", warnings)]
 
 
 def _settings(found: Findings, _: DeviceFindings) -> list[Part]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from snapreport.ground.units import format_bytes, format_share
@@ -11,6 +12,8 @@ from snapreport.model.diagnoses import Table
 
 Column = tuple[str, str]
 """A title, and what is in the cells: one of ``model.diagnoses.Unit``, or ``any``."""
+Field = tuple[str, str, str | Callable[[Any], Any]]
+"""A column, and what an item has in it: the name of an attribute, or a function of the item."""
 Take = Callable[[int, int], Sequence[Any]]
 """Gives the items from one place up to another."""
 
@@ -68,17 +71,35 @@ def table(name: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -
     return Part(name, len(rows), lambda first, last: rows[first:last], tuple(columns))
 
 
+def table_of(name: str, items: Sequence[Any], fields: Sequence[Field], note: str = "") -> Part:
+    """Return a table with a row for each item, made when it is asked for."""
+    cells = [attrgetter(get) if isinstance(get, str) else get for *_, get in fields]
+
+    def take(first: int, last: int) -> list[tuple[Any, ...]]:
+        return [tuple(cell(item) for cell in cells) for item in items[first:last]]
+
+    return Part(name, len(items), take, tuple((title, unit) for title, unit, _ in fields), note)
+
+
+def held_table(
+    name: str, what: Field, items: Sequence[Any], whole: int, *more: Field, note: str = ""
+) -> Part:
+    """Return a table of who holds memory, with each one's share of the whole."""
+    fields: tuple[Field, ...] = (
+        what,
+        ("held", "bytes", "bytes"),
+        ("share", "text", lambda each: format_share(each.bytes, whole)),
+        ("allocations", "count", "count"),
+        *more,
+    )
+    return table_of(name, items, fields, note)
+
+
 def finding_table(found: Table) -> Part:
     """Return the table of a finding."""
-    columns = tuple((column.title, column.unit) for column in found.columns)
+    columns = [(column.title, column.unit) for column in found.columns]
     note = f"{found.left_out} more rows were left out of the finding" if found.left_out else ""
-    return Part(
-        found.title,
-        len(found.rows),
-        lambda first, last: found.rows[first:last],
-        columns,
-        note,
-    )
+    return replace(table(found.title, columns, found.rows), note=note)
 
 
 def size(count: int | None, **more: Any) -> dict[str, Any] | None:

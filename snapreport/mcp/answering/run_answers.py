@@ -7,8 +7,8 @@ from typing import Any
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.mcp.answering.reply import Column, Part, Reply, listed, size, table
-from snapreport.model.run.rank_facts import FailedRequest, HolderKind
+from snapreport.mcp.answering.reply import Field, Part, Reply, listed, size, table, table_of
+from snapreport.model.run.rank_facts import HolderKind
 from snapreport.model.run.run_findings import Difference, Group, Odd
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
@@ -32,9 +32,27 @@ _HOLDERS: tuple[tuple[HolderKind, str], ...] = (
     ("role", "Held at its allocated peak, by role (what it is for)"),
     ("stage", "Stages, the most allocated while open"),
 )
-_FAILED: tuple[Column, ...] = (
-    ("event", "event"), ("time_us", "any"), ("asked for", "bytes"), ("call site", "text"),
-)  # fmt: skip
+_FAILED: tuple[Field, ...] = (
+    ("event", "event", "event"),
+    ("time_us", "any", "time_us"),
+    ("asked for", "bytes", "size"),
+    ("call site", "text", "site"),
+)
+_HELD: tuple[Field, ...] = (
+    ("name", "text", lambda each: each.key or "the rest"),
+    ("held", "bytes", "bytes"),
+    ("count", "count", "count"),
+)
+_STEP: tuple[Field, ...] = (
+    ("step", "count", "number"),
+    ("peak", "bytes", "allocated"),
+    ("left at its end", "bytes", "left"),
+)
+_FINDING: tuple[Field, ...] = (
+    ("severity", "text", "severity"),
+    ("code", "text", "code"),
+    ("finding", "text", "title"),
+)
 
 
 def run_reply(
@@ -190,29 +208,17 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
         "coordinates": dict(rank.name.coordinates),
         "warnings": list(rank.warnings),
     }
-    parts = [table("Failed requests", _FAILED, [_failed(each) for each in device.failed])]
-    if len(rows) > 1:
-        parts.insert(0, _ranks(loaded, rows, names))
-    held = (("name", "text"), ("held", "bytes"), ("count", "count"))
-    for kind, title in _HOLDERS:
-        holders = [each for each in device.holders if each.kind == kind]
-        parts.append(
-            table(
-                title, held, [(each.key or "the rest", each.bytes, each.count) for each in holders]
-            )
-        )
-    steps = [(each.number, each.allocated, each.left) for each in device.steps]
-    parts.append(
-        table("Steps", (("step", "count"), ("peak", "bytes"), ("left at its end", "bytes")), steps)
+    parts = (
+        _ranks(loaded, rows if len(rows) > 1 else (), names),
+        table_of("Failed requests", device.failed, _FAILED),
+        *(
+            table_of(title, [each for each in device.holders if each.kind == kind], _HELD)
+            for kind, title in _HOLDERS
+        ),
+        table_of("Steps", device.steps, _STEP),
+        table_of("Findings; the tool findings has them in full", device.findings, _FINDING),
     )
-    titles = [(each.severity, each.code, each.title) for each in device.findings]
-    columns = (("severity", "text"), ("code", "text"), ("finding", "text"))
-    parts.append(table("Findings; the tool findings has them in full", columns, titles))
-    return Reply({"file": shown, "rank": names[row]}, head, tuple(parts))
-
-
-def _failed(failed: FailedRequest) -> tuple[Any, ...]:
-    return failed.event, failed.time_us, failed.size, failed.site
+    return Reply({"file": shown, "rank": names[row]}, head, parts)
 
 
 def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list[int]:

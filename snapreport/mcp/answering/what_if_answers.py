@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import Progress
-from snapreport.ground.units import format_bytes, format_share
+from snapreport.ground.units import format_bytes
 from snapreport.mcp.answering.finding_answers import suggestion_json
-from snapreport.mcp.answering.reply import Part, Reply, listed, size, table
+from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, listed, size, table_of
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.model.replay.replays import Between, FactualReplay
 from snapreport.reporters.terminal.plan_text import plan_notes, verdict
@@ -68,22 +68,17 @@ def _removals(device: Device, arguments: Mapping[str, Any]) -> Found:
             "taken_away": list(left.taken[:20]),
             "others_taken_away": max(0, len(left.taken) - 20) or None,
         }
-        columns = ((by, "text"), ("held", "bytes"), ("share", "text"), ("allocations", "count"))
-        rows = [
-            (each.name, each.bytes, format_share(each.bytes, found.peak_bytes), each.count)
-            for each in left.held
-        ]
-        return head, [table("Held at the peak that is left", columns, rows)]
-    every = device.what_if(by, curve)
-    wide = (
-        (by, "text"), ("falls by", "bytes"), ("peak then", "bytes"), ("at event", "event"),
-        ("held at the recorded peak", "bytes"), ("allocations", "count"),
-    )  # fmt: skip
-    table_rows = [
-        (each.name, each.falls, each.peak_bytes, each.peak_event, each.held, each.count)
-        for each in every
-    ]
-    return head, [table(f"The peak without each {by}", wide, table_rows)]
+        name = "Held at the peak that is left"
+        return head, [held_table(name, (by, "text", "name"), left.held, found.peak_bytes)]
+    fields: tuple[Field, ...] = (
+        (by, "text", "name"),
+        ("falls by", "bytes", "falls"),
+        ("peak then", "bytes", "peak_bytes"),
+        ("at event", "event", "peak_event"),
+        ("held at the recorded peak", "bytes", "held"),
+        ("allocations", "count", "count"),
+    )
+    return head, [table_of(f"The peak without each {by}", device.what_if(by, curve), fields)]
 
 
 def _settings(device: Device, arguments: Mapping[str, Any], progress: Progress) -> Found:
@@ -106,21 +101,23 @@ def _settings(device: Device, arguments: Mapping[str, Any], progress: Progress) 
         head["answer"] = found.refused
     if found.outcomes:
         head["note"] = how_text(found)
-    columns = (
-        ("settings", "text"), ("smallest capacity, least", "bytes"),
-        ("smallest capacity, most", "bytes"), ("peak reserved, least", "bytes"),
-        ("peak reserved, most", "bytes"), ("retries", "text"), ("serves all requests", "text"),
-    )  # fmt: skip
-    rows = [
+    asked = found.capacity is not None
+    fields: tuple[Field, ...] = (
+        ("settings", "text", lambda each: f"{each.settings}{' (recorded)' * each.recorded}"),
+        ("smallest capacity, least", "bytes", "capacity.least"),
+        ("smallest capacity, most", "bytes", "capacity.most"),
+        ("peak reserved, least", "bytes", "peak.least"),
+        ("peak reserved, most", "bytes", "peak.most"),
+        ("retries", "text", lambda each: _range(each.retries)),
         (
-            f"{each.settings} (recorded)" if each.recorded else each.settings,
-            each.capacity.least, each.capacity.most, each.peak.least, each.peak.most,
-            _range(each.retries),
-            _SERVES[each.serves] if found.capacity is not None else "not asked",
-        )
-        for each in found.outcomes
-    ]  # fmt: skip
-    return head, [table("Settings; smallest capacity is what to compare", columns, rows)]
+            "serves all requests",
+            "text",
+            lambda each: _SERVES[each.serves] if asked else "not asked",
+        ),
+    )
+    return head, [
+        table_of("Settings; smallest capacity is what to compare", found.outcomes, fields)
+    ]
 
 
 def _replay(replay: FactualReplay) -> dict[str, Any]:
@@ -176,8 +173,8 @@ def _plan(device: Device, arguments: Mapping[str, Any]) -> Found:
         }
         for step in plan.steps
     ]
-    rows = [(each.role, each.bytes) for each in plan.left]
-    left = table("What the peak then consists of", (("role", "text"), ("held", "bytes")), rows)
+    fields = (("role", "text", "role"), ("held", "bytes", "bytes"))
+    left = table_of("What the peak then consists of", plan.left, fields)
     return head, [listed("steps", steps), left]
 
 

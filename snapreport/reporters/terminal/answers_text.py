@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
 from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
-from snapreport.model.findings import Amounts, StageUse
+from snapreport.model.findings import AMOUNTS, Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut, cut_place, one_line
@@ -44,8 +44,7 @@ def amounts(
     if entry is not None:
         at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
         page.say(f"after {one_line(entry.action)} of {format_bytes(entry.size)}{at}")
-    fields = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
-    values = [(field, getattr(found, field)) for field in fields]
+    values = [(name, getattr(found, name)) for name in AMOUNTS]
     page.table(
         ("", "", "bytes"),
         [

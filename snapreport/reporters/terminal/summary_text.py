@@ -9,7 +9,7 @@ from snapreport.ground.units import format_bytes, format_count, format_share, fo
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
 from snapreport.model.iterations import Steps
 from snapreport.reporters.terminal.text_tables import NARROWEST, Page, terminal_width
-from snapreport.reporters.words.plain_text import cut, location, one_line
+from snapreport.reporters.words.plain_text import cut, named_place, one_line
 from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
@@ -99,7 +99,7 @@ def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> N
                 format_bytes(site.bytes),
                 format_share(site.bytes, peak),
                 format_count(site.count),
-                f"{site.name}  {location(site.filename, site.line)}".rstrip(),
+                named_place(site.name, site.filename, site.line),
             )
             for site in sites
         ],

@@ -114,6 +114,11 @@ def location(filename: str, line: int | None, limit: int = 0) -> str:
     return cut_place(place, limit) if limit else one_line(place)
 
 
+def named_place(name: str, filename: str, line: int | None) -> str:
+    """Return ``name  file:line``, or the name alone where the file is not known."""
+    return f"{name}  {location(filename, line)}".rstrip()
+
+
 def without_html(notes: str, stranger: bool = False) -> str:
     """Return Markdown in which raw HTML is text; all else, code included, stays as it is.
 

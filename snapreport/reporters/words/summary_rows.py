@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
-from snapreport.model.findings import CurvePeak, DeviceFigures, StageUse
+from snapreport.model.findings import AMOUNTS, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
 
@@ -19,12 +19,11 @@ def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
 
     Without an allocator only tensor sizes are known: then curves that are one are one row.
     """
-    names = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
     start, peak, end = device.start, device.peak, device.end
     if not device.recorded:  # there is one known state
         start = end
     rows = []
-    for name in names:
+    for name in AMOUNTS:
         own = device.peaks.get(name)
         rows.append(
             (
