@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from snapreport.api.device import CURVES, Device
+from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.api.moment import Moment
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
@@ -25,6 +25,7 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import DeviceHistory
+from snapreport.model.moment_wanted import CURVES
 from snapreport.model.name_treatment import REDACTED
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ from snapreport.model.diagnoses import Diagnosis
 from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Steps
-from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.model.moment_wanted import CURVES, Address, MomentWanted
 from snapreport.model.replay.replays import FactualReplay, OtherSettings
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
@@ -66,8 +66,6 @@ from snapreport.model.what_if import CardFit, PeakWithout, Plan, WhatIf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-CURVES = ("allocated", "requested", "active", "reserved")
 
 
 class Device:

@@ -19,7 +19,7 @@ from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
-from snapreport.model.moment_wanted import Address, MomentWanted
+from snapreport.model.moment_wanted import COUNTED, Address, MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.read import read_objects
 
@@ -142,7 +142,7 @@ def _export_subject(
     loaded: Snapshot, kind: str, device: str | int | None, moment: MomentWanted
 ) -> Export:
     curve, at_moment = moment.curve, bool(moment.names)
-    if curve not in ("allocated", "active", "requested"):
+    if curve not in COUNTED:
         raise ExportError(
             f"{curve} bytes belong to segments, not to call stacks;"
             " export allocated, active or requested bytes."

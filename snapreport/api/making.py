@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
-from snapreport.api.loading import redacted_names as redacted_names  # for several files at once
 from snapreport.bundle import is_zip, require_bundle, write_bundle
 from snapreport.diagnosis.trust.self_checks import find_warnings
 from snapreport.ground.cards.card_lookup import wanted_card

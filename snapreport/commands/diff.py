@@ -38,7 +38,7 @@ from snapreport.ground.files import check_output, output_path, report_format
 @click.argument("new", metavar="NEW", type=ANY_PATH)
 @device_option("Of this device of both")
 @click.option("--new-device", metavar="N", help="Of this device of NEW, where it is another.")
-@curve_option(["allocated", "requested", "active", "reserved"])
+@curve_option()
 @click.option(
     "--at",
     type=click.Choice(["peak", "start", "end"]),

@@ -24,6 +24,7 @@ from snapreport.commands.output.answer_printing import (
     print_page,
 )
 from snapreport.commands.output.console import print_bytes
+from snapreport.model.moment_wanted import COUNTED
 
 
 @click.command(short_help="Print memory by category or role over time.")
@@ -38,7 +39,7 @@ from snapreport.commands.output.console import print_bytes
     "are of.",
 )
 @rules_option
-@curve_option(["allocated", "requested", "active"])
+@curve_option(COUNTED)
 @click.option(
     "--points",
     type=click.IntRange(min=0),

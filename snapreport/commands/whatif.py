@@ -30,9 +30,8 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
+from snapreport.model.moment_wanted import COUNTED
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
-
-_COUNTED = ("allocated", "requested", "active")
 
 
 @click.command(short_help="Print how far the peak would fall without something.")
@@ -67,7 +66,7 @@ _COUNTED = ("allocated", "requested", "active")
     help="Whether the recording would fit into this much reserved memory, under the settings of"
     " --allocator or common ones.",
 )
-@curve_option(_COUNTED, "Whose peak.")
+@curve_option(COUNTED, "Whose peak.")
 @rules_option
 @top_option(15)
 @answer_options

@@ -17,6 +17,7 @@ from snapreport.exporters.lanes import lanes
 from snapreport.exporters.stack_weights import ends, site_names, stack_texts, weights
 from snapreport.ground.protobuf import data, number, text, varint
 from snapreport.model.findings import DeviceFigures
+from snapreport.model.moment_wanted import CURVES
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_TIME
 
@@ -40,7 +41,6 @@ SIZES = (
 )
 """Rows of the timeline: the few large allocations are not to be lost among the small."""
 
-CURVES = ("allocated", "requested", "active", "reserved")
 
 _Emit = Callable[[bytes], None]
 

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from snapreport.ground.errors import MomentError
 
+CURVES = ("allocated", "requested", "active", "reserved")
+"""What a moment can count, and a device has curves of."""
+COUNTED = CURVES[:3]
+"""Those that allocations make up; reserved memory is nobody's allocation."""
+
 Address = tuple[int, int | None]
 """An address, and how many allocations came before at it; None for the only one."""
 

@@ -223,7 +223,7 @@ def stand_ins_for(names: NamesWanted) -> StandIns | None:
     """Return what names files where names are redacted; None where they are not."""
     if not names.redacted:
         return None
-    from snapreport.api.making import redacted_names
+    from snapreport.api.loading import redacted_names
 
     return lambda given: redacted_names(given, names.salt)
 

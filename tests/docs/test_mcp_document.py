@@ -13,13 +13,11 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from snapreport.mcp.answering.choices import PARTS
 from snapreport.mcp.answering.pages_of_replies import USUAL
 from snapreport.mcp.answering.token_estimate import count_tokens
 from snapreport.mcp.keeping.file_keepers import MOST_FILES
 from snapreport.mcp.serving.guidance import INSTRUCTIONS, PAGES, PROMPTS
-from snapreport.mcp.serving.protocol import as_tool
-from snapreport.mcp.serving.tool_list import TOOLS
+from snapreport.mcp.serving.tool_list import PARTS, TOOLS
 from snapreport.names.quoted_strings import LONGEST_QUOTE
 from tests.mcp.desks import run
 
@@ -87,14 +85,14 @@ def test_the_address_is_the_server_s() -> None:
 def test_tools_and_their_arguments_are_in_the_table(tool: Any) -> None:
     (row,) = re.findall(rf"^\| `{tool.name}` \|.*\|$", DOCUMENT, re.MULTILINE)
     arguments = row.split("|")[3]
-    for name in tool.takes:
+    for name in tool.input_schema["properties"].keys() - {"cursor", "max_tokens"}:
         assert f"`{name}`" in arguments
     for part in PARTS if tool.name == "summary" else ():
         assert f"`{part}`" in arguments
 
 
 def test_what_is_said_beside_the_table_is_true() -> None:
-    for each in (*(page.uri for page in PAGES), *(prompt.name for prompt in PROMPTS)):
+    for each in (*(page.about.uri for page in PAGES), *(prompt.about.name for prompt in PROMPTS)):
         assert f"`{each}`" in DOCUMENT
     assert f"At most {MOST_FILES} files are open" in DOCUMENT
     assert f"cut to {LONGEST_QUOTE} letters" in DOCUMENT
@@ -103,9 +101,9 @@ def test_what_is_said_beside_the_table_is_true() -> None:
 
 def test_the_list_of_tools_leaves_room_for_other_things() -> None:
     """The estimate is half as much again as two vocabularies make of it."""
-    listed = [as_tool(each).model_dump(by_alias=True, exclude_none=True) for each in TOOLS]
+    listed = [each.model_dump(by_alias=True, exclude_none=True) for each in TOOLS]
     text = json.dumps(listed, separators=(",", ":"))
     assert count_tokens(text) / 1.45 < MOST_OF_A_LIST
     assert count_tokens(INSTRUCTIONS) < 200
     for page in PAGES:
-        assert count_tokens(page.text()) < 4500, page.name
+        assert count_tokens(page.text()) < 4500, page.about.name

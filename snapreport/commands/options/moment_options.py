@@ -58,5 +58,5 @@ _OPTIONS = (
         "--at", type=(click.Choice(["alloc", "free"]), str), metavar="alloc|free ADDRESS",
         help="After the allocation or free of an address, or ADDRESS_VERSION.",
     ),
-    curve_option(["allocated", "requested", "active", "reserved"]),
+    curve_option(),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import parse_size
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
+from snapreport.model.moment_wanted import CURVES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +95,9 @@ FIGURES_DEFINED = "\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES)
 """What the figures that are printed mean, for below the options."""
 
 
-def curve_option(curves: Sequence[str], counted: str = "What to count.") -> Callable[[F], F]:
+def curve_option(
+    curves: Sequence[str] = CURVES, counted: str = "What to count."
+) -> Callable[[F], F]:
     """``--curve``: one of these, allocated bytes by default."""
     return click.option(
         "--curve", type=click.Choice(curves), default="allocated", show_default=True, help=counted

@@ -119,7 +119,7 @@ def _tree(moment: Moment, title: str) -> Part:
 
     fields: tuple[Field, ...] = (
         ("node", "count", lambda node: node),
-        ("parent", "count", lambda node: id_or_none(tree.parent[node])),
+        ("parent", "count", lambda node: id_or_none(int(tree.parent[node]))),
         ("frame", "text", name),
         ("held", "bytes", lambda node: int(tree.bytes[node])),
         ("held by its own", "bytes", lambda node: int(tree.own_bytes[node])),

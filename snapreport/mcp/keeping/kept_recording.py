@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from snapreport.api.loading import Snapshot, load_named
 from snapreport.bundle import is_zip, write_database
 from snapreport.bundle.query.sql_query import Database
-from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import Progress
 from snapreport.mcp.keeping.opening_below import FileBelow, opened_below
 from snapreport.model.answer_tables import QUERY_MEMORY, QUERY_SECONDS
@@ -33,11 +32,7 @@ class KeptRecording:
         self.progress = progress
         """Told what is done for the question that is being answered."""
         with opened_below(file) as path:
-            try:
-                history = load_named(path, names, progress).history
-            except SnapreportError as error:
-                text = str(error).replace(str(path), file.shown)
-                raise type(error)(text.replace(str(file.path), file.shown)) from None
+            history = load_named(path, names, progress).history
             if not is_zip(path):
                 history = renamed(history, file.shown)
         self.snapshot = Snapshot(quote_names(history))

@@ -129,16 +129,10 @@ class KeptRun:
     def _from_zip(self, layout: str | None) -> LoadedRun:
         from snapreport.api.run_files import is_run_bundle
 
-        shown = self.place.shown
         with opened_below(self.place) as path:
             if not is_run_bundle(path):
                 raise InputError(
-                    f"{shown} is no zip of a run; open tells what is in one recording."
+                    f"{self.place.shown} is no zip of a run; open tells what is in one recording."
                 )
-            try:
-                loaded = run_from_zip(path, None, layout, self._names)
-            except SnapreportError as error:
-                text = str(error).replace(str(path), shown)
-                raise type(error)(text.replace(str(self.place.path), shown)) from None
-        run = quote_run(loaded.run)
+            run = quote_run(run_from_zip(path, None, layout, self._names).run)
         return LoadedRun(run, find(run))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from snapreport.ground.errors import InputError
+from snapreport.ground.errors import InputError, SnapreportError
 
 _DESCRIPTORS = Path("/proc/self/fd")
 """Where Linux has a name for each open file: opening it gives that file, and follows no link."""
@@ -85,6 +85,7 @@ def opened_below(file: FileBelow) -> Iterator[Path]:
 
     Raises:
         InputError: it is gone, is another file now, or is none that can be read.
+        SnapreportError: what the body raises, the file called by its shown name.
     """
     try:
         descriptor = _descend(file) if os.open in os.supports_dir_fd else _open(file.path)
@@ -93,10 +94,13 @@ def opened_below(file: FileBelow) -> Iterator[Path]:
     try:
         _same(os.fstat(descriptor), file)
         named = _DESCRIPTORS / str(descriptor)
-        if named.exists():
-            yield named
-        else:
-            yield file.path
+        path = named if named.exists() else file.path
+        try:
+            yield path
+        except SnapreportError as error:
+            text = str(error).replace(str(path), file.shown)
+            raise type(error)(text.replace(str(file.path), file.shown)) from None
+        if path != named:
             with suppress(OSError):
                 _same(file.path.stat(follow_symlinks=False), file)
     finally:

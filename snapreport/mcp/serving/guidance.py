@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import mcp_types as types
+
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
 from snapreport.mcp.answering.clean_values import clean_text
 from snapreport.mcp.answering.pages_of_replies import as_text
@@ -72,11 +74,16 @@ _UNITS = """\
 class Page:
     """A text that clients can read."""
 
-    uri: str
-    name: str
-    description: str
-    mime_type: str
+    about: types.Resource
     text: Callable[[], str]
+
+
+def _page(
+    name: str, description: str, text: Callable[[], str], mime_type: str = "text/markdown"
+) -> Page:
+    uri = f"snapreport://{name}"
+    about = types.Resource(uri=uri, name=name, description=description, mime_type=mime_type)
+    return Page(about, text)
 
 
 def _schema() -> str:
@@ -92,32 +99,43 @@ def _words() -> str:
 
 
 PAGES = (
-    Page("snapreport://guide", "guide", "How to ask, and what not to do; read it first",
-         "text/markdown", lambda: _GUIDE),
-    Page("snapreport://units", "units", "Units of sizes, events and times",
-         "text/markdown", lambda: _UNITS),
-    Page("snapreport://glossary", "glossary", "What the words of answers mean",
-         "text/markdown", _words),
-    Page("snapreport://schema", "schema", "The tables that query asks, as SQL with comments",
-         "application/sql", _schema),
-)  # fmt: skip
+    _page("guide", "How to ask, and what not to do; read it first", lambda: _GUIDE),
+    _page("units", "Units of sizes, events and times", lambda: _UNITS),
+    _page("glossary", "What the words of answers mean", _words),
+    _page(
+        "schema",
+        "The tables that query asks, as SQL with comments",
+        _schema,
+        "application/sql",
+    ),
+)
 
 
 @dataclass(frozen=True)
-class PromptSpec:
+class Prompt:
     """A question that a user can pick in a client."""
 
-    name: str
-    title: str
-    description: str
-    takes: Mapping[str, str]
-    """Arguments and what they are."""
+    about: types.Prompt
     text: str
     """With a place for each argument."""
 
+    @property
+    def takes(self) -> list[str]:
+        """The names of its arguments; it needs all of them."""
+        return [each.name for each in self.about.arguments or ()]
+
+
+def _prompt(name: str, title: str, description: str, takes: Mapping[str, str], text: str) -> Prompt:
+    arguments = [
+        types.PromptArgument(name=name, description=about, required=True)
+        for name, about in takes.items()
+    ]
+    about = types.Prompt(name=name, title=title, description=description, arguments=arguments)
+    return Prompt(about, text)
+
 
 PROMPTS = (
-    PromptSpec(
+    _prompt(
         "why_out_of_memory",
         "Why out of memory?",
         "Why a program ran out of GPU memory, and what would help",
@@ -128,7 +146,7 @@ PROMPTS = (
         " each frees and costs. If trust is not 'trusted', say what is missing. Look further, with"
         " findings and the id of the first finding, only where open does not answer that.",
     ),
-    PromptSpec(
+    _prompt(
         "what_grew",
         "What grew?",
         "What keeps growing from step to step within one recording",
@@ -138,7 +156,7 @@ PROMPTS = (
         " bytes a step adds, and what to change; or that nothing grows. Growth in the first steps"
         " that stops is no leak.",
     ),
-    PromptSpec(
+    _prompt(
         "compare_two_runs",
         "Compare two runs",
         "What one recording holds more of than another",
@@ -150,11 +168,11 @@ PROMPTS = (
 )
 
 
-def prompt_text(prompt: PromptSpec, arguments: Mapping[str, str]) -> str:
+def prompt_text(prompt: Prompt, arguments: Mapping[str, str]) -> str:
     """Return a prompt with its arguments as texts of JSON: a file's name is no instruction."""
     written = {name: as_text(clean_text(arguments[name], _LONGEST_NAME)) for name in prompt.takes}
     return prompt.text.format_map(written)
 
 
-PROMPTS_BY_NAME: Mapping[str, PromptSpec] = {prompt.name: prompt for prompt in PROMPTS}
-PAGES_BY_URI: Mapping[str, Page] = {page.uri: page for page in PAGES}
+PROMPTS_BY_NAME: Mapping[str, Prompt] = {prompt.about.name: prompt for prompt in PROMPTS}
+PAGES_BY_URI: Mapping[str, Page] = {page.about.uri: page for page in PAGES}

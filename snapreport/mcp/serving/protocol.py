@@ -34,7 +34,7 @@ from snapreport.mcp.serving.guidance import (
     prompt_text,
 )
 from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.mcp.serving.tool_list import BY_NAME, TEXTS, TOOLS, ToolSpec
+from snapreport.mcp.serving.tool_list import BY_NAME, TEXTS, TOOLS
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,6 @@ Context = ServerRequestContext[Any, Any]
 
 _FILES = ("file", "base", "new")
 _LONGEST_ERROR = 600
-_READ_ONLY = types.ToolAnnotations(
-    read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False
-)
 
 
 def make_server(files: RootedFiles, keepers: FileKeepers) -> Server[Any]:
@@ -73,7 +70,7 @@ class _Service:
     async def list_tools(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[as_tool(each) for each in TOOLS])
+        return types.ListToolsResult(tools=list(TOOLS))
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -96,7 +93,7 @@ class _Service:
         return types.CallToolResult(content=[text], structured_content=answer)
 
     async def _answer(
-        self, context: Context, tool: ToolSpec, arguments: Mapping[str, Any]
+        self, context: Context, tool: types.Tool, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         if tool.name == "open" and "file" not in arguments:
             return self._list(arguments)
@@ -128,17 +125,7 @@ class _Service:
     async def list_resources(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    uri=page.uri,
-                    name=page.name,
-                    description=page.description,
-                    mime_type=page.mime_type,
-                )
-                for page in PAGES
-            ]
-        )
+        return types.ListResourcesResult(resources=[page.about for page in PAGES])
 
     async def read_resource(
         self, _: Context, params: types.ReadResourceRequestParams
@@ -146,26 +133,15 @@ class _Service:
         page = PAGES_BY_URI.get(str(params.uri))
         if page is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no {clean_text(str(params.uri), 100)}.")
-        text = types.TextResourceContents(uri=page.uri, mime_type=page.mime_type, text=page.text())
+        text = types.TextResourceContents(
+            uri=page.about.uri, mime_type=page.about.mime_type, text=page.text()
+        )
         return types.ReadResourceResult(contents=[text])
 
     async def list_prompts(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(
-            prompts=[
-                types.Prompt(
-                    name=prompt.name,
-                    title=prompt.title,
-                    description=prompt.description,
-                    arguments=[
-                        types.PromptArgument(name=name, description=about, required=True)
-                        for name, about in prompt.takes.items()
-                    ],
-                )
-                for prompt in PROMPTS
-            ]
-        )
+        return types.ListPromptsResult(prompts=[prompt.about for prompt in PROMPTS])
 
     async def get_prompt(
         self, _: Context, params: types.GetPromptRequestParams
@@ -178,10 +154,12 @@ class _Service:
         arguments = params.arguments or {}
         missing = [name for name in prompt.takes if not arguments.get(name)]
         if missing:
-            raise MCPError(types.INVALID_PARAMS, f"{prompt.name} needs {' and '.join(missing)}.")
+            raise MCPError(
+                types.INVALID_PARAMS, f"{prompt.about.name} needs {' and '.join(missing)}."
+            )
         content = types.TextContent(text=prompt_text(prompt, arguments))
         return types.GetPromptResult(
-            description=prompt.description,
+            description=prompt.about.description,
             messages=[types.PromptMessage(role="user", content=content)],
         )
 
@@ -190,15 +168,16 @@ class ArgumentsError(SnapreportError):
     """A tool was called with arguments that it does not take; the message says what it takes."""
 
 
-def _with_lists(tool: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _with_lists(tool: types.Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Take a text where texts are wanted for a list of one: agents write that."""
+    takes = tool.input_schema["properties"]
     return {
-        name: [value] if isinstance(value, str) and tool.takes.get(name) == TEXTS else value
+        name: [value] if isinstance(value, str) and takes.get(name) == TEXTS else value
         for name, value in arguments.items()
     }
 
 
-def _check(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
+def _check(tool: types.Tool, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that are none of a tool's.
 
     Raises:
@@ -212,15 +191,3 @@ def _check(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
         raise ArgumentsError(
             f"{tool.name}: {place}{clean_text(error.message, 200)}. It takes {takes}."
         )
-
-
-def as_tool(spec: ToolSpec) -> types.Tool:
-    """Return a tool as the protocol lists it."""
-    return types.Tool(
-        name=spec.name,
-        title=spec.title,
-        description=spec.description,
-        input_schema=spec.input_schema,
-        output_schema=spec.output_schema,
-        annotations=_READ_ONLY,
-    )

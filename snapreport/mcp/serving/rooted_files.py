@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
+from snapreport.ground.files import stem_of
 from snapreport.ground.safe_text import visible
 from snapreport.mcp.keeping.opening_below import FileBelow, file_below
 from snapreport.model.name_treatment import NamesWanted
@@ -121,14 +122,5 @@ def _is_file(path: Path) -> bool:
 def _stand_in(name: str, salt: str | None) -> str:
     from snapreport.api.loading import redacted_names
 
-    stem, ending = _split(name)
-    return redacted_names([stem], salt)[0] + ending
-
-
-def _split(name: str) -> tuple[str, str]:
-    stem, ending = name, ""
-    while True:
-        shorter, last = os.path.splitext(stem)
-        if last.lower() not in ENDINGS:
-            return stem, ending
-        stem, ending = shorter, last + ending
+    stem = stem_of(name)
+    return redacted_names([stem], salt)[0] + name.removeprefix(stem)

@@ -6,17 +6,22 @@ Every client has this list in its context all the time, so it is short; the guid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
+
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS
-from snapreport.mcp.answering.choices import PARTS, VIEWS
 from snapreport.mcp.answering.pages_of_replies import LEAST, MOST, USUAL
+from snapreport.model.answer_tables import GROUPINGS
+from snapreport.model.moment_wanted import COUNTED, CURVES
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
 
 Schema = dict[str, Any]
 
-CURVES = ("allocated", "requested", "active", "reserved")
+PARTS = ("peaks", "sites", "roles", "stages", "steps", "trust", "settings", "recording")
+"""What ``summary`` can be asked for."""
+VIEWS = (*GROUPINGS, "tree", "allocation")
+"""How ``at`` can show what is live."""
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -43,32 +48,32 @@ _PAGE: Mapping[str, Schema] = {
 }
 
 
-@dataclass(frozen=True)
-class ToolSpec:
-    """One tool."""
+_READ_ONLY = types.ToolAnnotations(
+    read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False
+)
 
-    name: str
-    title: str
-    description: str
-    takes: Mapping[str, Schema]
-    gives: Mapping[str, Schema] = field(default_factory=dict)
-    needs: Sequence[str] = ("file",)
-    paged: bool = True
 
-    @property
-    def input_schema(self) -> Schema:
-        """What it takes, as JSON Schema."""
-        return {
+def _tool(
+    name: str,
+    title: str,
+    description: str,
+    takes: Mapping[str, Schema],
+    gives: Mapping[str, Schema],
+    needs: Sequence[str] = ("file",),
+) -> types.Tool:
+    return types.Tool(
+        name=name,
+        title=title,
+        description=description,
+        input_schema={
             "type": "object",
-            "properties": {**self.takes, **(_PAGING if self.paged else {})},
-            "required": list(self.needs),
+            "properties": {**takes, **_PAGING},
+            "required": list(needs),
             "additionalProperties": False,
-        }
-
-    @property
-    def output_schema(self) -> Schema:
-        """What it gives, as JSON Schema."""
-        return {"type": "object", "properties": {**self.gives, **_PAGE}}
+        },
+        output_schema={"type": "object", "properties": {**gives, **_PAGE}},
+        annotations=_READ_ONLY,
+    )
 
 
 def _one_of(values: Sequence[str], **more: Any) -> Schema:
@@ -77,8 +82,8 @@ def _one_of(values: Sequence[str], **more: Any) -> Schema:
 
 _ANSWER: Mapping[str, Schema] = {"file": _TEXT, "device": _TEXT, "answer": _TEXT}
 
-TOOLS: tuple[ToolSpec, ...] = (
-    ToolSpec(
+TOOLS: tuple[types.Tool, ...] = (
+    _tool(
         "open",
         "Open a recording",
         "Start here. Without file: lists the recordings. With file: why it ran out of memory or"
@@ -88,14 +93,14 @@ TOOLS: tuple[ToolSpec, ...] = (
         {**_ANSWER, "findings": _OBJECTS},
         needs=(),
     ),
-    ToolSpec(
+    _tool(
         "summary",
         "Figures of a device",
         "All figures as tables, or one part of them.",
         {"file": _FILE, "device": _DEVICE, "part": _one_of(PARTS)},
         _ANSWER,
     ),
-    ToolSpec(
+    _tool(
         "findings",
         "What went wrong",
         "All findings, worst first; with an id (or code or topic) one in full: evidence, tables,"
@@ -103,7 +108,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         {"file": _FILE, "device": _DEVICE, "id": _TEXT},
         {**_ANSWER, "findings": _OBJECTS, "suggestions": _OBJECTS, "figures": _OBJECTS},
     ),
-    ToolSpec(
+    _tool(
         "at",
         "Who holds memory at a moment",
         "What is live at a moment (default: the curve's peak). Name one moment: event (-1: start),"
@@ -126,7 +131,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         },
         {**_ANSWER, "event": _NUMBER, "held": _OBJECT, "amounts": _OBJECT},
     ),
-    ToolSpec(
+    _tool(
         "diff",
         "Compare two recordings",
         "What new holds more or less of than base; the changes add up to the byte.",
@@ -145,7 +150,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         {"answer": _TEXT, "change": _OBJECT, "base": _OBJECT, "new": _OBJECT},
         needs=("base", "new"),
     ),
-    ToolSpec(
+    _tool(
         "whatif",
         "What would have helped",
         "One question: without (patterns of names; none: a table of all) the peak had these"
@@ -157,7 +162,7 @@ TOOLS: tuple[ToolSpec, ...] = (
             "device": _DEVICE,
             "without": TEXTS,
             "by": _one_of(WHAT_IF_GROUPINGS, default="site"),
-            "curve": _one_of(CURVES[:3]),
+            "curve": _one_of(COUNTED),
             "settings": TEXTS,
             "capacity": _SIZE,
             "card": _TEXT,
@@ -167,7 +172,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         },
         {**_ANSWER, "steps": _OBJECTS},
     ),
-    ToolSpec(
+    _tool(
         "run",
         "All ranks of a run",
         "file is a folder of ranks, or a run.zip: which ranks are unlike the others and why,"
@@ -180,7 +185,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         },
         {"file": _TEXT, "answer": _TEXT, "odd": _OBJECTS, "groups": _OBJECTS, "peak": _OBJECT},
     ),
-    ToolSpec(
+    _tool(
         "query",
         "Ask in SQL",
         "One SELECT over the recording's SQLite tables; resource snapreport://schema has them."
@@ -191,4 +196,4 @@ TOOLS: tuple[ToolSpec, ...] = (
     ),
 )
 
-BY_NAME: Mapping[str, ToolSpec] = {tool.name: tool for tool in TOOLS}
+BY_NAME: Mapping[str, types.Tool] = {tool.name: tool for tool in TOOLS}
