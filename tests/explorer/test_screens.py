@@ -174,16 +174,16 @@ def test_keys_of_the_tree_go_where_they_say(samples: Path) -> None:
     assert screen.node == child  # type: ignore[attr-defined]
     explored.press("e")
     below = screen.rows.below(child)  # type: ignore[attr-defined]
-    assert set(below.tolist()) <= set(screen.shown.tolist())  # type: ignore[attr-defined]
+    assert set(below.tolist()) <= set(screen.items.tolist())  # type: ignore[attr-defined]
     explored.press("c")
-    assert screen.shown.tolist().count(child) == 1  # type: ignore[attr-defined]
-    assert not set(below.tolist()) - {child} & set(screen.shown.tolist())  # type: ignore[attr-defined]
+    assert screen.items.tolist().count(child) == 1  # type: ignore[attr-defined]
+    assert not set(below.tolist()) - {child} & set(screen.items.tolist())  # type: ignore[attr-defined]
     explored.press("f")
-    assert screen.shown[0] == child  # type: ignore[attr-defined]
+    assert screen.items[0] == child  # type: ignore[attr-defined]
     explored.press("E", "end", "r")
     assert screen.node == child  # type: ignore[attr-defined]
     explored.press("q")
-    assert screen.shown[0] == 0  # type: ignore[attr-defined]
+    assert screen.items[0] == 0  # type: ignore[attr-defined]
     assert screen.node == child  # type: ignore[attr-defined]
 
 

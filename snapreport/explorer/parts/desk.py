@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from snapreport.explorer.parts.inking import EMPTY, Line, beside, clip, clipped, ink, width_of
-from snapreport.explorer.parts.key_bindings import Key, find_key, key
+from snapreport.explorer.parts.key_bindings import Key, key, press_key
 from snapreport.explorer.parts.prompt_line import PromptLine
 from snapreport.explorer.parts.sending import (
     MOST_LETTERS,
@@ -46,14 +46,14 @@ SCREENS: tuple[type[Screen], ...] = (
 KEYS = (
     key("1 2 3 4 5 6 7 8 9", "a screen by its number", "show_numbered"),
     key(":", "SQL over the whole history", "show_query"),
-    key("x", "with two files: their change as one tree", "show_change"),
-    key("tab", "the next screen", "next_screen"),
-    key("shift+tab", "the screen before", "screen_before"),
+    key("x", "with two files: their change as one tree", "show", name=ChangeScreen.name),
+    key("tab", "the next screen", "turn", by=1),
+    key("shift+tab", "the screen before", "turn", by=-1),
     key("v", "count allocated or requested bytes", "turn_curve"),
     key("D", "the next device", "next_device"),
     key("@", "go to an event by its number", "ask_event"),
-    key("m", "copy what is shown as Markdown", "copy_markdown"),
-    key("J", "copy it as JSON", "copy_json"),
+    key("m", "copy what is shown as Markdown", "copy_view", form="Markdown"),
+    key("J", "copy it as JSON", "copy_view", form="JSON"),
     key("W", "write it to a file: view.md or view.json", "ask_file"),
     key("L", "copy the link that shows this moment on the page", "copy_link"),
     key("escape", "clear the search; where there is none, back", "escape"),
@@ -84,7 +84,6 @@ class Desk:
         self.prompt: PromptLine | None = None
         self.typed: dict[str, list[str]] = {}
         self._tabs: list[tuple[int, int, Screen]] = []
-        self._clicked = False
 
     # What screens ask for.
 
@@ -125,10 +124,9 @@ class Desk:
         text: str = "",
         changed: Callable[[str], None] | None = None,
         cancelled: Callable[[], object] | None = None,
-        before: list[str] | None = None,
     ) -> None:
         """Let the reader type a line."""
-        typed = self.typed.setdefault(label, []) if before is None else before
+        typed = self.typed.setdefault(label, [])
 
         def finish(line: str) -> None:
             if line.strip() and line not in typed[-1:]:
@@ -171,13 +169,7 @@ class Desk:
         if name.isdecimal() and name != "0" and len(name) == 1:
             self._show_numbered(int(name))
             return True
-        if self.shown.press(name):
-            return True
-        found = find_key(KEYS, name)
-        if found is None:
-            return False
-        getattr(self, found.act)()
-        return True
+        return self.shown.press(name) or press_key(self, KEYS, name)
 
     def paste(self, text: str) -> None:
         """Take pasted text where a line is being typed."""
@@ -194,19 +186,8 @@ class Desk:
         if isinstance(self.shown, QueryScreen):
             self.shown.ask_sql()
 
-    def show_change(self) -> None:
-        """Show what the other recording holds more or less of."""
-        self.show(ChangeScreen.name)
-
-    def next_screen(self) -> None:
-        """Show the next screen."""
-        self._turn(1)
-
-    def screen_before(self) -> None:
-        """Show the screen before."""
-        self._turn(-1)
-
-    def _turn(self, by: int) -> None:
+    def turn(self, by: int) -> None:
+        """Show the next screen, or the one before."""
         place = (self.screens.index(self.shown) + by) % len(self.screens)
         self._open(self.screens[place])
 
@@ -249,26 +230,18 @@ class Desk:
         """The fragment of the page's address that shows this."""
         return link_of(self.view, self.shown.in_link())
 
-    def _markdown(self) -> str:
-        return as_markdown(self.view, self.shown.title, self.shown.as_table(), self.link)
+    def _written(self, form: str) -> str:
+        write = as_json if form == "JSON" else as_markdown
+        return write(self.view, self.shown.title, self.shown.as_table(), self.link)
 
-    def _json(self) -> str:
-        return as_json(self.view, self.shown.title, self.shown.as_table(), self.link)
-
-    def _send(self, text: str, what: str) -> None:
+    def copy_view(self, form: str) -> None:
+        """Copy what is shown, as ``Markdown`` or ``JSON``."""
+        text = self._written(form)
         if len(text) > MOST_LETTERS:
             self.say("that is too long for a clipboard; W writes it to a file")
             return
         self._copy(text)
-        self.say(f"{what} is on the clipboard, if your terminal lets programs write to it")
-
-    def copy_markdown(self) -> None:
-        """Copy what is shown as Markdown."""
-        self._send(self._markdown(), "Markdown")
-
-    def copy_json(self) -> None:
-        """Copy what is shown as JSON."""
-        self._send(self._json(), "JSON")
+        self.say(f"{form} is on the clipboard, if your terminal lets programs write to it")
 
     def copy_link(self) -> None:
         """Copy the link that shows the same on the page."""
@@ -284,9 +257,8 @@ class Desk:
         if not typed.strip():
             return
         path = Path(typed.strip()).expanduser()
-        text = self._json() if path.suffix == ".json" else self._markdown()
         try:
-            write_text(path, text)
+            write_text(path, self._written("JSON" if path.suffix == ".json" else "Markdown"))
         except SnapreportError as error:
             self.say(str(error))
         else:

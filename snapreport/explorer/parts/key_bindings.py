@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 ARROWS = {
     "left": "←",
@@ -31,9 +32,11 @@ class Key:
     """Each does it: a letter as typed, or one of ``ARROWS``."""
     what: str
     act: str
-    """A method of the screen, without arguments."""
+    """A method of the screen."""
     short: str = ""
     """For the line at the foot; ``""`` where it is not worth the room."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """The method's arguments."""
 
     @property
     def label(self) -> str:
@@ -41,11 +44,14 @@ class Key:
         return " ".join(ARROWS.get(name, name) for name in self.names)
 
 
-def key(names: str, what: str, act: str, short: str = "") -> Key:
-    """Make one from its names with spaces between."""
-    return Key(tuple(names.split()), what, act, short)
+def key(names: str, what: str, act: str, short: str = "", **given: Any) -> Key:
+    """Make one from its names with spaces between; the rest is what the method is given."""
+    return Key(tuple(names.split()), what, act, short, given)
 
 
-def find_key(keys: Iterable[Key], name: str) -> Key | None:
-    """Return what a key does, None for nothing."""
-    return next((each for each in keys if name in each.names), None)
+def press_key(owner: object, keys: Iterable[Key], name: str) -> bool:
+    """Let the owner do what a key does; False where it does nothing."""
+    found = next((each for each in keys if name in each.names), None)
+    if found is not None:
+        getattr(owner, found.act)(**found.given)
+    return found is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from snapreport.explorer.parts.desk import KEYS, Desk, Work
 from snapreport.explorer.parts.inking import Line, Run, clipped, ink
-from snapreport.explorer.parts.key_bindings import Key, find_key, key
+from snapreport.explorer.parts.key_bindings import Key, key, press_key
 from snapreport.explorer.parts.key_help import KeyHelp
 from snapreport.explorer.parts.viewpoint import Viewpoint
 
@@ -40,7 +40,7 @@ class Panes:
         self.active = 0
         self.side_by_side = True
         self.help: KeyHelp | None = None
-        self._quit = quit_
+        self.quit = quit_
         self._size = (80, 24)
 
     @property
@@ -56,21 +56,15 @@ class Panes:
     def press(self, name: str) -> bool:
         """Do what a key does; False where it does nothing."""
         if name in ("ctrl+c", "ctrl+q"):
-            self._quit()
+            self.quit()
             return True
         if self.help is not None:
             if not self.help.press(name):
                 self.help = None
             return True
-        found = None if self.desk.prompt is not None else find_key(self.keys, name)
-        if found is None:
-            return self.desk.press(name)
-        getattr(self, found.act)()
-        return True
-
-    def quit(self) -> None:
-        """End the program."""
-        self._quit()
+        if self.desk.prompt is None and press_key(self, self.keys, name):
+            return True
+        return self.desk.press(name)
 
     def keep(self) -> None:
         """Do nothing here: the program takes the key before."""

@@ -31,6 +31,7 @@ _BYTES = frozenset(
 """Columns whose numbers are bytes."""
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Headings, and rows of plain values."""
 
 
 def link_of(view: Viewpoint, screen: Mapping[str, object]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 
 from snapreport.explorer.parts.inking import Line, Run, fit, fit_site, ink
 from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.shares import heat
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import Group, LiveRows
 from snapreport.model.roles import ROLES
@@ -36,19 +38,17 @@ class AllocationsScreen(ListScreen):
         key("enter", "its call stack, or not", "turn_stack", "stack"),
         key("(", "go to where it is made", "go_to_birth", "made"),
         key(")", "go to where its free is requested", "go_to_free", "freed"),
-        key("y", "group by the next property", "turn_way", "group"),
-        key("Y", "group by the property before", "turn_way_back"),
+        key("y", "group by the next property", "turn_way", "group", by=1),
+        key("Y", "group by the property before", "turn_way", by=-1),
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Begin with single allocations."""
-        super().__init__(desk)
-        self.by = EACH
-        self.in_full = False
-        self.live: LiveRows
-        self.groups: tuple[Group, ...] = ()
-        self._sites: list[str] = []
+    by = EACH
+    in_full = False
+    """Whether the call stack is told below the list."""
+    live: LiveRows
+    groups: tuple[Group, ...]
+    _sites: list[str]
 
     def depends_on(self) -> object:
         """The moment, and what rows stand for."""
@@ -59,25 +59,22 @@ class AllocationsScreen(ListScreen):
         moment = self.view.moment
         if self.by == EACH:
             self.live = moment.live()
+            self.items = self.live.rows
             self._sites = self.view.device.site_names(self.live.rows)
         else:
-            self.groups = moment.by(self.by)
+            self.items = self.groups = moment.by(self.by)
 
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self.live.rows) if self.by == EACH else len(self.groups)
-
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the headings."""
         if self.by == EACH:
             titles = f"{'bytes':>10} {'requested':>10} {'made':>9} {'freed':>9}  "
-            titles += "role and call site" if width > _WIDE else "call site"
+            titles += "role and call site" if self.width > _WIDE else "call site"
         else:
             figures = f"{'bytes':>10} {'share':>7} {'count':>8} {'requested':>10}"
             titles = f"{figures}  by {self.by}"
         return [ink((titles, "title"))]
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return one allocation, or one group."""
         total = max(self.view.moment.bytes, 1)
         if self.by != EACH:
@@ -87,7 +84,7 @@ class AllocationsScreen(ListScreen):
             figures = f"{format_bytes(group.bytes):>10} {share:>7} {count:>8}"
             rest = f" {format_bytes(group.requested):>10}  "
             cut = fit if self.by == "stack" else fit_site
-            name = cut(group.name, max(width - 40, 8))
+            name = cut(group.name, max(self.width - 40, 8))
             return Line((Run(figures, role), Run(rest), Run(name, role)))
         rows, i = self.view.device.allocations, int(self.live.rows[place])
         held = int(self.live.bytes[place])
@@ -96,9 +93,8 @@ class AllocationsScreen(ListScreen):
         ends = "-" if freed >= self.view.device.events else format_count(freed)
         figures = f"{format_bytes(held):>10} {format_bytes(int(rows.size[i])):>10}"
         events = f" {event_name(int(rows.alloc_event[i])):>9} {ends:>9}  "
-        what = ROLES[int(self.view.device.roles.role[i])]
-        room = max(width - 44, 8)
-        shown = fit(what, 20) + "  " if width > _WIDE else ""
+        room = max(self.width - 44, 8)
+        shown = fit(self.role(i), 20) + "  " if self.width > _WIDE else ""
         site = fit_site(self._sites[place], max(room - len(shown), 8))
         return Line((Run(figures, role), Run(events), Run(shown, "dim"), Run(site, role)))
 
@@ -116,9 +112,8 @@ class AllocationsScreen(ListScreen):
             return None
         return int(self.live.rows[self.cursor])
 
-    def foot(self, width: int) -> list[Line]:
+    def foot(self) -> list[Line]:
         """Return where the allocation lies, and its stack where that was asked for."""
-        del width
         i = self.chosen
         if i is None:
             return []
@@ -175,15 +170,8 @@ class AllocationsScreen(ListScreen):
         found = np.flatnonzero(self.live.rows == allocation)
         self.cursor = int(found[0]) if len(found) else self.cursor
 
-    def turn_way(self) -> None:
-        """Let rows stand for the next property."""
-        self._turn(1)
-
-    def turn_way_back(self) -> None:
-        """Let rows stand for the property before."""
-        self._turn(-1)
-
-    def _turn(self, by: int) -> None:
+    def turn_way(self, by: int) -> None:
+        """Let rows stand for the next property, or for the one before."""
         self.by = WAYS[(WAYS.index(self.by) + by) % len(WAYS)]
         self.cursor = 0
 
@@ -191,14 +179,12 @@ class AllocationsScreen(ListScreen):
         """Name what is looked for."""
         return {"tab": self.name, "search": self.sought}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return every row."""
         self.sync()
         if self.by != EACH:
-            titles = ("bytes", "count", "requested", self.by)
-            return titles, [
-                (each.bytes, each.count, each.requested, each.name) for each in self.groups
-            ]
+            cells = attrgetter("bytes", "count", "requested", "name")
+            return ("bytes", "count", "requested", self.by), [cells(each) for each in self.groups]
         rows = self.view.device.allocations
         return ("bytes", "requested", "address", "made", "freed", "role", "call site"), [
             (

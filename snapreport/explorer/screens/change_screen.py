@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from snapreport.compare.tree_change import ChangeTree, find_tree_change
 from snapreport.explorer.parts.inking import Line, Run, ink
 from snapreport.explorer.parts.key_bindings import Key
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.tree_rows import TreeRows
 from snapreport.explorer.screens.tree_screen import TreeScreen
 from snapreport.ground.units import format_bytes, format_signed_bytes
@@ -54,14 +55,13 @@ class ChangeScreen(TreeScreen):
         """Return the table that a node's frame is of."""
         return self._tables[int(self.change.side[node])]
 
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return what is compared with what."""
         before, after = self.pair
         base, new = before.moment.bytes, after.moment.bytes
         told = f"{before.opened.path.name} {before.name} → {after.opened.path.name} {after.name}"
         total = format_signed_bytes(new - base)
         headings = f"{'change':>11} {'before':>10} {'after':>10}  "
-        del width
         return [
             ink(
                 (f" {total}", "more" if new > base else "less"), (f" {after.curve}: {told}", "dim")
@@ -90,7 +90,7 @@ class ChangeScreen(TreeScreen):
         """A page is of one recording."""
         return {}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the rows in sight."""
         self.sync()
         tree = self.change
@@ -104,6 +104,6 @@ class ChangeScreen(TreeScreen):
                 self._name(node),
                 self._place(node),
             )
-            for node in self.shown.tolist()
+            for node in self.items.tolist()
         ]
         return ("depth", "change", "before", "after", "function", "place"), rows

@@ -9,7 +9,8 @@ import numpy as np
 from snapreport.explorer.parts.event_filter import find_events
 from snapreport.explorer.parts.inking import Line, fit_site, ink
 from snapreport.explorer.parts.key_bindings import Key, key
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.parts.sending import Table
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.event_at import entry_at
 from snapreport.ground.units import format_bytes, format_count, format_duration
@@ -37,12 +38,9 @@ class EventsScreen(ListScreen):
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Begin with every event."""
-        super().__init__(desk)
-        self.filtered = ""
-        self.events: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._at: object = None
+    items: NDArray[np.int64]
+    filtered = ""
+    _at: object = None
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
@@ -56,7 +54,7 @@ class EventsScreen(ListScreen):
     def gather(self) -> None:
         """List the events."""
         device = self.view.device
-        self.events = find_events(device.history, device.file.stacks, self.filtered)
+        self.items = find_events(device.history, device.file.stacks, self.filtered)
         self._at = None
 
     def sync(self) -> None:
@@ -64,17 +62,12 @@ class EventsScreen(ListScreen):
         super().sync()
         if self._at != self.view.event:
             self._at = self.view.event
-            place = int(np.searchsorted(self.events, self.view.event, side="right")) - 1
+            place = int(np.searchsorted(self.items, self.view.event, side="right")) - 1
             self.cursor = max(place, 0)
 
-    def count(self) -> int:
-        """Return how many events there are."""
-        return len(self.events)
-
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the headings, and the filter."""
-        del width
-        of = f"{format_count(len(self.events))} of {format_count(self.view.device.events)}"
+        of = f"{format_count(self.count())} of {format_count(self.view.device.events)}"
         about = f"  {of}: {self.filtered}" if self.filtered else ""
         return [
             ink((f"{'event':>10} {'time':>10}  {'action':<16}{'size':>10}  call site", "title"),
@@ -82,7 +75,7 @@ class EventsScreen(ListScreen):
         ]  # fmt: skip
 
     def _entry(self, place: int) -> TraceEntry:
-        entry = entry_at(self.view.device.history, int(self.events[place]))
+        entry = entry_at(self.view.device.history, int(self.items[place]))
         assert entry is not None, "the start is no event"
         return entry
 
@@ -94,17 +87,17 @@ class EventsScreen(ListScreen):
             return device.site_names(np.array([entry.allocation]))[0]
         return ""
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return an event; the moment's is marked."""
         entry = self._entry(place)
         device = self.view.device
-        time = device.times_of(self.events[place : place + 1])[0]
+        time = device.times_of(self.items[place : place + 1])[0]
         first = device.figures.first_time_us
         when = "" if time is None or first is None else f"+{format_duration(max(time - first, 0))}"
         here = "▶" if entry.event == self.view.event else " "
         action = f"{entry.action:<16.16}"
         size = f"{format_bytes(entry.size):>10}"
-        site = fit_site(self._site(entry), max(width - 53, 8))
+        site = fit_site(self._site(entry), max(self.width - 53, 8))
         role = _ROLES.get(entry.action, "less" if entry.action.startswith("free") else "note")
         return ink(
             (here, "key"), f"{event_name(entry.event):>9} {when:>10}  ", (action, role),
@@ -116,11 +109,8 @@ class EventsScreen(ListScreen):
         entry = self._entry(place)
         return f"{entry.action} {self._site(entry)}"
 
-    def foot(self, width: int) -> list[Line]:
+    def foot(self) -> list[Line]:
         """Return where its memory is."""
-        del width
-        if not len(self.events):
-            return []
         entry = self._entry(self.cursor)
         if entry.action == "oom":
             where = f"{format_bytes(entry.addr)} free on the device"
@@ -134,13 +124,13 @@ class EventsScreen(ListScreen):
             return []
         device = self.view.device
         found = find_events(device.history, device.file.stacks, "", self._match)
-        places: list[int] = np.flatnonzero(np.isin(self.events, found)).tolist()
+        places: list[int] = np.flatnonzero(np.isin(self.items, found)).tolist()
         return places
 
     def go_to(self) -> None:
         """Let every screen show the event."""
-        if len(self.events):
-            self.view.go_to(int(self.events[self.cursor]))
+        if self.count():
+            self.view.go_to(int(self.items[self.cursor]))
 
     def ask_filter(self) -> None:
         """Let the reader type which events to list."""
@@ -158,10 +148,10 @@ class EventsScreen(ListScreen):
         """Name the filter."""
         return {"tab": self.name, "search": self.filtered}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the events in sight."""
         self.sync()
-        end = min(self.top + self.page, len(self.events))
+        end = min(self.top + self.page, self.count())
         entries = [self._entry(place) for place in range(self.top, end)]
         return ("event", "action", "size", "address", "call site"), [
             (each.event, each.action, each.size, f"{each.addr:#x}", self._site(each))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import ClassVar
 
 from snapreport.explorer.parts.inking import Line, Run, fit_place, ink
 from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.shares import heat
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.errors import PatternError
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.answer_tables import LineUse
 
 ORDERS = ("bytes", "median", "count", "total", "location")
 _FIGURES = 56
+_CELLS = attrgetter("bytes", "cumulative", "median", "count", "total", "function", "location")
 
 
 class LinesScreen(ListScreen):
@@ -30,12 +33,10 @@ class LinesScreen(ListScreen):
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Begin with call sites, most bytes first."""
-        super().__init__(desk)
-        self.files = ""
-        self.order = ORDERS[0]
-        self.lines: tuple[LineUse, ...] = ()
+    items: tuple[LineUse, ...] = ()
+    files = ""
+    """Which of them count, as they were typed."""
+    order = ORDERS[0]
 
     def depends_on(self) -> object:
         """The moment, the files that count, and the order."""
@@ -55,13 +56,9 @@ class LinesScreen(ListScreen):
             found = tuple(sorted(found, key=lambda each: (each.filename, each.line or 0)))
         elif self.order != ORDERS[0]:
             found = tuple(sorted(found, key=lambda each: -int(getattr(each, self.order))))
-        self.lines = found
+        self.items = found
 
-    def count(self) -> int:
-        """Return how many lines there are."""
-        return len(self.lines)
-
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the headings; the one of the order is marked."""
         titles = ("bytes", "cumulative", "median", "count", "allocated", "line")
         marks = [
@@ -72,17 +69,16 @@ class LinesScreen(ListScreen):
         ]
         figures = " ".join(title.rjust(10) for title in marks[:5])
         about = f"  files: {self.files}" if self.files else ""
-        del width
         return [ink((f"{figures}  {marks[5]}", "title"), (about, "key"))]
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a line's figures and where it is."""
-        line = self.lines[place]
+        line = self.items[place]
         amounts = (line.bytes, line.cumulative, line.median)
         figures = [format_bytes(each).rjust(10) for each in amounts]
         figures += [format_count(line.count).rjust(10), format_bytes(line.total).rjust(10)]
         role = heat(line.bytes / max(self.view.moment.bytes, 1))
-        room = max(width - _FIGURES, 8)
+        room = max(self.width - _FIGURES, 8)
         where = fit_place(line.location, min(room, len(line.location)))
         runs = [Run(f"{figures[0]} ", role), Run(f"{' '.join(figures[1:])}  "), Run(where, role)]
         if line.function and room > len(where) + 4:
@@ -91,23 +87,20 @@ class LinesScreen(ListScreen):
 
     def text(self, place: int) -> str:
         """Return where a line is, and its function."""
-        line = self.lines[place]
+        line = self.items[place]
         return f"{line.location} {line.function}"
 
-    def foot(self, width: int) -> list[Line]:
+    def foot(self) -> list[Line]:
         """Return the line of source where its file is here."""
-        del width
-        if not self.lines:
-            return []
-        line = self.lines[self.cursor]
+        line = self.items[self.cursor]
         source = self.view.opened.sources.line(line.filename, line.line or 0)
         about = ink((line.function or line.location, "key"), (f"  {line.location}", "dim"))
         return [about, ink(("  │ ", "dim"), source) if source else ink()]
 
     def open_tree(self) -> None:
         """Show the line in the call stacks."""
-        if self.lines:
-            self.desk.show("stacks", search=self.lines[self.cursor].location)
+        if self.items:
+            self.desk.show("stacks", search=self.items[self.cursor].location)
 
     def ask_files(self) -> None:
         """Let the reader type which files count."""
@@ -130,18 +123,8 @@ class LinesScreen(ListScreen):
         """Name the files that count."""
         return {"tab": self.name, "search": self.files}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return every line."""
         self.sync()
-        return ("bytes", "cumulative", "median", "count", "allocated", "function", "line"), [
-            (
-                each.bytes,
-                each.cumulative,
-                each.median,
-                each.count,
-                each.total,
-                each.function,
-                each.location,
-            )
-            for each in self.lines
-        ]
+        titles = ("bytes", "cumulative", "median", "count", "allocated", "function", "line")
+        return titles, [_CELLS(each) for each in self.items]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from snapreport.explorer.parts.inking import EMPTY, Line, ink, wrap
+from snapreport.explorer.parts.inking import EMPTY, Line, columns, ink, wrap
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.page_lines import page_lines
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.shares import heat
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.trust import Trust
@@ -28,6 +29,9 @@ from snapreport.reporters.words.summary_rows import (
     sizes_text,
     width_text,
 )
+
+if TYPE_CHECKING:
+    from snapreport.explorer.parts.desk import Desk
 
 _MOST_SITES = 100
 
@@ -51,20 +55,20 @@ class OverviewScreen(ListScreen):
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES,
         key("enter", "to a finding's evidence, or a call site's stacks", "open_row", "evidence"),
-        key("right", "tell a finding in full", "open_finding", "tell"),
-        key("left", "tell it in a line", "close_finding"),
-        key("e", "tell all findings in full", "open_all"),
-        key("c", "tell all findings in a line", "close_all"),
+        key("right", "tell a finding in full", "turn_finding", "tell", wanted=True),
+        key("left", "tell it in a line", "turn_finding", wanted=False),
+        key("e", "tell all findings in full", "turn_all", wanted=True),
+        key("c", "tell all findings in a line", "turn_all", wanted=False),
         key("p", "go to the peak", "go_to_peak"),
         *ListScreen.SEARCH,
     )
 
+    items: Sequence[_Row] = ()
+
     def __init__(self, desk: Desk) -> None:
         """Make it; findings are looked for beside the screen."""
         super().__init__(desk)
-        self.rows: list[_Row] = []
         self.opened: set[str] = set()
-        self.width = 80
         self._judged: dict[str, tuple[Diagnosis, Trust, CardFit | None]] = {}
         self._asked: set[str] = set()
 
@@ -80,8 +84,8 @@ class OverviewScreen(ListScreen):
         return name, name in self._judged, frozenset(self.opened), self.width
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return the lines, laid out for the width."""
-        self.width = width
+        """Return the lines; the first time findings are looked for."""
+        self.width = width  # what is found may be laid out before the rest
         self._judge()
         return super().draw(width, height)
 
@@ -100,7 +104,7 @@ class OverviewScreen(ListScreen):
                 self._judged[device.name] = judged
                 if self.cursor == 0 and self.view.device is device:
                     self.sync()  # the reader's first question, one Enter away
-                    found = (k for k, row in enumerate(self.rows) if row.finding is not None)
+                    found = (k for k, row in enumerate(self.items) if row.finding is not None)
                     self.cursor = next(found, 0)
 
             return done
@@ -135,7 +139,7 @@ class OverviewScreen(ListScreen):
         rows += self._sites()
         if note := lines_note(device.file):
             say(note, "dim")
-        self.rows = rows
+        self.items = rows
 
     def _findings(self) -> list[_Row]:
         found = self.diagnosis
@@ -162,13 +166,11 @@ class OverviewScreen(ListScreen):
     def _amounts(self) -> list[_Row]:
         found = amount_rows(self.view.device.figures)
         table = [AMOUNT_HEADINGS, *found]
-        widths = [max(len(row[k]) for row in table) for k in range(len(AMOUNT_HEADINGS))]
-        lines = []
-        for row in table:
-            cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(wide) for cell, wide in zip(row[1:], widths[1:], strict=True)]
-            lines.append(_Row(ink(("  ".join(cells), "title" if row is table[0] else ""))))
-        return lines
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        return [
+            _Row(columns(row, widths, [0], "title" if row is AMOUNT_HEADINGS else ""))
+            for row in table
+        ]
 
     def _sites(self) -> list[_Row]:
         figures = self.view.device.figures
@@ -190,20 +192,15 @@ class OverviewScreen(ListScreen):
             rows.append(_Row(ink((f"and {format_count(len(left))} more with {held}", "dim"))))
         return rows
 
-    def count(self) -> int:
-        """Return how many lines there are."""
-        return len(self.rows)
-
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a line."""
-        del width
-        return self.rows[place].line
+        return self.items[place].line
 
     # Findings and sites lead on.
 
     def open_row(self) -> None:
         """Go to the evidence of a finding, or to the call stacks of a site."""
-        row = self.rows[self.cursor]
+        row = self.items[self.cursor]
         if row.finding is not None:
             self._show_evidence(row.finding)
         elif row.site:
@@ -213,7 +210,7 @@ class OverviewScreen(ListScreen):
     def _show_evidence(self, finding: Finding) -> None:
         view = finding.view
         if view is None:
-            self.open_finding()
+            self.turn_finding(wanted=True)
             return
         if view.curve is not None and view.curve != self.view.curve:
             self.view.count(view.curve)
@@ -221,30 +218,19 @@ class OverviewScreen(ListScreen):
             self.view.go_to(view.event)
         self.desk.show("timeline" if view.oom else view.tab, search=view.search)
 
-    def open_finding(self) -> None:
-        """Tell the finding with the cursor in full."""
-        self._turn(wanted=True)
-
-    def close_finding(self) -> None:
-        """Tell it in a line."""
-        self._turn(wanted=False)
-
-    def _turn(self, *, wanted: bool) -> None:
-        finding = self.rows[self.cursor].finding if self.rows else None
+    def turn_finding(self, *, wanted: bool) -> None:
+        """Tell the finding with the cursor in full, or in a line."""
+        finding = self.items[self.cursor].finding if self.items else None
         if finding is None:
             return
         self.opened = self.opened | {finding.id} if wanted else self.opened - {finding.id}
         self.sync()
-        self.cursor = next(k for k, row in enumerate(self.rows) if row.finding is finding)
+        self.cursor = next(k for k, row in enumerate(self.items) if row.finding is finding)
 
-    def open_all(self) -> None:
-        """Tell every finding in full."""
+    def turn_all(self, *, wanted: bool) -> None:
+        """Tell every finding in full, or in a line."""
         found = self.diagnosis
-        self.opened = {each.id for each in found.findings} if found else set()
-
-    def close_all(self) -> None:
-        """Tell every finding in a line."""
-        self.opened = set()
+        self.opened = {each.id for each in found.findings} if found and wanted else set()
 
     def go_to_peak(self) -> None:
         """Show the peak."""
@@ -254,7 +240,7 @@ class OverviewScreen(ListScreen):
         """The page opens with what this says."""
         return {}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the call sites at the peak."""
         sites = self.view.device.figures.sites
         return ("bytes", "requested", "count", "call site"), [

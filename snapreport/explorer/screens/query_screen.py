@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from snapreport.api.loading import open_database
 from snapreport.explorer.parts.inking import Line, columns, ink, width_of
 from snapreport.explorer.parts.key_bindings import Key, key
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.parts.sending import Table
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_count
@@ -33,24 +34,21 @@ class QueryScreen(ListScreen):
         *ListScreen.MOVES,
         key("i enter", "type SQL; ↑ and ↓ bring back what was typed before", "ask_sql", "SQL"),
         key("h", "the schema, or the answer again", "turn_schema", "schema"),
-        key("left", "columns to the left", "go_left", "columns"),
-        key("right", "columns to the right", "go_right", "columns"),
+        key("left", "columns to the left", "go_column", "columns", by=-1),
+        key("right", "columns to the right", "go_column", "columns", by=1),
         key("X", "end a query that takes long", "cancel"),
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Begin with the schema."""
-        super().__init__(desk)
-        self.schema: list[str] = []
-        self.titles: tuple[str, ...] = ()
-        self.rows: list[tuple[Cell, ...]] = []
-        self.asked = ""
-        self.running = False
-        self.first_column = 0
-        self.in_schema = True
-        self._widths: list[int] = []
-        self._process: QueryProcess | None = None
+    schema: Sequence[str] = ()
+    titles: tuple[str, ...] = ()
+    rows: Sequence[tuple[Cell, ...]] = ()
+    asked = ""
+    running = False
+    first_column = 0
+    in_schema = True
+    _widths: Sequence[int] = ()
+    _process: QueryProcess | None = None
 
     def depends_on(self) -> object:
         """Nothing: questions are of the whole file."""
@@ -127,9 +125,8 @@ class QueryScreen(ListScreen):
         """Return how many rows there are."""
         return len(self.schema) if self.in_schema else len(self.rows)
 
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the statement, and the columns' names."""
-        del width
         state = " …running" if self.running and self.asked else ""
         asked = ink(("sql> ", "key"), self.asked or "i: type a question", (state, "warning"))
         if self.in_schema:
@@ -148,9 +145,8 @@ class QueryScreen(ListScreen):
         texts = [k for k, cell in enumerate(row) if isinstance(cell, (str, bytes))]
         return [k - self.first_column for k in texts]
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a line of the schema, or a row of the answer."""
-        del width
         if self.in_schema:
             text = self.schema[place]
             code, dash, comment = text.partition("--")
@@ -166,7 +162,7 @@ class QueryScreen(ListScreen):
 
     def ask_sql(self) -> None:
         """Let the reader type a statement."""
-        self.desk.ask("sql> ", self.run, text="")
+        self.desk.ask("sql> ", self.run)
 
     def turn_schema(self) -> None:
         """Show the schema, or the answer again."""
@@ -174,13 +170,9 @@ class QueryScreen(ListScreen):
             self.in_schema = not self.in_schema
             self.cursor = 0
 
-    def go_left(self) -> None:
-        """Show columns further to the left."""
-        self.first_column = max(self.first_column - 1, 0)
-
-    def go_right(self) -> None:
-        """Show columns further to the right."""
-        self.first_column = min(self.first_column + 1, max(len(self.titles) - 1, 0))
+    def go_column(self, by: int) -> None:
+        """Show columns further to the left or right."""
+        self.first_column = min(max(self.first_column + by, 0), max(len(self.titles) - 1, 0))
 
     def cancel(self) -> None:
         """End the query that runs, whatever it does."""
@@ -191,7 +183,7 @@ class QueryScreen(ListScreen):
         """The page has no SQL."""
         return {}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the answer."""
         return self.titles, [tuple(row) for row in self.rows]
 

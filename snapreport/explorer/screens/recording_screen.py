@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from snapreport.explorer.parts.inking import Line, fit, ink, wrap
 from snapreport.explorer.parts.key_bindings import Key
 from snapreport.explorer.parts.page_lines import page_lines
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.parts.sending import Table
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.terminal.trust_text import device_trust
 from snapreport.reporters.words.plain_text import one_line
@@ -22,20 +24,11 @@ class RecordingScreen(ListScreen):
     short = "Trust"
     KEYS: ClassVar[tuple[Key, ...]] = (*ListScreen.MOVES, *ListScreen.SEARCH)
 
-    def __init__(self, desk: Desk) -> None:
-        """Make it; it is laid out for the width that it is drawn in."""
-        super().__init__(desk)
-        self.lines: list[Line] = []
-        self.width = 80
+    items: Sequence[Line] = ()
 
     def depends_on(self) -> object:
         """The device and the width."""
         return self.view.device.name, self.width
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        """Return the lines, laid out for the width."""
-        self.width = width
-        return super().draw(width, height)
 
     def gather(self) -> None:
         """Write it down."""
@@ -55,18 +48,13 @@ class RecordingScreen(ListScreen):
                 for k, text in enumerate(told):
                     label = fit(f"  {one_line(name)}" if k == 0 else "", 29)
                     lines.append(ink((label, "dim"), f" {text}"))
-        self.lines = lines
+        self.items = lines
 
-    def count(self) -> int:
-        """Return how many lines there are."""
-        return len(self.lines)
-
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a line."""
-        del width
-        return self.lines[place]
+        return self.items[place]
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the checks."""
         trust = self.view.device.trust
         return ("check", "result", "text"), [

@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Sized
+from typing import TYPE_CHECKING, ClassVar
 
-from snapreport.explorer.parts.inking import EMPTY, Line, clipped, ink
-from snapreport.explorer.parts.key_bindings import Key, find_key, key
+from snapreport.explorer.parts.inking import EMPTY, Line, clipped
+from snapreport.explorer.parts.key_bindings import Key, key, press_key
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import Match, compile_pattern
 from snapreport.ground.units import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from snapreport.explorer.parts.desk import Desk
+    from snapreport.explorer.parts.sending import Table
     from snapreport.explorer.parts.viewpoint import Viewpoint
-
-
-class Desk(Protocol):
-    """Where a screen lies: what it asks of the whole."""
-
-    view: Viewpoint
-
-    def show(self, name: str, *, search: str = "") -> None:
-        """Show another screen."""
-
-    def say(self, text: str) -> None:
-        """Tell the reader something at the foot, until the next key."""
-
-    def ask(
-        self,
-        label: str,
-        done: Callable[[str], None],
-        *,
-        text: str = "",
-        changed: Callable[[str], None] | None = None,
-        cancelled: Callable[[], object] | None = None,
-        before: list[str] | None = None,
-    ) -> None:
-        """Let the reader type a line at the foot."""
-
-    def zoom_to(self, first: int, end: int) -> None:
-        """Show some events on the timeline."""
-
-    def back(self) -> None:
-        """Leave the screen for the one before."""
-
-    def in_background(self, work: Callable[[], Callable[[], None]]) -> None:
-        """Do what takes long beside the screen; what it returns is called when it is done."""
 
 
 class Screen:
@@ -61,12 +29,7 @@ class Screen:
 
     def __init__(self, desk: Desk) -> None:
         """Make it; nothing is worked out before it is drawn."""
-        self.desk = desk
-
-    @property
-    def view(self) -> Viewpoint:
-        """The moment that all screens share."""
-        return self.desk.view
+        self.desk, self.view = desk, desk.view
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
@@ -79,11 +42,7 @@ class Screen:
 
     def press(self, name: str) -> bool:
         """Do what a key does here; False where it does nothing."""
-        found = find_key(self.KEYS, name)
-        if found is None:
-            return False
-        getattr(self, found.act)()
-        return True
+        return press_key(self, self.KEYS, name)
 
     def leave(self) -> bool:
         """Take one step back within the screen; False where there is none."""
@@ -106,7 +65,7 @@ class Screen:
         """Look for what a finding or a link names; lists that have a filter take it as one."""
         self.search(text)
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return what it shows as a table: headings, and rows of plain values."""
         return (), []
 
@@ -119,35 +78,38 @@ class ListScreen(Screen):
     """A screen of rows, one of them with the cursor; a search goes from match to match."""
 
     MOVES: ClassVar[tuple[Key, ...]] = (
-        key("up k", "the row before", "go_up"),
-        key("down j", "the next row", "go_down"),
-        key("pageup ctrl+b", "a page back", "page_up"),
-        key("pagedown space", "a page on", "page_down"),
+        key("up k", "the row before", "move", by=-1),
+        key("down j", "the next row", "move", by=1),
+        key("pageup ctrl+b", "a page back", "move_page", by=-1),
+        key("pagedown space", "a page on", "move_page", by=1),
         key("home g", "the first row", "go_first"),
         key("end G", "the last row", "go_last"),
     )
     SEARCH: ClassVar[tuple[Key, ...]] = (
         key("/", "search: a part, a glob or a /regex/", "ask_search", "search"),
-        key("n", "the next match", "next_match"),
-        key("N", "the match before", "match_before"),
+        key("n", "the next match", "go_match", by=1),
+        key("N", "the match before", "go_match", by=-1),
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Make it with the cursor on the first row."""
-        super().__init__(desk)
-        self.cursor = 0
-        self.top = 0
-        self.page = 10
-        self.sought = ""
-        self._match: Match | None = None
-        self._known: object = None
-        self._begun = 0
-        self._head = 0
+    items: Sized = ()
+    """What ``gather`` found; one for each row."""
+    cursor = 0
+    top = 0
+    """The first row in sight."""
+    page = 10
+    """So many are."""
+    width = 80
+    """Columns that rows are drawn in."""
+    sought = ""
+    _match: Match | None = None
+    _known: object = None
+    _begun = 0
+    _head = 0
 
     # What a list says of itself.
 
     def gather(self) -> None:
-        """Work out the rows of the present moment."""
+        """Work out the ``items`` of the present moment."""
 
     def depends_on(self) -> object:
         """Return what ``gather`` is worked out from; another value, and it is called again."""
@@ -155,25 +117,23 @@ class ListScreen(Screen):
 
     def count(self) -> int:
         """Return how many rows there are."""
+        return len(self.items)
+
+    def row(self, place: int) -> Line:
+        """Return a row."""
         raise NotImplementedError
 
-    def row(self, place: int, width: int) -> Line:
-        """Return a row in so many columns."""
-        raise NotImplementedError
-
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return what stands above the rows."""
-        del width
         return []
 
-    def foot(self, width: int) -> list[Line]:
-        """Return what stands below the rows, about the one with the cursor."""
-        del width
+    def foot(self) -> list[Line]:
+        """Return what stands below the rows, about the one with the cursor; asked if any is."""
         return []
 
     def text(self, place: int) -> str:
         """Return what a search looks at."""
-        return self.row(place, 1000).text
+        return self.row(place).text
 
     # Drawing and moving.
 
@@ -187,52 +147,37 @@ class ListScreen(Screen):
 
     def draw(self, width: int, height: int) -> list[Line]:
         """Return head, the rows in sight, and foot."""
+        self.width = width
         self.sync()
-        head, foot = self.head(width), self.foot(width)
-        head = head[: max(height - 1, 0)]
+        head = self.head()[: max(height - 1, 0)]
+        foot = self.foot() if self.count() else []
         foot = foot[: max(height - len(head) - 3, 0)]
         self._head = len(head)
         self.page = max(height - len(head) - len(foot), 1)
         self._reveal()
         end = min(self.top + self.page, self.count())
-        lines = [clipped(self._marked(place, width), width) for place in range(self.top, end)]
+        lines = [clipped(self._marked(place), width) for place in range(self.top, end)]
         lines += [EMPTY] * (self.page - len(lines))
         return [clipped(line, width) for line in (*head, *lines, *foot)][:height]
 
-    def _marked(self, place: int, width: int) -> Line:
-        line = self.row(place, width)
+    def _marked(self, place: int) -> Line:
+        line = self.row(place)
         if place == self.cursor:
             return line.marked("cursor")
         return line.marked("match") if self.is_match(place) else line
 
     def _reveal(self) -> None:
-        last = max(self.count() - self.page, 0)
-        if self.cursor < self.top:
-            self.top = self.cursor
-        elif self.cursor >= self.top + self.page:
-            self.top = self.cursor - self.page + 1
-        self.top = min(max(self.top, 0), last)
+        self.top = min(max(self.top, self.cursor - self.page + 1), self.cursor)
+        self.top = min(self.top, max(self.count() - self.page, 0))
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
         self.sync()
         self.cursor = min(max(self.cursor + by, 0), max(self.count() - 1, 0))
 
-    def go_up(self) -> None:
-        """Move to the row before."""
-        self.move(-1)
-
-    def go_down(self) -> None:
-        """Move to the next row."""
-        self.move(1)
-
-    def page_up(self) -> None:
-        """Move back by as many rows as are in sight."""
-        self.move(-self.page)
-
-    def page_down(self) -> None:
-        """Move on by as many rows as are in sight."""
-        self.move(self.page)
+    def move_page(self, by: int) -> None:
+        """Move the cursor by so many times the rows in sight."""
+        self.move(by * self.page)
 
     def go_first(self) -> None:
         """Move to the first row."""
@@ -304,15 +249,8 @@ class ListScreen(Screen):
             of = format_count(len(found))
             self.desk.say(f"{self.sought}: match {here} of {of}" if found else "no match")
 
-    def next_match(self) -> None:
-        """Go to the next match, around the end."""
-        self._go_match(1)
-
-    def match_before(self) -> None:
-        """Go to the match before, around the beginning."""
-        self._go_match(-1)
-
-    def _go_match(self, by: int) -> None:
+    def go_match(self, by: int) -> None:
+        """Go to the next match, or to the one before, around the ends."""
         self.sync()
         found = self.matches()
         if found:
@@ -325,12 +263,3 @@ class ListScreen(Screen):
         was = self.sought
         self.sought, self._match = "", None
         return bool(was)
-
-    def leave(self) -> bool:
-        """Nothing of a list is left step by step."""
-        return False
-
-
-def heading(*parts: str) -> Line:
-    """Return a line in the style of headings."""
-    return ink(("  ".join(parts), "title"))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from snapreport.explorer.parts.inking import Line, fit, ink
 from snapreport.explorer.parts.key_bindings import Key, key
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.parts.sending import Table
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_signed_bytes
 from snapreport.model.findings import StageUse
 from snapreport.reporters.words.summary_rows import amount, event_name, event_range, stage_name
 
 if TYPE_CHECKING:
     from snapreport.explorer.parts.viewpoint import Viewpoint
+
+_WIDE = 100
+"""Columns from which on there is room for events."""
+_FIGURES = attrgetter(
+    "name", "depth", "start_event", "end_event", "start_bytes", "peak_bytes", "end_bytes", "change"
+)
 
 
 class StagesScreen(ListScreen):
@@ -29,16 +38,14 @@ class StagesScreen(ListScreen):
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Begin with every stage in sight."""
-        super().__init__(desk)
-        self.folded: frozenset[int] = frozenset()
-        self.shown: list[int] = []
+    items: Sequence[int] = ()
+    """Numbers of the stages in sight."""
+    folded: frozenset[int] = frozenset()
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
         """Say whether something was annotated."""
-        return len(view.device.stages) > 0
+        return bool(view.device.stages)
 
     @property
     def stages(self) -> tuple[StageUse, ...]:
@@ -55,27 +62,28 @@ class StagesScreen(ListScreen):
         for number, stage in enumerate(self.stages):
             if stage.parent is not None and (stage.parent in hidden or stage.parent in self.folded):
                 hidden.add(number)
-        self.shown = [number for number in range(len(self.stages)) if number not in hidden]
+        self.items = [number for number in range(len(self.stages)) if number not in hidden]
 
-    def count(self) -> int:
-        """Return how many stages are in sight."""
-        return len(self.shown)
+    @property
+    def chosen(self) -> StageUse:
+        """The stage with the cursor."""
+        return self.stages[self.items[self.cursor]]
 
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the headings."""
         figures = f"{'start':>10} {'peak':>10} {'end':>10} {'change':>11}"
-        events = f"  {'events':<19}" if width >= 100 else ""
+        events = f"  {'events':<19}" if self.width >= _WIDE else ""
         return [ink((f"{figures}{events}  stage", "title"))]
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a stage; those that are on at the moment are marked."""
-        number = self.shown[place]
+        number = self.items[place]
         stage = self.stages[number]
         change = "-" if stage.change is None else format_signed_bytes(stage.change)
         amounts = (stage.start_bytes, stage.peak_bytes, stage.end_bytes)
         figures = " ".join(f"{amount(each):>10}" for each in amounts)
         events = ""
-        if width >= 100:
+        if self.width >= _WIDE:
             events = f"  {fit(event_range(stage.start_event, stage.end_event), 19)}"
         on = stage.start_event <= self.view.event < stage.end_event
         fold = "▸" if number in self.folded else " "
@@ -85,14 +93,11 @@ class StagesScreen(ListScreen):
 
     def text(self, place: int) -> str:
         """Return a stage's name."""
-        return self.stages[self.shown[place]].name
+        return self.stages[self.items[place]].name
 
-    def foot(self, width: int) -> list[Line]:
+    def foot(self) -> list[Line]:
         """Return what the stage allocated."""
-        del width
-        if not self.shown:
-            return []
-        stage = self.stages[self.shown[self.cursor]]
+        stage = self.chosen
         made = "-" if stage.allocations is None else f"{stage.allocations:,}"
         peak = "-" if stage.peak_event is None else event_name(stage.peak_event)
         text = f"  events {event_range(stage.start_event, stage.end_event)}, peak at event {peak}"
@@ -101,7 +106,7 @@ class StagesScreen(ListScreen):
 
     def go_to_peak(self) -> None:
         """Go to the peak of the stage."""
-        event = self.stages[self.shown[self.cursor]].peak_event
+        event = self.chosen.peak_event
         if event is None:
             self.desk.say("this stage was not recorded")
         else:
@@ -109,26 +114,15 @@ class StagesScreen(ListScreen):
 
     def zoom(self) -> None:
         """Show the stage on the timeline."""
-        stage = self.stages[self.shown[self.cursor]]
+        stage = self.chosen
         self.go_to_peak()
         self.desk.zoom_to(stage.start_event, max(stage.end_event, stage.start_event + 1))
 
     def fold(self) -> None:
         """Hide or show what is inside the stage."""
-        self.folded = self.folded ^ {self.shown[self.cursor]}
+        self.folded = self.folded ^ {self.items[self.cursor]}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return every stage."""
-        return ("stage", "depth", "first event", "end event", "start", "peak", "end", "change"), [
-            (
-                each.name,
-                each.depth,
-                each.start_event,
-                each.end_event,
-                each.start_bytes,
-                each.peak_bytes,
-                each.end_bytes,
-                each.change,
-            )
-            for each in self.stages
-        ]
+        titles = ("stage", "depth", "first event", "end event", "start", "peak", "end", "change")
+        return titles, [_FIGURES(each) for each in self.stages]

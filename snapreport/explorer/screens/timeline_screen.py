@@ -19,8 +19,9 @@ from snapreport.explorer.parts.chart_cells import (
 )
 from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, ink
 from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.stage_bands import stage_bands
-from snapreport.explorer.screens.screen_base import Desk, Screen
+from snapreport.explorer.screens.screen_base import Screen
 from snapreport.figures.range_maxima import Heights
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.reporters.words.summary_rows import event_name
@@ -45,22 +46,22 @@ class TimelineScreen(Screen):
     short = "Time"
     KEYS: ClassVar[tuple[Key, ...]] = (
         key("enter", "what is live at this moment, by call stack", "open_tree", "live here"),
-        key("left", "a column back", "column_back", "column"),
-        key("right", "a column on", "column_on", "column"),
-        key("b", f"{_JUMP} columns back", "jump_back", f"{_JUMP}"),
-        key("f", f"{_JUMP} columns on", "jump_on", f"{_JUMP}"),
-        key("[", "a quarter of the view back", "quarter_back", "quarter"),
-        key("]", "a quarter of the view on", "quarter_on", "quarter"),
-        key("+ =", "zoom in, the cursor in the middle", "zoom_in", "zoom"),
-        key("-", "zoom out", "zoom_out", "zoom"),
+        key("left", "a column back", "step", "column", by=-1),
+        key("right", "a column on", "step", "column", by=1),
+        key("b", f"{_JUMP} columns back", "step", f"{_JUMP}", by=-_JUMP),
+        key("f", f"{_JUMP} columns on", "step", f"{_JUMP}", by=_JUMP),
+        key("[", "a quarter of the view back", "step_quarter", "quarter", by=-1),
+        key("]", "a quarter of the view on", "step_quarter", "quarter", by=1),
+        key("+ =", "zoom in, the cursor in the middle", "zoom", "zoom", factor=0.5),
+        key("-", "zoom out", "zoom", "zoom", factor=2.0),
         key("0", "show everything", "show_all", "all"),
         key("up w", "raise the foot of the y axis", "raise_foot", "y"),
         key("down s", "lower it", "lower_foot", "y"),
         key("r", "the y axis from 0 again", "reset_foot"),
-        key("a", "move the view back", "pan_back"),
-        key("d", "move the view on", "pan_on"),
-        key(",", "the event before", "event_before", "event"),
-        key(".", "the next event", "next_event", "event"),
+        key("a", "move the view back", "pan", by=-_PAN),
+        key("d", "move the view on", "pan", by=_PAN),
+        key(",", "the event before", "step_event", "event", by=-1),
+        key(".", "the next event", "step_event", "event", by=1),
         key("p", "go to the peak", "go_to_peak", "peak"),
         key("o", "go to the next failed request", "go_to_oom"),
         key("home", "go to the start", "go_to_start"),
@@ -68,17 +69,17 @@ class TimelineScreen(Screen):
         key("t", "events or time along the axis", "turn_axis", "time"),
     )
 
-    def __init__(self, desk: Desk) -> None:
-        """Make it with everything in sight."""
-        super().__init__(desk)
-        self.axis = "events"
-        self.low = 0
-        self.width = 60
-        self._device = ""
-        self._scale: Scale
-        self._heights: dict[str, Heights]
-        self.window = (0.0, 1.0)
-        self._drawn: tuple[object, list[tuple[Run, ...]]] = (None, [])
+    axis = "events"
+    low = 0
+    """Bytes at the foot of the y axis."""
+    width = 60
+    """Columns of the chart."""
+    window = (0.0, 1.0)
+    """What is in sight, in the units of the axis."""
+    _device = ""
+    _scale: Scale
+    _heights: dict[str, Heights]
+    _drawn: tuple[object, list[tuple[Run, ...]]] = (None, [])
 
     @property
     def whole(self) -> tuple[float, float]:
@@ -234,13 +235,7 @@ class TimelineScreen(Screen):
         """Move the view where the moment is out of sight."""
         column = self.column_of(self.view.event)
         if not 0 <= column < self.width:
-            self._centre()
-
-    def _centre(self) -> None:
-        event = self.view.event
-        middle = (self._scale.x_of(event) + self._scale.x_of(event + 1)) / 2
-        half = (self.window[1] - self.window[0]) / 2
-        self._set(middle - half, middle + half)
+            self.zoom(1.0)
 
     def _set(self, x0: float, x1: float) -> None:
         low, high = self.whole
@@ -248,8 +243,8 @@ class TimelineScreen(Screen):
         start = min(max((x0 + x1 - span) / 2, low), high - span)
         self.window = (low, high) if span >= high - low else (start, start + span)
 
-    def _step(self, by: int) -> None:
-        """Go to the highest event of a column near by; the view follows at its edges."""
+    def step(self, by: int) -> None:
+        """Go by some columns, to the highest event there; the view follows at its edges."""
         column = self.column_of(self.view.event) + by
         x0, x1 = self.window
         each = (x1 - x0) / self.width
@@ -275,37 +270,13 @@ class TimelineScreen(Screen):
             event = min(event, before - 1)
         self._go(event)
 
-    def column_back(self) -> None:
-        """Go a column back."""
-        self._step(-1)
+    def step_quarter(self, by: int) -> None:
+        """Go by so many quarters of what is in sight."""
+        self.step(by * max(self.width // 4, 1))
 
-    def column_on(self) -> None:
-        """Go a column on."""
-        self._step(1)
-
-    def jump_back(self) -> None:
-        """Go back by some columns."""
-        self._step(-_JUMP)
-
-    def jump_on(self) -> None:
-        """Go on by some columns."""
-        self._step(_JUMP)
-
-    def quarter_back(self) -> None:
-        """Go back by a quarter of what is in sight."""
-        self._step(-max(self.width // 4, 1))
-
-    def quarter_on(self) -> None:
-        """Go on by a quarter of what is in sight."""
-        self._step(max(self.width // 4, 1))
-
-    def event_before(self) -> None:
-        """Go to the event before."""
-        self._go(self.view.event - 1)
-
-    def next_event(self) -> None:
-        """Go to the next event."""
-        self._go(self.view.event + 1)
+    def step_event(self, by: int) -> None:
+        """Go by so many events."""
+        self._go(self.view.event + by)
 
     def go_to_peak(self) -> None:
         """Go to the curve's peak."""
@@ -329,20 +300,13 @@ class TimelineScreen(Screen):
 
     # Moving the view.
 
-    def _zoom(self, factor: float) -> None:
+    def zoom(self, factor: float) -> None:
+        """Show so many times as much, the cursor in the middle."""
         x0, x1 = self.window
         half = (x1 - x0) * factor / 2
         event = self.view.event
         middle = (self._scale.x_of(event) + self._scale.x_of(event + 1)) / 2
         self._set(middle - half, middle + half)
-
-    def zoom_in(self) -> None:
-        """Show half as much, the cursor in the middle."""
-        self._zoom(0.5)
-
-    def zoom_out(self) -> None:
-        """Show twice as much."""
-        self._zoom(2.0)
 
     def show_all(self) -> None:
         """Show everything."""
@@ -356,20 +320,13 @@ class TimelineScreen(Screen):
         around = (x1 - x0) * 0.05
         self._set(x0 - around, x1 + around)
 
-    def _pan(self, by: float) -> None:
+    def pan(self, by: float) -> None:
+        """Move the view by a part of it."""
         x0, x1 = self.window
         self._set(x0 + by * (x1 - x0), x1 + by * (x1 - x0))
         column = self.column_of(self.view.event)
         if not 0 <= column < self.width:  # the cursor stays in sight
             self._go_to_column(0 if column < 0 else self.width - 1)
-
-    def pan_back(self) -> None:
-        """Move the view back."""
-        self._pan(-_PAN)
-
-    def pan_on(self) -> None:
-        """Move the view on."""
-        self._pan(_PAN)
 
     def raise_foot(self) -> None:
         """Raise the foot of the y axis by a tenth of what is in sight."""
@@ -417,7 +374,7 @@ class TimelineScreen(Screen):
 
     def scroll(self, by: int) -> None:
         """Zoom in or out."""
-        self._zoom(0.8 if by < 0 else 1.25)
+        self.zoom(0.8 if by < 0 else 1.25)
 
     def in_link(self) -> dict[str, object]:
         """Name the part of the timeline that is in sight."""
@@ -426,7 +383,7 @@ class TimelineScreen(Screen):
             window = (*self.window, float(self.low), float(self.high))
         return {"axis": "time" if self.axis == "time" else None, "view": window}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the columns in sight: their events, and the most of each curve."""
         first, end = self.spans()
         bars = self.bars()

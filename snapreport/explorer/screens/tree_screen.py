@@ -8,9 +8,10 @@ import numpy as np
 
 from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, ink
 from snapreport.explorer.parts.key_bindings import Key, key
+from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.shares import heat
 from snapreport.explorer.parts.tree_rows import ROOT, Side, TreeRows
-from snapreport.explorer.screens.screen_base import Desk, ListScreen
+from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_bytes, format_count, format_share
@@ -18,6 +19,9 @@ from snapreport.model.stacks import short_name
 from snapreport.reporters.words.plain_text import cut, location
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from snapreport.explorer.parts.desk import Desk
     from snapreport.model.findings import CallTree
     from snapreport.model.stacks import FrameTable
 
@@ -37,12 +41,12 @@ class TreeScreen(ListScreen):
         key("enter", "open or close the row", "toggle", "open"),
         key("right", "to its first child, which opens it", "go_child"),
         key("left", "to its parent", "go_parent"),
-        key("[", "to the sibling before", "sibling_before", "sibling"),
-        key("]", "to the next sibling", "next_sibling", "sibling"),
-        key("e", "open the row and all below it", "expand", "expand"),
-        key("c", "close the row and all below it", "collapse", "collapse"),
-        key("E", "open everything", "expand_all"),
-        key("C", "close everything", "collapse_all"),
+        key("[", "to the sibling before", "go_sibling", "sibling", by=-1),
+        key("]", "to the next sibling", "go_sibling", "sibling", by=1),
+        key("e", "open the row and all below it", "turn_below", "expand", wanted=True),
+        key("c", "close the row and all below it", "turn_below", "collapse", wanted=False),
+        key("E", "open everything", "turn_all", wanted=True),
+        key("C", "close everything", "turn_all", wanted=False),
         key("r home g", "to the root", "go_first"),
         key("end G", "to the last row", "go_last"),
         key("f", "focus: the row becomes the root", "focus", "focus"),
@@ -60,7 +64,7 @@ class TreeScreen(ListScreen):
         self.sides: dict[tuple[bool, bool], Side] = {}
         self.rows: TreeRows
         self.tree: CallTree
-        self.shown = np.zeros(0, np.int64)
+        self.items: NDArray[np.int64] = np.zeros(0, np.int64)
         self._deepest = 0
         self._matching: set[int] = set()
         self._found: list[int] = []
@@ -83,7 +87,7 @@ class TreeScreen(ListScreen):
     @property
     def node(self) -> int:
         """The node with the cursor."""
-        return int(self.shown[self.cursor]) if len(self.shown) else ROOT
+        return int(self.items[self.cursor]) if self.count() else ROOT
 
     def depends_on(self) -> object:
         """The moment, and which tree."""
@@ -110,31 +114,27 @@ class TreeScreen(ListScreen):
     def _lay_out(self, chosen: int | None) -> None:
         self._show_open()
         node = self.root if chosen is None else self.rows.node_of(chosen)
-        place = np.flatnonzero(self.shown == node)
+        place = np.flatnonzero(self.items == node)
         self.cursor = int(place[0]) if len(place) else 0
 
     def _show_open(self) -> None:
-        self.shown = self.rows.in_sight(self.root, self.side.opened)
-        self._deepest = int(self.rows.depth[self.shown].max()) - int(self.rows.depth[self.root])
+        self.items = self.rows.in_sight(self.root, self.side.opened)
+        self._deepest = int(self.rows.depth[self.items].max()) - int(self.rows.depth[self.root])
 
     def _stay(self) -> None:
         """Lay out again, the cursor on its node or the nearest one around it in sight."""
         path = self.rows.path(self.node)
         self._show_open()
-        shown = set(self.shown.tolist())
+        shown = set(self.items.tolist())
         node = next((each for each in reversed(path) if each in shown), self.root)
-        self.cursor = int(np.flatnonzero(self.shown == node)[0])
+        self.cursor = int(np.flatnonzero(self.items == node)[0])
 
     # Rows.
 
-    def count(self) -> int:
-        """Return how many rows are in sight."""
-        return len(self.shown)
-
-    def head(self, width: int) -> list[Line]:
+    def head(self) -> list[Line]:
         """Return the headings, and what is in focus."""
         headings = f"{'bytes':>10} {'share':>7} {'count':>7}  "
-        room = max(width - _FIGURES, 8)
+        room = max(self.width - _FIGURES, 8)
         return [ink((headings, "title"), (fit(self._about(), room), "dim"))]
 
     def _about(self) -> str:
@@ -148,12 +148,12 @@ class TreeScreen(ListScreen):
             about = f"{format_count(len(self._found))} matching {self.sought}, {about}"
         return about
 
-    def row(self, place: int, width: int) -> Line:
+    def row(self, place: int) -> Line:
         """Return a node: its bytes, share of the moment, count, and frame."""
-        node = int(self.shown[place])
+        node = int(self.items[place])
         rows = self.rows
         figures, role = self.figures(node)
-        room = max(width - sum(len(run.text) for run in figures), 8)
+        room = max(self.width - sum(len(run.text) for run in figures), 8)
         depth = int(rows.depth[node] - rows.depth[self.root])
         each = 2 if self._deepest * 2 <= room // 3 else 1
         indent = " " * min(depth * each, room // 2)
@@ -205,14 +205,11 @@ class TreeScreen(ListScreen):
 
     def text(self, place: int) -> str:
         """Return a row's frame."""
-        node = int(self.shown[place])
+        node = int(self.items[place])
         return f"{self._name(node)}  {self._place(node)}"
 
-    def foot(self, width: int) -> list[Line]:
+    def foot(self) -> list[Line]:
         """Return the frame with the cursor in full, and its line of source where it is here."""
-        del width
-        if not len(self.shown):
-            return []
         node = self.node
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
@@ -230,16 +227,12 @@ class TreeScreen(ListScreen):
 
     def toggle(self) -> None:
         """Open or close the row; a long branch without a fork opens as one."""
-        self._open(self.node, not self._is_open(self.node))
+        self._open(self.node, wanted=not self._is_open(self.node))
 
-    def _open(self, node: int, wanted: bool) -> None:
-        side = self.side
-        side.touched = True
-        if wanted:
-            side.opened |= self.rows.keys_of(np.array(self.rows.chain(node)))
-        else:
-            side.opened.discard(int(self.rows.key[node]))
-        self._stay()
+    def _open(self, node: int, *, wanted: bool) -> None:
+        opened, rows = self.side.opened, self.rows
+        chain = rows.keys_of(np.array(rows.chain(node)))
+        self._set_opened(opened | chain if wanted else opened - {int(rows.key[node])})
 
     def go_child(self) -> None:
         """Go to the first child."""
@@ -252,49 +245,33 @@ class TreeScreen(ListScreen):
     def go_parent(self) -> None:
         """Go to the parent."""
         parent = int(self.rows.tree.parent[self.node])
-        place = np.flatnonzero(self.shown == parent)
+        place = np.flatnonzero(self.items == parent)
         if len(place):
             self.cursor = int(place[0])
 
-    def sibling_before(self) -> None:
-        """Go to the sibling before."""
-        self._go_sibling(-1)
-
-    def next_sibling(self) -> None:
-        """Go to the next sibling."""
-        self._go_sibling(1)
-
-    def _go_sibling(self, by: int) -> None:
+    def go_sibling(self, by: int) -> None:
+        """Go to the next sibling, or to the one before."""
         node = self.node
         if node == self.root:
             return
         siblings = self.rows.child_range(int(self.rows.tree.parent[node]))
         wanted = node + by
         if wanted in siblings:
-            self.cursor = int(np.flatnonzero(self.shown == wanted)[0])
+            self.cursor = int(np.flatnonzero(self.items == wanted)[0])
 
-    def expand(self) -> None:
-        """Open the row and all below it."""
-        self.side.touched = True
-        self.side.opened |= self.rows.keys_of(self.rows.below(self.node))
-        self._stay()
+    def turn_below(self, *, wanted: bool) -> None:
+        """Open or close the row and all below it."""
+        below = self.rows.keys_of(self.rows.below(self.node))
+        opened = self.side.opened
+        self._set_opened(opened | below if wanted else opened - below)
 
-    def collapse(self) -> None:
-        """Close the row and all below it."""
-        self.side.touched = True
-        self.side.opened -= self.rows.keys_of(self.rows.below(self.node))
-        self._stay()
+    def turn_all(self, *, wanted: bool) -> None:
+        """Open everything in focus, or close everything."""
+        below = self.rows.keys_of(self.rows.below(self.root))
+        self._set_opened(self.side.opened | below if wanted else set())
 
-    def expand_all(self) -> None:
-        """Open everything in focus."""
-        self.side.touched = True
-        self.side.opened |= self.rows.keys_of(self.rows.below(self.root))
-        self._stay()
-
-    def collapse_all(self) -> None:
-        """Close everything."""
-        self.side.touched = True
-        self.side.opened = set()
+    def _set_opened(self, keys: set[int]) -> None:
+        self.side.opened, self.side.touched = keys, True
         self._stay()
 
     # Focus, direction, folding.
@@ -392,7 +369,7 @@ class TreeScreen(ListScreen):
 
     def is_match(self, place: int) -> bool:
         """Say whether a row matches."""
-        return int(self.rows.key[self.shown[place]]) in self._matching
+        return int(self.rows.key[self.items[place]]) in self._matching
 
     def tell_matches(self) -> None:
         """Say which match this is."""
@@ -402,7 +379,8 @@ class TreeScreen(ListScreen):
         of = format_count(len(self._found))
         self.desk.say(f"{self.sought}: match {here} of {of}" if self._found else "no match")
 
-    def _go_match(self, by: int) -> None:
+    def go_match(self, by: int) -> None:
+        """Go to the next match, or to the one before, around the ends."""
         self.sync()
         if self._found:
             ranks = self.rows.rank[np.array(self._found)]
@@ -424,7 +402,7 @@ class TreeScreen(ListScreen):
         stacks = "up" if self.upward else None
         return {"search": self.sought, "stacks": stacks, "frames": None if self.folded else "all"}
 
-    def as_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def as_table(self) -> Table:
         """Return the rows in sight."""
         self.sync()
         tree = self.tree
@@ -436,6 +414,6 @@ class TreeScreen(ListScreen):
                 self._name(node),
                 self._place(node),
             )
-            for node in self.shown.tolist()
+            for node in self.items.tolist()
         ]
         return ("depth", "bytes", "count", "function", "place"), rows
