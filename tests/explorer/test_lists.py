@@ -220,7 +220,7 @@ def test_the_change_is_that_of_diff(samples: Path) -> None:
         assert (np.abs(below[inner]) <= np.abs(amounts[inner])).all() or amounts is tree.change
     explored.press("}", "2", "home")
     explored.press("{")
-    after = int(screen.view.after.moment.bytes)  # type: ignore[union-attr]
+    after = int(screen.view.pair[1].moment.bytes)  # type: ignore[index]
     explored.lines()
     assert int(screen.change.new[0]) == after  # type: ignore[attr-defined]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from snapreport.explorer.parts.page_link import KEYS, encode_link
+from snapreport.explorer.parts.sending import LINK_KEYS, encode_link
 from tests.explorer.exploring_tools import Explored
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def test_links_have_the_page_s_keys_in_its_order() -> None:
     found = re.search(r"const KEYS.*?= \{(.*?)\n\}", source, re.DOTALL)
     assert found is not None
     known = re.findall(r': "(\w+)"', found[1])
-    assert [key for key in known if key in KEYS] == list(KEYS)
+    assert [key for key in known if key in LINK_KEYS] == list(LINK_KEYS)
 
 
 def test_a_link_is_encoded_as_the_page_encodes_it() -> None:

@@ -14,7 +14,6 @@ from snapreport.explorer.drawing.screen_widget import ScreenWidget
 from snapreport.explorer.opening.converting import Cancelled, prepare_processes
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.desk import Work
-from snapreport.explorer.parts.inking import Line
 from snapreport.explorer.parts.opening_lines import OpeningLines
 from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
@@ -56,7 +55,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Fill the terminal with one widget."""
-        yield ScreenWidget(self, lambda: self.look)
+        yield ScreenWidget(self)
 
     def on_mount(self) -> None:
         """Begin to open the files."""
@@ -129,9 +128,10 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     # What the widget shows.
 
-    def draw(self, width: int, height: int) -> list[Line]:
-        """Return the panes, or what is being opened."""
-        return (self.panes or self.opening).draw(width, height)
+    @property
+    def shown(self) -> Panes | OpeningLines:
+        """The panes, or what is being opened."""
+        return self.panes or self.opening
 
     def press(self, name: str) -> bool:
         """Take a key."""
@@ -142,19 +142,4 @@ class ExplorerApp(App[None], inherit_bindings=False):
             self.look = THEMES[(THEMES.index(self.look) + 1) % len(THEMES)]
             self.ansi_color = self.look == "terminal"
             return True
-        return (self.panes or self.opening).press(name)
-
-    def paste(self, text: str) -> None:
-        """Take pasted text."""
-        if self.panes is not None:
-            self.panes.desk.paste(text)
-
-    def click(self, column: int, row: int, *, twice: bool = False) -> None:
-        """Take a click."""
-        if self.panes is not None:
-            self.panes.click(column, row, twice=twice)
-
-    def scroll(self, by: int, column: int, row: int) -> None:
-        """Take a turn of the wheel."""
-        if self.panes is not None:
-            self.panes.scroll(by, column, row)
+        return self.shown.press(name)

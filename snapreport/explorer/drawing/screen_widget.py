@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.strip import Strip
@@ -12,24 +11,8 @@ from textual.widget import Widget
 from snapreport.explorer.drawing.strips_of_text import strip_of
 from snapreport.explorer.parts.inking import EMPTY, Line
 
-
-class Content(Protocol):
-    """What the widget shows: plain lines, and what keys and the mouse do."""
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        """Return so many lines of so many columns."""
-
-    def press(self, name: str) -> bool:
-        """Take a key; False where it does nothing."""
-
-    def paste(self, text: str) -> None:
-        """Take pasted text."""
-
-    def click(self, column: int, row: int, *, twice: bool = False) -> None:
-        """Take a click."""
-
-    def scroll(self, by: int, column: int, row: int) -> None:
-        """Take a turn of the wheel."""
+if TYPE_CHECKING:
+    from snapreport.explorer.drawing.explorer_app import ExplorerApp
 
 
 class ScreenWidget(Widget, can_focus=True):
@@ -37,11 +20,10 @@ class ScreenWidget(Widget, can_focus=True):
 
     DEFAULT_CSS = "ScreenWidget { width: 100%; height: 100%; }"
 
-    def __init__(self, content: Content, theme: Callable[[], str]) -> None:
-        """Show a content in the colours of a theme, one of ``palette.THEMES``."""
+    def __init__(self, program: ExplorerApp) -> None:
+        """Show what a program has to show."""
         super().__init__()
-        self.content = content
-        self._theme = theme
+        self.program = program
         self._lines: list[Line] | None = None
 
     def changed(self) -> None:
@@ -53,9 +35,9 @@ class ScreenWidget(Widget, can_focus=True):
         """Return one line of the terminal."""
         width, height = self.size
         if self._lines is None or len(self._lines) != height:
-            self._lines = self.content.draw(width, height)
+            self._lines = self.program.shown.draw(width, height)
         line = self._lines[y] if y < len(self._lines) else EMPTY
-        return strip_of(line, width, self._theme())
+        return strip_of(line, width, self.program.look)
 
     def on_resize(self) -> None:
         """Lay out for another size."""
@@ -67,19 +49,21 @@ class ScreenWidget(Widget, can_focus=True):
         event.prevent_default()
         letter = event.character if event.is_printable else None
         name = "space" if letter == " " else letter or event.key
-        if self.content.press(name):
+        if self.program.press(name):
             self.changed()
 
     def on_paste(self, event: events.Paste) -> None:
         """Take pasted text."""
         event.stop()
-        self.content.paste(event.text)
-        self.changed()
+        if self.program.panes is not None:
+            self.program.panes.desk.paste(event.text)
+            self.changed()
 
     def on_click(self, event: events.Click) -> None:
         """Take a click."""
-        self.content.click(event.x, event.y, twice=event.chain > 1)
-        self.changed()
+        if self.program.panes is not None:
+            self.program.panes.click(event.x, event.y, twice=event.chain > 1)
+            self.changed()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Take a turn of the wheel."""
@@ -91,5 +75,6 @@ class ScreenWidget(Widget, can_focus=True):
 
     def _scroll(self, by: int, event: events.MouseEvent) -> None:
         event.stop()
-        self.content.scroll(by, event.x, event.y)
-        self.changed()
+        if self.program.panes is not None:
+            self.program.panes.scroll(by, event.x, event.y)
+            self.changed()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.explorer.parts.tree_rows import passing_frames
 from snapreport.figures.event_at import ACTIONS, ALLOC, OTHER, UNKNOWN, trace_kinds
 from snapreport.ground.patterns import Match
 from snapreport.model.history import DeviceHistory
@@ -88,16 +89,7 @@ def _part(text: str) -> Match:
 
 def _stacks_with(stacks: StackTable, test: Match) -> NDArray[np.bool_]:
     """Say for each stack whether one of its frames passes."""
-    frames = stacks.frames
-    hits = np.array(
-        [
-            test(name) or test(file) or (line > 0 and test(f"{file}:{line}"))
-            for name, file, line in zip(
-                frames.names, frames.filenames, frames.lines.tolist(), strict=True
-            )
-        ],
-        np.int8,
-    )
+    hits = np.array(passing_frames(stacks.frames, test), np.int8)
     marked = np.append(marks_on_path(stacks.node_parent, hits[stacks.node_frame]), np.int8(0))
     passed: NDArray[np.bool_] = marked[stacks.stack_node] > 0
     return passed

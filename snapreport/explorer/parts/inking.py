@@ -12,6 +12,9 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from snapreport.ground.safe_text import visible
 from snapreport.reporters.words.plain_text import cut_place, cut_site
 
+_HEAT = (0.05, 0.2, 0.4, 0.7)
+"""From which shares on a row is warmer."""
+
 
 class Run(NamedTuple):
     """Text of one role; ``drawing.palette`` says what a role looks like."""
@@ -45,6 +48,11 @@ def ink(*parts: str | tuple[str, str], mark: str = "") -> Line:
     """Make a line of texts and of ``(text, role)``; nothing in them drives a terminal."""
     runs = (Run(part) if isinstance(part, str) else Run(*part) for part in parts)
     return Line(tuple(Run(visible(text), role) for text, role in runs if text), mark)
+
+
+def heat(share: float) -> str:
+    """Return the role of a row that holds this share of all: the more, the warmer."""
+    return f"heat{sum(share >= least for least in _HEAT)}"
 
 
 def width_of(text: str) -> int:

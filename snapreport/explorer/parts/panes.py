@@ -35,7 +35,7 @@ class Panes:
         """``run``: does work beside the screen; ``copy``: puts text on the clipboard."""
         if len(views) > 1:
             for view in views:
-                view.before, view.after = views[0], views[1]
+                view.pair = views[0], views[1]
         self.desks = [Desk(view, run, quit_, copy) for view in views]
         self.active = 0
         self.side_by_side = True

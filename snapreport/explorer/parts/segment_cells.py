@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.explorer.parts.chart_cells import Cell, in_line
 from snapreport.explorer.parts.inking import Run
 from snapreport.figures.heap import Heap
 
@@ -78,12 +78,11 @@ class Cells:
             if low < edges[k + 1] and edges[k] < high:
                 role = "bar.cursor"
             cells.append((letter, role))
-        groups = groupby(cells, key=lambda cell: cell[1])
-        return tuple(Run("".join(cell[0] for cell in group), role) for role, group in groups)
+        return in_line(cells)
 
 
-def _cell(used: int, pending: int, size: int) -> tuple[str, str]:
-    """Return a cell's letter, fuller for more in use: only one that is all in use is full."""
+def _cell(used: int, pending: int, size: int) -> Cell:
+    """Return a cell, fuller for more in use: only one that is all in use is full."""
     if not used:
         return "░", "inactive"
     role = "pending" if pending * 2 > used else "bar"

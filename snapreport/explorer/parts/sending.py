@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 
-from snapreport.explorer.parts.page_link import encode_link
 from snapreport.ground.errors import OutputError
 from snapreport.ground.files import write_atomically
 from snapreport.ground.safe_text import plain_json
@@ -29,6 +29,10 @@ _BYTES = frozenset(
      "start", "peak", "end", "change", "before", "after"}
 )  # fmt: skip
 """Columns whose numbers are bytes."""
+LINK_KEYS = ("device", "axis", "view", "curve", "event", "tab", "search", "stacks", "frames")
+"""What a fragment of the page's address holds, as in ``#event=12&tab=lines``, in the page's order.
+It knows some more, which nothing here has."""
+_PLAIN = "-_.!~*'(),:"
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Headings, and rows of plain values."""
@@ -47,6 +51,27 @@ def link_of(view: Viewpoint, screen: Mapping[str, object]) -> str:
             **screen,
         }
     )
+
+
+def encode_link(values: Mapping[str, object]) -> str:
+    """Return a fragment without its ``#``; what is None or empty is as the page opens."""
+    parts = [
+        f"{key}={quote(_text(values[key]), safe=_PLAIN)}"
+        for key in LINK_KEYS
+        if values.get(key) not in (None, "")
+    ]
+    return "&".join(parts)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(_number(each) for each in value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    """Write enough digits to find the same pixel again, as the page does."""
+    return str(int(value)) if value == int(value) else f"{value:.9g}"
 
 
 def as_markdown(view: Viewpoint, title: str, shown: Table, link: str) -> str:

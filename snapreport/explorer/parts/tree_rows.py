@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from snapreport.ground.patterns import Match
 from snapreport.model.stacks import FrameTable
 from snapreport.model.tree_paths import add_up_paths, ancestors, marks_on_path
 
@@ -169,7 +171,7 @@ class TreeRows:
         self,
         top: int,
         frames_of: Callable[[int], FrameTable],
-        test: Callable[[str], bool],
+        test: Match,
     ) -> NDArray[np.int64]:
         """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order.
 
@@ -179,20 +181,23 @@ class TreeRows:
             test: says whether a text matches.
         """
         nodes = self.below(top)
-        known: dict[tuple[int, int], bool] = {}
+        passing = cache(lambda frames: passing_frames(frames, test))
         hits = []
         for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True):
             if frame < 0:
                 hits.append(node != ROOT and test(self.tree.label.get(node, "")))
-                continue
-            frames = frames_of(node)
-            key = id(frames), frame
-            if key not in known:
-                name, line = frames.filenames[frame], int(frames.lines[frame])
-                known[key] = (
-                    test(frames.names[frame]) or test(name) or (line > 0 and test(f"{name}:{line}"))
-                )
-            hits.append(known[key])
+            else:
+                hits.append(passing(frames_of(node))[frame])
         found = nodes[np.array(hits, np.bool_)]
         ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
         return ordered
+
+
+def passing_frames(frames: FrameTable, test: Match) -> list[bool]:
+    """Say for each frame whether its function, file or ``file:line`` passes."""
+    return [
+        test(name) or test(file) or (line > 0 and test(f"{file}:{line}"))
+        for name, file, line in zip(
+            frames.names, frames.filenames, frames.lines.tolist(), strict=True
+        )
+    ]

@@ -27,10 +27,8 @@ class Viewpoint:
         """Look at a device as a report opens: at the peak; ``card`` is what it is to fit on."""
         self.opened = opened
         self.card = card
-        self.before: Viewpoint | None = None
-        """The first of two recordings, perhaps this one; None where there is one alone."""
-        self.after: Viewpoint | None = None
-        """The second, likewise."""
+        self.pair: tuple[Viewpoint, Viewpoint] | None = None
+        """Of two recordings the first and the second, this one among them; None of one alone."""
         self.curve = COUNTED[0]
         self.look_at(opened.snapshot.device(device))
 

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from snapreport.explorer.parts.inking import Line, Run, fit, fit_site, ink
+from snapreport.explorer.parts.inking import Line, Run, fit, fit_site, heat, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
-from snapreport.explorer.parts.shares import heat
 from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import Group, LiveRows

@@ -28,15 +28,13 @@ class ChangeScreen(TreeScreen):
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
         """Say whether there are two recordings."""
-        return view.before is not None
+        return view.pair is not None
 
     @property
     def pair(self) -> tuple[Viewpoint, Viewpoint]:
         """The first recording and the second, each at its own moment."""
-        before, after = self.view.before, self.view.after
-        assert before is not None, "there are two"
-        assert after is not None, "there are two"
-        return before, after
+        assert self.view.pair is not None, "there are two"
+        return self.view.pair
 
     def depends_on(self) -> object:
         """Both moments, and which tree."""

@@ -10,7 +10,7 @@ from snapreport.explorer.parts.event_filter import find_events
 from snapreport.explorer.parts.inking import Line, fit_site, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
-from snapreport.explorer.screens.screen_base import ListScreen
+from snapreport.explorer.screens.screen_base import FilteredList
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.event_at import entry_at
 from snapreport.ground.units import format_bytes, format_count, format_duration
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 _ROLES = {"alloc": "more", "oom": "critical"}
 
 
-class EventsScreen(ListScreen):
+class EventsScreen(FilteredList):
     """A row for each event that a filter lets through."""
 
     name = "events"
     title = "Events"
     short = "Events"
+    PROMPT = "events: "
     KEYS: ClassVar[tuple[Key, ...]] = (
-        *ListScreen.MOVES,
+        *FilteredList.MOVES,
         key("enter", "go to the event: every screen shows it", "go_to", "go there"),
         key("i", "only some: alloc >=1MiB 0x7f.. forward", "ask_filter", "filter"),
-        *ListScreen.SEARCH,
+        *FilteredList.SEARCH,
     )
 
     items: NDArray[np.int64]
-    filtered = ""
     _at: object = None
 
     @classmethod
@@ -131,22 +131,6 @@ class EventsScreen(ListScreen):
         """Let every screen show the event."""
         if self.count():
             self.view.go_to(int(self.items[self.cursor]))
-
-    def ask_filter(self) -> None:
-        """Let the reader type which events to list."""
-        self.desk.ask("events: ", self.filter, text=self.filtered)
-
-    def filter(self, text: str) -> None:
-        """List only some events."""
-        self.filtered = text.strip()
-
-    def find(self, text: str) -> None:
-        """List the events that a finding or a link names."""
-        self.filter(text)
-
-    def in_link(self) -> dict[str, object]:
-        """Name the filter."""
-        return {"tab": self.name, "search": self.filtered}
 
     def as_table(self) -> Table:
         """Return the events in sight."""

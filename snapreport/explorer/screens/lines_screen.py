@@ -5,11 +5,10 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import ClassVar
 
-from snapreport.explorer.parts.inking import Line, Run, fit_place, ink
+from snapreport.explorer.parts.inking import Line, Run, fit_place, heat, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
-from snapreport.explorer.parts.shares import heat
-from snapreport.explorer.screens.screen_base import ListScreen
+from snapreport.explorer.screens.screen_base import FilteredList
 from snapreport.ground.errors import PatternError
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.answer_tables import LineUse
@@ -19,32 +18,31 @@ _FIGURES = 56
 _CELLS = attrgetter("bytes", "cumulative", "median", "count", "total", "function", "location")
 
 
-class LinesScreen(ListScreen):
+class LinesScreen(FilteredList):
     """A row for each line that holds something."""
 
     name = "lines"
     title = "Lines"
     short = "Lines"
+    PROMPT = "files: "
     KEYS: ClassVar[tuple[Key, ...]] = (
-        *ListScreen.MOVES,
+        *FilteredList.MOVES,
         key("enter", "the line in the call stacks", "open_tree", "stacks"),
-        key("i", "count only files: model.py, *.cu, -torch", "ask_files", "files"),
+        key("i", "count only files: model.py, *.cu, -torch", "ask_filter", "files"),
         key("o", "order by the next column", "turn_order", "order"),
-        *ListScreen.SEARCH,
+        *FilteredList.SEARCH,
     )
 
     items: tuple[LineUse, ...] = ()
-    files = ""
-    """Which of them count, as they were typed."""
     order = ORDERS[0]
 
     def depends_on(self) -> object:
         """The moment, the files that count, and the order."""
-        return self.view.state, self.files, self.order
+        return self.view.state, self.filtered, self.order
 
     def gather(self) -> None:
         """Add up the lines of the moment."""
-        terms = [term.strip() for term in self.files.split(",") if term.strip(" -")]
+        terms = [term.strip() for term in self.filtered.split(",") if term.strip(" -")]
         include = [term for term in terms if not term.startswith("-")]
         exclude = [term[1:].strip() for term in terms if term.startswith("-")]
         try:
@@ -68,7 +66,7 @@ class LinesScreen(ListScreen):
             )
         ]
         figures = " ".join(title.rjust(10) for title in marks[:5])
-        about = f"  files: {self.files}" if self.files else ""
+        about = f"  files: {self.filtered}" if self.filtered else ""
         return [ink((f"{figures}  {marks[5]}", "title"), (about, "key"))]
 
     def row(self, place: int) -> Line:
@@ -102,26 +100,9 @@ class LinesScreen(ListScreen):
         if self.items:
             self.desk.show("stacks", search=self.items[self.cursor].location)
 
-    def ask_files(self) -> None:
-        """Let the reader type which files count."""
-        self.desk.ask("files: ", self.filter, text=self.files)
-
-    def filter(self, text: str) -> None:
-        """Count only some files."""
-        self.files = text.strip()
-        self.cursor = 0
-
-    def find(self, text: str) -> None:
-        """Count the files that a finding or a link names."""
-        self.filter(text)
-
     def turn_order(self) -> None:
         """Order by the next column."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
-
-    def in_link(self) -> dict[str, object]:
-        """Name the files that count."""
-        return {"tab": self.name, "search": self.files}
 
     def as_table(self) -> Table:
         """Return every line."""

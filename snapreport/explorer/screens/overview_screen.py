@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from snapreport.explorer.parts.inking import EMPTY, Line, columns, ink, wrap
+from snapreport.explorer.parts.inking import EMPTY, Line, columns, heat, ink, wrap
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.page_lines import page_lines
 from snapreport.explorer.parts.sending import Table
-from snapreport.explorer.parts.shares import heat
 from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.diagnoses import Diagnosis, Finding

@@ -263,3 +263,24 @@ class ListScreen(Screen):
         was = self.sought
         self.sought, self._match = "", None
         return bool(was)
+
+
+class FilteredList(ListScreen):
+    """A list of some of all there is, which a reader, a finding or a link asks for."""
+
+    PROMPT: ClassVar[str]
+    filtered = ""
+    """What was asked for, as it was typed."""
+
+    def ask_filter(self) -> None:
+        """Let the reader type what to list."""
+        self.desk.ask(self.PROMPT, self.find, text=self.filtered)
+
+    def find(self, text: str) -> None:
+        """List only some of all."""
+        self.filtered = text.strip()
+        self.cursor, self._known = 0, None
+
+    def in_link(self) -> dict[str, object]:
+        """Name the filter."""
+        return {"tab": self.name, "search": self.filtered}

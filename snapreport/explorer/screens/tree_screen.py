@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, ink
+from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, heat, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
-from snapreport.explorer.parts.shares import heat
 from snapreport.explorer.parts.tree_rows import ROOT, Side, TreeRows
 from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.ground.errors import PatternError
