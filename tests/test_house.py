@@ -7,18 +7,26 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "snapreport"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-OTHERS = sorted(
-    path
-    for folder in ("tests", "simulator", "benchmarks", "docs", "sample_snapshots", "tools")
-    for path in (REPOSITORY / folder).rglob("*.py")
+OTHER_FOLDERS = (
+    "benchmarks",
+    "docs",
+    "evals",
+    "fuzz",
+    "sample_snapshots",
+    "simulator",
+    "tests",
+    "tools",
 )
+OTHERS = sorted(path for folder in OTHER_FOLDERS for path in (REPOSITORY / folder).rglob("*.py"))
 
 # From the lowest floor to the highest. A room imports from those before it, and from no other.
 ROOMS = (
@@ -80,9 +88,24 @@ def dotted_name(path: Path) -> str:
     return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
 
 
-def imported_modules(path: Path) -> Iterator[str]:
-    """Yield the dotted name of every import in a file, those inside functions included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+class Facts(NamedTuple):
+    """What the laws ask of a file."""
+
+    imports: frozenset[str]
+    """The dotted name of every import, those inside functions included."""
+    has_docstring: bool
+    lines: int
+
+
+@cache  # a thousand files are parsed once, and no tree is kept
+def facts_of(path: Path) -> Facts:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    return Facts(frozenset(_imports(path, tree)), bool(ast.get_docstring(tree)), text.count("\n"))
+
+
+def _imports(path: Path, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -99,19 +122,22 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 
 def imported_rooms(path: Path) -> set[str]:
-    return {room_of(name) for name in imported_modules(path) if name.split(".")[0] == "snapreport"}
+    return {room_of(name) for name in facts_of(path).imports if name.split(".")[0] == "snapreport"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted_name)
-def test_a_room_imports_from_lower_rooms_alone(path: Path) -> None:
-    room = room_of(dotted_name(path))
-    assert room in ROOMS, f"{path} is in no room; add it to the map"
-    lower = set(ROOMS[: ROOMS.index(room) + 1]) - CLOSED.get(room, set())
-    if room == "root":
-        lower.add("integrations")  # IPython asks the package itself for its extension
-    if room == "native":
-        lower |= {"model", "history"}
-    assert imported_rooms(path) <= lower
+# One test for all files: two thousand tests of a moment each would cost more than they take.
+def test_a_room_imports_from_lower_rooms_alone() -> None:
+    wrong = {}
+    for path in MODULES:
+        room = room_of(dotted_name(path))
+        assert room in ROOMS, f"{path} is in no room; add it to the map"
+        lower = set(ROOMS[: ROOMS.index(room) + 1]) - CLOSED.get(room, set())
+        if room == "root":
+            lower.add("integrations")  # IPython asks the package itself for its extension
+        if room == "native":
+            lower |= {"model", "history"}
+        wrong[str(path)] = imported_rooms(path) - lower
+    assert {path: rooms for path, rooms in wrong.items() if rooms} == {}
 
 
 def test_the_map_of_the_rooms_is_true() -> None:
@@ -139,29 +165,30 @@ def test_a_name_belongs_to_one_module() -> None:
     assert not [name for name, count in names.items() if count > 1]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted_name)
-def test_libraries_are_those_of_the_design(path: Path) -> None:
-    names = {name.split(".")[0] for name in imported_modules(path)}
-    assert names & BANNED == set()
-    if "torch" in names:
-        assert room_of(dotted_name(path)) == "recorders"
-    if "textual" in names:  # what screens show is plain, and tested without it
-        assert path.parent == PACKAGE / "explorer" / "drawing"
-    if names & HOSTS:
-        assert room_of(dotted_name(path)) == "integrations"
+def test_libraries_are_those_of_the_design() -> None:
+    for path in MODULES:
+        names = {name.split(".")[0] for name in facts_of(path).imports}
+        assert names & BANNED == set(), path
+        if "torch" in names:
+            assert room_of(dotted_name(path)) == "recorders", path
+        if "textual" in names:  # what screens show is plain, and tested without it
+            assert path.parent == PACKAGE / "explorer" / "drawing", path
+        if names & HOSTS:
+            assert room_of(dotted_name(path)) == "integrations", path
 
 
-@pytest.mark.parametrize("path", MODULES + OTHERS, ids=dotted_name)
-def test_a_module_has_a_docstring_and_one_subject(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert ast.get_docstring(ast.parse(text)), "say the module's subject in a docstring"
-    lines = text.count("\n")
-    assert lines <= MOST_LINES, f"{lines} lines: there are two subjects in it"
+def test_a_module_has_a_docstring() -> None:
+    assert not [str(path) for path in MODULES + OTHERS if not facts_of(path).has_docstring]
+
+
+def test_a_module_has_one_subject() -> None:
+    lines = {str(path): facts_of(path).lines for path in MODULES + OTHERS}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_the_simulator_shares_no_code_with_what_it_judges() -> None:
     for path in sorted((REPOSITORY / "simulator").rglob("*.py")):
-        assert not [name for name in imported_modules(path) if name.startswith("snapreport")]
+        assert not [name for name in facts_of(path).imports if name.startswith("snapreport")]
 
 
 def test_every_room_exists() -> None:
