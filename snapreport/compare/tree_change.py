@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.source_files import pair_files
 from snapreport.model.findings import CallTree
 from snapreport.model.stacks import FrameTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BASE, _NEW = 0, 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.diff_types import (
     EXACT,
@@ -34,9 +34,6 @@ from snapreport.model.findings import MISSING_REASONS, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.stacks import UNKNOWN_LINE
 from snapreport.native.sorting import unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +194,7 @@ def _total(held: list[tuple[int, int]], places: Sequence[int]) -> tuple[int, int
 
 Held = tuple[int, int]
 """Bytes and count."""
-Labels = tuple["NDArray[np.int64]", Sequence[Hashable]]
+Labels = tuple[NDArray[np.int64], Sequence[Hashable]]
 """A number for each allocation, and what these numbers stand for."""
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.run.rank_facts import DeviceFacts, Holder, HolderKind
 from snapreport.model.run.run_findings import Difference
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MOST = {"site": 8, "role": 4, "stage": 3}
 _TELLING = 0.01

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median_low
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
@@ -12,10 +14,6 @@ from snapreport.compare.among_ranks.layout_places import COPIES, dimension_name,
 from snapreport.compare.among_ranks.odd_words import along_text, copies_text, within_text
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.model.run.run_findings import Imbalance, Replicated
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _COPIED = ("parameter", "optimizer state", "gradient")
 _EQUAL = 0.001

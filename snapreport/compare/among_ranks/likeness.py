@@ -8,14 +8,11 @@ recordings seldom begin at the same moment of a step, and a quantile does not se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.run.rank_facts import DeviceFacts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FLOOR = 0.03
 """Share of the peak that is no gap. Of eight runs' worth of ranks that do the same work on other

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
@@ -14,9 +14,6 @@ from snapreport.compare.among_ranks.likeness import FLOOR
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.compare.among_ranks.rank_growth import Growth, growing
 from snapreport.compare.among_ranks.standing_out import stand_out
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MEGABYTE = 1 << 20
 """No difference below it is one: a block that was left unsplit has up to so much more."""

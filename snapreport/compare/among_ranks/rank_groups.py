@@ -14,9 +14,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log2
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.holder_table import HolderTable
@@ -25,11 +26,8 @@ from snapreport.compare.among_ranks.likeness import FLOOR, Distances, part
 from snapreport.compare.among_ranks.rank_words import rows_in_words
 from snapreport.compare.among_ranks.standing_out import spread_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 Place = Hashable
-Table: TypeAlias = "NDArray[np.int64]"
+Table: TypeAlias = NDArray[np.int64]
 """Of each rank the peak, and behind it what each call site holds, in bytes."""
 
 _LARGE = 4

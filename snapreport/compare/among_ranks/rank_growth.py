@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row, Unit
 from snapreport.compare.among_ranks.standing_out import stand_out
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _STEPS = 3
 """Fewer tell no growth."""

@@ -10,12 +10,10 @@ ask for more: of eight values for 7.5 times the spread, and for three times as m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 SPREADS = 5
 _AS_FAR = 2
