@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.errors import AllocatorSettingsError
 from snapreport.history.block_sizes import split_rules
@@ -14,7 +17,8 @@ MIB = 1 << 20
 UNLIMITED = 1 << 62
 INTERVALS = 16
 """Of ``roundup_power2_divisions``: one for each power of two from 1 MiB on."""
-LEAST_SEGMENT = 10 * MIB
+SMALL_SEGMENT = 2 * MIB
+_LEAST_SEGMENT = 10 * MIB
 _LARGE_SEGMENT = 20 * MIB
 _MOST_MB = 1 << 24
 
@@ -49,25 +53,11 @@ class AllocatorSettings:
 
     def __str__(self) -> str:
         """Return what to set the environment variable to; ``default`` for the defaults."""
-        parts = []
-        if self.expandable_segments:
-            parts.append("expandable_segments:True")
-        if self.max_split_size != UNLIMITED:
-            parts.append(f"max_split_size_mb:{self.max_split_size // MIB}")
-        if self.max_non_split_rounding:
-            parts.append(f"max_non_split_rounding_mb:{self.max_non_split_rounding // MIB}")
-        if divisions := self.roundup_power2_divisions:
-            if len(set(divisions)) == 1:
-                parts.append(f"roundup_power2_divisions:{divisions[0]}")
-            else:
-                listed = ",".join(f"{1 << i}:{value}" for i, value in enumerate(divisions))
-                parts.append(f"roundup_power2_divisions:[{listed}]")
-        if self.garbage_collection_threshold:
-            parts.append(f"garbage_collection_threshold:{self.garbage_collection_threshold:g}")
-        if self.large_segment_size != _LARGE_SEGMENT:
-            parts.append(f"large_segment_size_mb:{self.large_segment_size // MIB}")
-        if self.memory_fraction:
-            parts.append(f"per_process_memory_fraction:{self.memory_fraction:g}")
+        parts = [
+            f"{name}:{write(value)}"
+            for name, (field, _, write) in _SETTINGS.items()
+            if (value := getattr(self, field)) != getattr(AllocatorSettings, field)
+        ]
         return ",".join(parts) or "default"
 
 
@@ -90,6 +80,18 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
         roundup_power2_divisions=rules.divisions,
         garbage_collection_threshold=float(threshold) if isinstance(threshold, float) else 0.0,
     )
+
+
+def segment_sizes(rounded: NDArray[np.int64], settings: AllocatorSettings) -> NDArray[np.int64]:
+    """Return the bytes of the segment that is got for a request, as large as if none could grow.
+
+    Args:
+        rounded: int64, shape (n,): the bytes that the requests ask of the pools.
+        settings: the allocator's.
+    """
+    whole = -(-rounded // SMALL_SEGMENT) * SMALL_SEGMENT
+    large = np.where(rounded < _LEAST_SEGMENT, settings.large_segment_size, whole)
+    return np.where(rounded <= MIB, SMALL_SEGMENT, large)
 
 
 def parse_settings(text: str) -> AllocatorSettings:
@@ -127,44 +129,35 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _with(found: AllocatorSettings, name: str, value: str) -> AllocatorSettings:
-    if name == "expandable_segments":
-        if value not in ("True", "False"):
-            raise AllocatorSettingsError(f"{name} is True or False, not {value!r}.")
-        return replace(found, expandable_segments=value == "True")
-    if name == "max_split_size_mb":
-        return replace(found, max_split_size=_megabytes(name, value, 20) * MIB)
-    if name == "max_non_split_rounding_mb":
-        return replace(found, max_non_split_rounding=_megabytes(name, value, 20) * MIB)
-    if name == "large_segment_size_mb":
-        least = LEAST_SEGMENT // MIB
-        return replace(found, large_segment_size=_megabytes(name, value, least) * MIB)
-    if name == "garbage_collection_threshold":
-        return replace(found, garbage_collection_threshold=_share(name, value))
-    if name == "per_process_memory_fraction":
-        return replace(found, memory_fraction=_share(name, value))
-    if name == "roundup_power2_divisions":
-        divisions = _divisions(value)
-        return replace(
-            found,
-            roundup_power2_divisions=divisions if any(each > 1 for each in divisions) else (),
-        )
-    if name == "backend" and value == "native":
-        return found
-    if name in _WITHOUT_EFFECT:
+    if name in _SETTINGS:
+        field, read, _ = _SETTINGS[name]
+        return replace(found, **{field: read(name, value)})
+    if name in _WITHOUT_EFFECT or (name, value) == ("backend", "native"):
         return found
     if name == "backend":
         raise AllocatorSettingsError(f"the backend {value!r} is not modelled: it has no snapshots.")
-    raise AllocatorSettingsError(
-        f"{name!r} is not modelled; these are: expandable_segments, max_split_size_mb,"
-        " max_non_split_rounding_mb, large_segment_size_mb, garbage_collection_threshold,"
-        " per_process_memory_fraction, roundup_power2_divisions."
-    )
+    raise AllocatorSettingsError(f"{name!r} is not modelled; these are: {', '.join(_SETTINGS)}.")
 
 
-def _megabytes(name: str, value: str, least: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,12}", value) or not least <= int(value) <= _MOST_MB:
-        raise AllocatorSettingsError(f"{name} is a number of MiB from {least} on, not {value!r}.")
-    return int(value)
+def _switch(name: str, value: str) -> bool:
+    if value not in ("True", "False"):
+        raise AllocatorSettingsError(f"{name} is True or False, not {value!r}.")
+    return value == "True"
+
+
+def _bytes_from(least: int) -> Callable[[str, str], int]:
+    def read(name: str, value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", value) or not least <= int(value) <= _MOST_MB:
+            raise AllocatorSettingsError(
+                f"{name} is a number of MiB from {least} on, not {value!r}."
+            )
+        return int(value) * MIB
+
+    return read
+
+
+def _megabytes(size: int) -> str:
+    return str(size // MIB)
 
 
 def _share(name: str, value: str) -> float:
@@ -173,10 +166,13 @@ def _share(name: str, value: str) -> float:
     return float(value)
 
 
-def _divisions(value: str) -> tuple[int, ...]:
-    """Read one number for all sizes, or those from powers of two of MiB on: ``[256:1,>:4]``."""
-    if not value.startswith("["):
-        return (_power(value),) * INTERVALS
+def _divisions(_name: str, value: str) -> tuple[int, ...]:
+    found = _listed(value) if value.startswith("[") else (_power(value),) * INTERVALS
+    return found if max(found) > 1 else ()
+
+
+def _listed(value: str) -> tuple[int, ...]:
+    """Read the divisions from powers of two of MiB on: ``[256:1,>:4]``."""
     divisions = [0] * INTERVALS
     last: int | None = None
     if not re.fullmatch(r"\[[^\[\]]*\]", value):
@@ -200,3 +196,21 @@ def _power(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,12}", text) or int(text).bit_count() != 1:
         raise AllocatorSettingsError(f"roundup_power2_divisions has powers of two, not {text!r}.")
     return int(text)
+
+
+def _divisions_text(divisions: tuple[int, ...]) -> str:
+    if len(set(divisions)) == 1:
+        return str(divisions[0])
+    return f"[{','.join(f'{1 << i}:{value}' for i, value in enumerate(divisions))}]"
+
+
+_SETTINGS: dict[str, tuple[str, Callable[[str, str], Any], Callable[[Any], str]]] = {
+    "expandable_segments": ("expandable_segments", _switch, str),
+    "max_split_size_mb": ("max_split_size", _bytes_from(20), _megabytes),
+    "max_non_split_rounding_mb": ("max_non_split_rounding", _bytes_from(20), _megabytes),
+    "roundup_power2_divisions": ("roundup_power2_divisions", _divisions, _divisions_text),
+    "garbage_collection_threshold": ("garbage_collection_threshold", _share, "{:g}".format),
+    "large_segment_size_mb": ("large_segment_size", _bytes_from(_LEAST_SEGMENT // MIB), _megabytes),
+    "per_process_memory_fraction": ("memory_fraction", _share, "{:g}".format),
+}
+"""Of each setting that is modelled: its field, how it is read, and how it is written."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from snapreport.allocator.allocator_settings import SMALL_SEGMENT
 from snapreport.allocator.replay_tape import RETURNED, UNMAPPED
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
 from snapreport.native.sorting import is_among
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-SMALL_SEGMENT = 2 << 20
 _NOTHING, _REQUEST, _FAILED, _RELEASE, _GROW, _LATE, _DONE = range(7)
 
 

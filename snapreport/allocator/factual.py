@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,6 +23,7 @@ from snapreport.allocator.replay_tape import (
     SEGMENT_CODES,
     ReplayTape,
     recorded_reserved,
+    where_apart,
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_making import make_tape
@@ -30,9 +31,6 @@ from snapreport.history.action_codes import code_actions
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEAST_EVENTS = 2
 """A trace of one event is that of a ring of one entry: no history."""
@@ -171,18 +169,21 @@ def _compared(
     )
     rows = tape.row[tape.op == ALLOCATE]
     right = found.placed[rows] == tape.address[rows]
-    wanted = np.stack([recorded.op, recorded.kind, recorded.address, recorded.size], axis=1)
+    wanted = recorded.table
     count = min(len(wanted), len(found.events))
     met = (wanted[:count] == found.events[:count]).all(axis=1)
-    same = bool(met.all()) and found.n_events == len(wanted) and bool((recorded.op >= 0).all())
-    divergence = _first_divergence(tape, right, met, found.events, same)
+    apart = [op if op != NO_ID else len(tape) - 1 for op in where_apart(wanted, found.events)]
+    apart += np.flatnonzero(tape.op == ALLOCATE)[~right][:1].tolist()
+    divergence = int(tape.event[min(apart)]) if apart else None
+    curve = [0, 1, 3]  # segments of the same sizes come and go at the same operations
     return FactualReplay(
         settings=str(settings),
         allocations=len(rows),
         placed=int(right.sum()),
         segment_events=len(wanted),
         segment_events_met=int(met.sum()),
-        reserved_equal=same or _same_curve(wanted, found.events, found.n_events),
+        reserved_equal=found.n_events == len(wanted)
+        and bool((wanted[:, curve] == found.events[:, curve]).all()),
         peak_reserved=most,
         peak_reserved_model=found.peak,
         capacity=None if min(bounds) == UNLIMITED else min(bounds),
@@ -191,31 +192,6 @@ def _compared(
         divergence=divergence,
         cause="" if divergence is None else _cause(device, tape, divergence),
     )
-
-
-def _same_curve(wanted: NDArray[np.int64], found: NDArray[np.int64], n_found: int) -> bool:
-    """Say whether segments of the same sizes come and go at the same operations."""
-    if n_found != len(wanted):
-        return False
-    columns = [0, 1, 3]
-    return bool((wanted[:, columns] == found[:, columns]).all())
-
-
-def _first_divergence(
-    tape: ReplayTape,
-    right: NDArray[np.bool_],
-    met: NDArray[np.bool_],
-    events: NDArray[np.int64],
-    same: bool,
-) -> int | None:
-    """Return the event of the first operation that went another way."""
-    ops = [int(np.flatnonzero(tape.op == ALLOCATE)[each]) for each in np.flatnonzero(~right)[:1]]
-    if not same:
-        recorded = tape.recorded.op
-        at = int(np.flatnonzero(~met)[0]) if not met.all() else len(met)
-        sides = [int(side[at]) for side in (recorded, events[:, 0]) if at < len(side)]
-        ops += [op if op != NO_ID else len(tape) - 1 for op in sides]
-    return int(tape.event[min(ops)]) if ops else None
 
 
 def _cause(device: DeviceHistory, tape: ReplayTape, event: int) -> str:

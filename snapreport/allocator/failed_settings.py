@@ -8,13 +8,8 @@ from itertools import product
 from snapreport.allocator.allocator_settings import MIB, UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replay_tape import DEFAULT_POOL, FAIL
-from snapreport.allocator.replaying import (
-    Addresses,
-    AllocatorModel,
-    chosen_operations,
-    from_scratch,
-)
-from snapreport.allocator.tape_variants import possible_tapes, scattered
+from snapreport.allocator.replaying import Addresses, AllocatorModel, chosen_operations
+from snapreport.allocator.tape_variants import from_scratch, possible_tapes, scattered
 from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
 
 _WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))

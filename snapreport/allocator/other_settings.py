@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.allocator.factual import ModelledDevice
-from snapreport.allocator.replaying import Addresses, AllocatorModel, from_scratch
-from snapreport.allocator.smallest_capacity import LONG, CapacitySearch, Fit, spread
-from snapreport.allocator.tape_variants import possible_tapes, scattered
+from snapreport.allocator.replaying import Addresses, AllocatorModel
+from snapreport.allocator.smallest_capacity import LONG, CapacitySearch, Fit
+from snapreport.allocator.tape_variants import from_scratch, possible_tapes, scattered
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.live_floor import live_floor
 from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
@@ -50,12 +50,6 @@ def replay_settings(
     refused = _refusal(modelled)
     hopeless = capacity is not None and floor > capacity
     ways = WAYS[:_FEW_WAYS] if len(modelled.tape) > LONG else WAYS
-    replays = 0
-
-    def replayed() -> None:
-        nonlocal replays
-        replays += 1
-
     outcomes = []
     if refused or hopeless:
         wanted = ()
@@ -68,7 +62,7 @@ def replay_settings(
         for number, start in enumerate(starts):
             if number >= from_tapes and settings == modelled.settings:
                 continue  # what was there is what this setting made
-            search = CapacitySearch(start, settings, floor, replayed)
+            search = CapacitySearch(start, settings, floor)
             for each, way in enumerate(ways):
                 share = (number + each / len(ways)) / len(starts)
                 progress("Replaying under other settings", (done + share) / len(wanted))
@@ -82,7 +76,7 @@ def replay_settings(
             # What lay there under this setting is not known: so none is said to fail, and one is
             # said to serve if it does so whatever lay there.
             for start in worst if all(fitting) else ():
-                search = CapacitySearch(start, settings, floor, replayed)
+                search = CapacitySearch(start, settings, floor)
                 fitting += [search.serves(capacity, way) for way in ways]
             fitting = fitting if all(fitting) else []
         outcomes.append(_outcome(settings, recorded, fits, fitting))
@@ -93,7 +87,6 @@ def replay_settings(
         capacity=capacity,
         refused=refused,
         outcomes=tuple(outcomes),
-        replays=replays,
         tried=len(ways),
         starts=2 if modelled.tape.reserved else 1,
     )
@@ -119,7 +112,7 @@ def table_of_settings(recorded: AllocatorSettings) -> list[AllocatorSettings]:
 
 
 def _refusal(modelled: ModelledDevice) -> str:
-    """Say why other settings cannot be told; "" where they can."""
+    """Return a sentence that says why other settings are not replayed; "" where they are."""
     factual = modelled.factual
     if factual.exact:
         return ""
@@ -135,7 +128,8 @@ def _outcome(
     settings: AllocatorSettings, recorded: bool, fits: list[Fit], fitting: list[bool]
 ) -> SettingOutcome:
     def between(name: str) -> Between:
-        return Between(*spread([getattr(fit, name) for fit in fits]))
+        values = [getattr(fit, name) for fit in fits]
+        return Between(min(values), max(values))
 
     serves = fitting[0] if fitting and len(set(fitting)) == 1 else None
     return SettingOutcome(

@@ -5,15 +5,14 @@ What was reserved when a request failed, and what was collected as garbage, tell
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.allocator_settings import (
-    LEAST_SEGMENT,
     MIB,
     UNLIMITED,
     AllocatorSettings,
+    segment_sizes,
 )
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
@@ -23,18 +22,14 @@ from snapreport.allocator.replay_tape import (
     UNMAPPED,
     ReplayTape,
     recorded_reserved,
+    where_apart,
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.model.snapshot import NO_ID
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _CLOSE = MIB
 """Limits that differ by less make no difference: segments come in steps of 2 MiB."""
 _MOST_TRIES = 24
-_STEP = 2 * MIB
-"""Segments are multiples of it; a small one is as large."""
 
 
 def limit_that_collects(model: AllocatorModel, settings: AllocatorSettings, least: int) -> int:
@@ -55,7 +50,8 @@ def limit_that_collects(model: AllocatorModel, settings: AllocatorSettings, leas
     tape, share = model.tape, settings.garbage_collection_threshold
     if not (len(tape.collected) and share > 0):
         return UNLIMITED
-    low, high = least, max(int(_reserved_before(tape, tape.collected).min() / share), least + 1)
+    first = [int((tape.recorded.op == op).argmax()) for op in tape.collected.tolist()]
+    low, high = least, max(int(recorded_reserved(tape)[first].min() / share), least + 1)
     tried = high - 1
     for _ in range(_MOST_TRIES):
         found = model.replay(
@@ -82,16 +78,8 @@ def least_limit(model: AllocatorModel, settings: AllocatorSettings) -> int:
     ops, first = np.unique(recorded.op[grew], return_index=True)
     served = (ops != NO_ID) & (tape.op[ops] == ALLOCATE)
     size = model.rounded(settings)[tape.row[ops[served]]]
-    large = np.where(size < LEAST_SEGMENT, settings.large_segment_size, -(-size // _STEP) * _STEP)
-    segment = np.where(size <= MIB, _STEP, large)
     before = recorded_reserved(tape)[grew[first[served]]]
-    return int((before + segment).max(initial=0))
-
-
-def _reserved_before(tape: ReplayTape, ops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bytes reserved before each of some operations with segment events."""
-    first = [int((tape.recorded.op == op).argmax()) for op in ops.tolist()]
-    return recorded_reserved(tape)[first]
+    return int((before + segment_sizes(size, settings)).max(initial=0))
 
 
 def _wrong_by(tape: ReplayTape, events: NDArray[np.int64]) -> int:
@@ -100,14 +88,8 @@ def _wrong_by(tape: ReplayTape, events: NDArray[np.int64]) -> int:
     Under too low a limit a request gives back too much, or gets nothing. 0 where no operation
     differs, or where that is not the difference.
     """
-    recorded = np.stack(
-        [tape.recorded.op, tape.recorded.kind, tape.recorded.address, tape.recorded.size], axis=1
-    )
-    both = min(len(recorded), len(events))
-    differ = np.flatnonzero((recorded[:both] != events[:both]).any(axis=1))
-    at = int(differ[0]) if len(differ) else both
-    ops = [int(side[at, 0]) for side in (recorded, events) if at < len(side)]
-    ops = [op for op in ops if op != NO_ID]
+    recorded = tape.recorded.table
+    ops = [op for op in where_apart(recorded, events) if op != NO_ID]
     if not ops:
         return 0
     for kinds, too_high in (((RETURNED, UNMAPPED), -1), ((MADE, MAPPED), 1)):

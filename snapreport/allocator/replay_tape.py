@@ -8,14 +8,11 @@ replay to be compared with.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
 """Kinds of operations, as in allocator.c. ``AWAIT``: freed, but another stream may still use it;
@@ -50,6 +47,11 @@ class SegmentEvents(Shown):
 
     def __len__(self) -> int:
         return len(self.op)
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """All four, as a replay has them; int64, shape (n, 4)."""
+        return np.stack([self.op, self.kind, self.address, self.size], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +118,16 @@ def recorded_reserved(tape: ReplayTape) -> NDArray[np.int64]:
     grows = (recorded.kind == MADE) | (recorded.kind == MAPPED)
     changes = np.where(grows, recorded.size, -recorded.size)
     return tape.reserved + np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+
+
+def where_apart(recorded: NDArray[np.int64], replayed: NDArray[np.int64]) -> list[int]:
+    """Return the operations of the first segment events that differ; none where all are equal.
+
+    Args:
+        recorded: as from ``SegmentEvents.table``; shape (n, 4).
+        replayed: likewise; shape (m, 4).
+    """
+    both = min(len(recorded), len(replayed))
+    differ = np.flatnonzero((recorded[:both] != replayed[:both]).any(axis=1))
+    at = int(differ[0]) if len(differ) else both
+    return [int(side[at, 0]) for side in (recorded, replayed) if at < len(side)]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
-from snapreport.allocator.replay_tape import ALLOCATE, MOST_ROOM, ReplayTape
+from snapreport.allocator.replay_tape import DEFAULT_POOL, MOST_ROOM, ReplayTape
 from snapreport.history.block_sizes import SplitRules, round_sizes
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID
 from snapreport.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TOP = 1 << 60
 """Above all addresses that were recorded: as in allocator.c."""
@@ -34,15 +32,11 @@ class AllocatorModel:
 
     def __init__(self, tape: ReplayTape) -> None:
         self.tape = tape
-        self._rounded: dict[tuple[int, ...], NDArray[np.int64]] = {}
         self._columns: dict[tuple[int, ...], ReplayColumns] = {}
 
     def rounded(self, settings: AllocatorSettings) -> NDArray[np.int64]:
         """Return the bytes that each allocation asks of the pools; int64, shape (n_rows,)."""
-        divisions = settings.roundup_power2_divisions
-        if divisions not in self._rounded:
-            self._rounded[divisions] = round_sizes(self.tape.size, SplitRules(divisions))
-        return self._rounded[divisions]
+        return round_sizes(self.tape.size, SplitRules(settings.roundup_power2_divisions))
 
     def replay(
         self,
@@ -99,7 +93,7 @@ class AllocatorModel:
         if divisions not in self._columns:
             tape = self.tape
             pools = [pool for pool, _ in tape.lanes]
-            numbers = {pool: i for i, pool in enumerate(dict.fromkeys([(0, 0), *pools]))}
+            numbers = {pool: i for i, pool in enumerate(dict.fromkeys([DEFAULT_POOL, *pools]))}
             failed = tape.failed_size
             if divisions:
                 failed = np.where(
@@ -126,51 +120,25 @@ class AllocatorModel:
         return self._columns[divisions]
 
 
-def with_operations(tape: ReplayTape, kinds: list[int], *, only: bool = False) -> ReplayTape:
-    """Return a tape with operations of no allocation before all others, or with them alone."""
-    count = len(kinds)
+_OPERATION_COLUMNS = (
+    "op", "row", "event", "given", "freeable", "failed_size", "failed_lane", "waited",
+)  # fmt: skip
 
-    def longer(column: NDArray[np.int64], values: int | list[int]) -> NDArray[np.int64]:
-        first = np.zeros(count, np.int64)
-        first[:] = values
-        return np.concatenate([first, column[: 0 if only else None]])
 
-    return replace(
-        tape,
-        op=longer(tape.op, kinds),
-        row=longer(tape.row, NO_ID),
-        event=longer(tape.event, START),
-        given=longer(tape.given, 0),
-        freeable=longer(tape.freeable, 0),
-        failed_size=longer(tape.failed_size, 0),
-        failed_lane=longer(tape.failed_lane, 0),
-        waited=longer(tape.waited, 0),
-    )
+def with_operations(
+    tape: ReplayTape, kinds: list[int], rows: NDArray[np.int64] | int = NO_ID
+) -> ReplayTape:
+    """Return a tape with operations before all others, of some allocations or of none."""
+    first: dict[str, Any] = {"op": kinds, "row": rows, "event": START}
+
+    def longer(name: str) -> NDArray[np.int64]:
+        values = np.broadcast_to(np.asarray(first.get(name, 0), np.int64), len(kinds))
+        return np.concatenate([values, getattr(tape, name)])
+
+    columns: dict[str, Any] = {name: longer(name) for name in _OPERATION_COLUMNS}
+    return replace(tape, **columns)
 
 
 def chosen_operations(tape: ReplayTape, chosen: NDArray[np.bool_] | slice) -> ReplayTape:
     """Return a tape of some of the operations; what was recorded of them stays as it is."""
-    return replace(
-        tape,
-        op=tape.op[chosen],
-        row=tape.row[chosen],
-        event=tape.event[chosen],
-        given=tape.given[chosen],
-        freeable=tape.freeable[chosen],
-        failed_size=tape.failed_size[chosen],
-        failed_lane=tape.failed_lane[chosen],
-        waited=tape.waited[chosen],
-    )
-
-
-def from_scratch(tape: ReplayTape) -> ReplayTape:
-    """Return a tape that begins with empty memory: what was there is asked for anew, by address.
-
-    It is the best that another setting could have made of the time before the recording.
-    """
-    there = np.flatnonzero(tape.block)
-    there = there[np.argsort(tape.address[there], kind="stable")]
-    longer = with_operations(tape, [ALLOCATE] * len(there))
-    row = longer.row.copy()
-    row[: len(there)] = there
-    return replace(longer, row=row, block=np.zeros_like(tape.block), segments=tape.segments[:0])
+    return replace(tape, **{name: getattr(tape, name)[chosen] for name in _OPERATION_COLUMNS})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
@@ -16,9 +16,6 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.model.history import START
 from snapreport.model.replay.replays import ReservedCurve, SettingsStudy
 from snapreport.native.allocator_replay import ASCENDING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 QUICK = 20_000
 """Operations, of all devices, up to which a report has tables unasked: two seconds at the most."""

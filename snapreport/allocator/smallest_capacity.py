@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
 
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.replay_tape import EMPTY_CACHE
-from snapreport.allocator.replaying import Addresses, AllocatorModel, with_operations
+from snapreport.allocator.replaying import (
+    Addresses,
+    AllocatorModel,
+    chosen_operations,
+    with_operations,
+)
 from snapreport.native.allocator_replay import Replayed
 
 LONG = 300_000
@@ -29,17 +31,15 @@ class Fit:
 
 
 class CapacitySearch:
-    """Replays of one start of a recording under one setting; it counts them."""
+    """Replays of one start of a recording under one setting."""
 
     def __init__(
         self,
         model: AllocatorModel,
         settings: AllocatorSettings,
         floor: int,
-        replayed: Callable[[], None],
     ) -> None:
-        self._settings, self._replayed = settings, replayed
-        self._model = model
+        self._model, self._settings = model, settings
         self._stride = 4 if len(model.tape) > LONG else 2
         # Before a smaller capacity than what was reserved at the start there was no cache.
         self._emptied = (
@@ -47,18 +47,14 @@ class CapacitySearch:
             if model.tape.reserved
             else model
         )
-        least = self._start_without_cache() if model.tape.reserved else 0
-        self._least = -(-max(floor, least) // UNIT) * UNIT
-
-    def _start_without_cache(self) -> int:
-        """Return the bytes reserved at the start once the cache is given back."""
-        tape = with_operations(self._model.tape, [EMPTY_CACHE], only=True)
-        self._replayed()
-        return AllocatorModel(tape).replay(self._settings).reserved
+        least = floor
+        if model.tape.reserved:
+            only = chosen_operations(self._emptied.tape, slice(1))
+            least = max(floor, AllocatorModel(only).replay(settings).reserved)
+        self._least = -(-least // UNIT) * UNIT
 
     def at(self, capacity: int, addresses: Addresses) -> Replayed:
         """Replay on a card that gives so much, up to the first request that fails."""
-        self._replayed()
         model = self._model if capacity >= self._model.tape.reserved else self._emptied
         return model.replay(self._settings, capacity, addresses, stop=True)
 
@@ -76,7 +72,6 @@ class CapacitySearch:
             addresses: where new segments lie.
             near: a capacity that is likely the answer, or close to it.
         """
-        self._replayed()
         free = self._model.replay(self._settings, UNLIMITED, addresses)
         high = -(-max(free.peak, self._least) // UNIT) * UNIT
         low = self._least - UNIT  # does not serve
@@ -116,9 +111,3 @@ class CapacitySearch:
             else:
                 low = middle
         return low, high
-
-
-def spread(values: list[int]) -> tuple[int, int]:
-    """Return the least and the most."""
-    found = np.array(values)
-    return int(found.min()), int(found.max())

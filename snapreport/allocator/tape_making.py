@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import UNLIMITED
-from snapreport.allocator.event_owners import SMALL_SEGMENT, Owners, find_owners, is_late
+from snapreport.allocator.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
+from snapreport.allocator.event_owners import Owners, find_owners, is_late
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     AWAIT,
@@ -35,11 +35,7 @@ from snapreport.model.segment_lives import LARGE, SegmentLives
 from snapreport.model.snapshot import NO_ID
 from snapreport.native.sorting import distinct, stable_order
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _OOM, _ELSE = 4, 5
-_SMALL_SIZE = 1 << 20
 _MOST_RANGES = 3000
 _MOST_LOOKED_AT = 100_000_000
 """Allocations to look at in all, for the pools of segments that say nothing of theirs."""
@@ -234,7 +230,7 @@ def _segments(
     for each in np.flatnonzero(lives.expandable[there] & (lives.kind[there] == NO_ID)).tolist():
         low = lives.address[there[each]]
         inside = (rows.addr >= low) & (rows.addr < low + size[each])
-        large[each] = bool((rows.size[inside] > _SMALL_SIZE).any()) or not inside.any()
+        large[each] = bool((rows.size[inside] > MIB).any()) or not inside.any()
     address, expandable = lives.address[there], lives.expandable[there]
     return np.stack([address, size, life_lane[there], large, expandable, address], axis=1).astype(
         np.int64
@@ -367,7 +363,7 @@ def _with_ranges(tape: ReplayTape, lives: SegmentLives, moved: NDArray[np.int64]
             row = tape.row[op]
             lane = tape.failed_lane[op] if row == NO_ID else tape.lane[row]
             bytes_ = tape.failed_size[op] if row == NO_ID else tape.size[row]
-            grow((int(lane), int(bytes_ > _SMALL_SIZE)), address, size, event)
+            grow((int(lane), int(bytes_ > MIB)), address, size, event)
         elif kind == UNMAPPED:
             below = [group for group, each in of_group.items() if each[0] <= address]
             if below:

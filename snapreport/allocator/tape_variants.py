@@ -6,19 +6,16 @@ Under the recorded setting they come to the same. Under another one they need no
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import LEAST_SEGMENT, MIB, AllocatorSettings
+from snapreport.allocator.allocator_settings import MIB, AllocatorSettings, segment_sizes
 from snapreport.allocator.replay_tape import ALLOCATE, AWAIT, FAIL, FREE, PERHAPS, ReplayTape
 from snapreport.allocator.replaying import chosen_operations, with_operations
 from snapreport.history.block_sizes import SplitRules, round_sizes
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_LEAST_BLOCK, _STEP = 512, 2 * MIB
+_LEAST_BLOCK = 512
 
 
 def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
@@ -39,16 +36,25 @@ def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[Replay
     return found
 
 
+def from_scratch(tape: ReplayTape) -> ReplayTape:
+    """Return a tape that begins with empty memory: what was there is asked for anew, by address.
+
+    It is the best that another setting could have made of the time before the recording.
+    """
+    there = _held_at_start(tape)
+    longer = with_operations(tape, [ALLOCATE] * len(there), there)
+    return replace(longer, block=np.zeros_like(tape.block), segments=tape.segments[:0])
+
+
 def scattered(tape: ReplayTape) -> ReplayTape:
     """Return a tape that begins with every large block in a segment of its own.
 
     What the program had done before, and so what lay between the blocks, is not known under any
     other setting than the recorded one: this is the most that they can keep from being given back.
     """
-    there = np.flatnonzero(tape.block)
-    there = there[np.argsort(tape.address[there], kind="stable")]
+    there = _held_at_start(tape)
     size = round_sizes(tape.size[there], SplitRules())
-    segment = np.where(size < LEAST_SEGMENT, 2 * LEAST_SEGMENT, -(-size // _STEP) * _STEP)
+    segment = segment_sizes(size, AllocatorSettings())
     behind = np.where(size > MIB, segment - size, 0)
     filled = np.flatnonzero(behind > MIB)
     first = len(tape.size)
@@ -57,23 +63,25 @@ def scattered(tape: ReplayTape) -> ReplayTape:
     place = np.concatenate([2 * np.arange(len(there)), 2 * filled + 1])
     begun = np.concatenate([there, rows])[np.argsort(place)]
     kinds = [ALLOCATE] * len(begun) + [FREE] * len(rows)
-    longer = with_operations(tape, kinds)
-    row = longer.row.copy()
-    row[: len(kinds)] = np.concatenate([begun, rows])
 
     def more(column: NDArray[np.int64], values: NDArray[np.int64] | int) -> NDArray[np.int64]:
         found: NDArray[np.int64] = np.concatenate([column, np.zeros(len(rows), np.int64) + values])
         return found
 
     return replace(
-        longer,
-        row=row,
+        with_operations(tape, kinds, np.concatenate([begun, rows])),
         size=more(tape.size, behind[filled]),
         lane=more(tape.lane, tape.lane[there[filled]]),
         address=more(tape.address, 0),
         block=np.zeros(first + len(rows), np.int64),
         segments=tape.segments[:0],
     )
+
+
+def _held_at_start(tape: ReplayTape) -> NDArray[np.int64]:
+    """Return the allocations from before the recording, by address."""
+    there = np.flatnonzero(tape.block)
+    return there[np.argsort(tape.address[there], kind="stable")]
 
 
 def _completed_before(tape: ReplayTape) -> ReplayTape:

@@ -125,8 +125,6 @@ class OtherSettings:
     refused: str
     """Why other settings were not replayed, as a sentence; "" if they were."""
     outcomes: tuple[SettingOutcome, ...]
-    replays: int
-    """How many were done."""
     tried: int
     """Ways in which new segments may lie that each setting was tried with."""
     starts: int
