@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from evals import naive
-from evals.questions import Question, files_of, is_right, read_questions
+from evals.made_runs import make_runs
+from evals.mosaic_calls import MosaicError
+from evals.mosaic_score import GRADES, Scored, ask_mosaic
+from evals.questions import Question, files_of, is_near, is_right, read_questions
 from evals.scripted import Result, ask_all
 
 SAMPLES = Path(__file__).parent.parent / "sample_snapshots"
@@ -22,10 +26,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a command that answers {question} with the servers in {config};"
         " by default a client without a model, which follows the guide",
     )
+    parser.add_argument(
+        "--mosaic",
+        metavar="CHECKOUT",
+        type=Path,
+        help="ask Mosaic's tools as well: a checkout of github.com/facebookresearch/mosaic, with"
+        " what it requires in its .venv",
+    )
     given = parser.parse_args(arguments)
-    folders = [SAMPLES, *given.folders]
+    with tempfile.TemporaryDirectory() as made:
+        make_runs(Path(made))
+        folders = [SAMPLES, Path(made), *given.folders]
+        try:
+            return _ask(given, folders)
+        except MosaicError as error:
+            parser.error(str(error))
+
+
+def _ask(given: argparse.Namespace, folders: Sequence[Path]) -> int:
     known = read_questions()
     questions = [each for each in known if files_of(each, folders) is not None]
+    scored = None if given.mosaic is None else ask_mosaic(given.mosaic, questions, folders)
     if given.client is None:
         results = ask_all(questions, folders)
     else:
@@ -33,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         results = ask_each(given.client, questions, folders)
     _report(results)
+    if scored is not None:
+        _report_mosaic(scored)
     _report_naive(questions, folders)
     if len(questions) < len(known):
         left = len(known) - len(questions)
@@ -54,6 +77,20 @@ def _report(results: Sequence[Result]) -> None:
         print(f"tokens of replies: {max(tokens):,} at most, {average:,.0f} on average")
 
 
+def _report_mosaic(scored: Sequence[Scored]) -> None:
+    """Print what Mosaic's tools say, and each question that they get wrong or fail at."""
+    counts = {grade: sum(each.grade == grade for each in scored) for grade in GRADES}
+    answered = sum(counts[grade] for grade in GRADES[:3])
+    told = ", ".join(f"{count} {grade}" for grade, count in counts.items())
+    near = sum(each.grade == "wrong" and is_near(each.question, each.said) for each in scored)
+    print(f"Mosaic's tools: {answered} of {len(scored)} answered; {told}")
+    print(f"  {near} of the wrong are within 1 %")
+    for each in scored:
+        if each.grade in ("wrong", "crashed"):
+            print(f"  {each.grade}: {each.question.asked}")
+            print(f"    {each.said[-200:]}; right is {each.question.answer}")
+
+
 def _report_naive(questions: Sequence[Question], folders: Sequence[Path]) -> None:
     """Print how far a short script gets that loads the pickles and adds up."""
     said = []
@@ -62,10 +99,12 @@ def _report_naive(questions: Sequence[Question], folders: Sequence[Path]) -> Non
         assert found is not None
         answer = naive.answer(each, *found)
         if answer is not None:
-            said.append(is_right(each, answer))
+            said.append((each, answer))
+    right = sum(is_right(*each) for each in said)
+    near = sum(is_near(*each) for each in said if not is_right(*each))
     print(
         f"pickle.load and a running sum: {len(said)} of {len(questions)} answered,"
-        f" {sum(said)} right"
+        f" {right} right, {near} of the wrong within 1 %"
     )
 
 

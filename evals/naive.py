@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evals import plain_truth as plain
+from evals import run_truth
 from evals.questions import Question
 
 _SAME = {
@@ -31,6 +32,8 @@ _SAME = {
 
 def answer(question: Question, path: Path, base: Path | None) -> str | None:
     """Return what the script says, or None where it says nothing."""
+    if question.of_run:
+        return _of_run(question, path)
     device = int(question.device.split(":")[1])
     if question.kind in _SAME:
         return plain.answer(question, path, base)
@@ -49,6 +52,15 @@ def answer(question: Question, path: Path, base: Path | None) -> str | None:
     if question.kind == "held-at":
         return str(levels[question.about["event"] + 1])
     return str(levels[0 if question.kind == "held-at-start" else -1])
+
+
+def _of_run(question: Question, run: Path) -> str:
+    """The same of each rank, and the ranks compared."""
+    said = run_truth.answer(question, run)
+    if question.kind in ("rank-peak", "rank-step-peak"):
+        start = plain.held_at_start(run_truth.ranks_of(run)[question.about["rank"]], 0, "requested")
+        return str(int(said) - start)
+    return said
 
 
 def _levels(path: Path, device: int, name: str) -> list[int]:

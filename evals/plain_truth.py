@@ -11,7 +11,7 @@ import gzip
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -195,6 +195,14 @@ def top_line(path: Path, device: int, curve_name: str) -> str:
 
     The line is that of the innermost Python frame outside of torch, its file without folders.
     """
+    held = held_by_line(path, device, curve_name)
+    held.pop("", None)  # memory of no Python line
+    (first, _), *_ = held.most_common(1)
+    return first
+
+
+def held_by_line(path: Path, device: int, curve_name: str) -> Counter[str]:
+    """Return what each line holds at the peak, likewise; "" has what no Python line made."""
     assert curve_name == "requested"
     live: dict[int, Event] = {}
     for event in events(path, device)[: peak_event(path, device, curve_name) + 1]:
@@ -204,10 +212,8 @@ def top_line(path: Path, device: int, curve_name: str) -> str:
             live.pop(event["addr"], None)
     held = Counter[str]()
     for event in live.values():
-        held[_line_of(event)] += event["size"]
-    held.pop("", None)  # memory of no Python line
-    (first, _), *_ = held.most_common(1)
-    return first
+        held[line_of(event)] += event["size"]
+    return held
 
 
 def peak_change(path: Path, device: int, curve_name: str, base: Path) -> int:
@@ -215,8 +221,9 @@ def peak_change(path: Path, device: int, curve_name: str, base: Path) -> int:
     return peak(path, device, curve_name) - peak(base, device, curve_name)
 
 
-def _line_of(event: Event) -> str:
-    for frame in event.get("frames", ()):
+def line_of(event: Mapping[str, Any], frames: str = "frames") -> str:
+    """Return the ``file:line`` of the innermost Python frame outside of torch; "" without one."""
+    for frame in event.get(frames, ()):
         name = frame["filename"].replace("\\", "/")
         if name.endswith(".py") and "torch" not in name.split("/")[:-1]:
             return f"{name.rsplit('/', 1)[-1]}:{frame['line']}"
@@ -224,7 +231,7 @@ def _line_of(event: Event) -> str:
 
 
 def _is_at(event: Event, place: str) -> bool:
-    return _line_of(event) == place
+    return line_of(event) == place
 
 
 KINDS: dict[str, Callable[..., object]] = {

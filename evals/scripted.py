@@ -14,7 +14,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from evals.questions import Question, is_right
 from evals.recipes import RECIPES
+from evals.run_recipes import RUN_RECIPES
 from snapreport.mcp.answering.token_estimate import count_tokens
+
+_RECIPES = {**RECIPES, **RUN_RECIPES}
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ async def _ask_all(questions: Sequence[Question], roots: Sequence[Path]) -> list
 
 
 async def _ask(session: ClientSession, question: Question) -> Result:
-    recipe, tokens, said = RECIPES[question.kind], [], ""
+    recipe, tokens, said = _RECIPES[question.kind], [], ""
     reply = None
     for call in recipe.calls:
         name, arguments = call(question)

@@ -45,11 +45,11 @@ def parse_layout(text: str) -> Layout:
     for part in text.split(","):
         found = re.fullmatch(r"\s*([a-z][a-z_]{0,30})\s*=\s*([1-9]\d{0,5})\s*", part, re.IGNORECASE)
         if found is None or found[1].lower() in sizes:
-            raise InputError(f"--layout is {text!r}; it takes dimensions such as tp=8,pp=4,dp=2.")
+            raise InputError(f"The layout is {text!r}; it takes dimensions such as tp=8,pp=4,dp=2.")
         sizes[found[1].lower()] = int(found[2])
     layout = tuple(sizes.items())
     if _ranks_of(layout) > MOST_RANKS:
-        raise InputError(f"--layout {text} is for {_ranks_of(layout):,} ranks.")
+        raise InputError(f"The layout {text} is for {_ranks_of(layout):,} ranks.")
     return layout
 
 
@@ -241,10 +241,12 @@ def _check_layout(layout: Layout, expected: int | None, names: Sequence[RankName
     ranks = _ranks_of(layout)
     text = ",".join(f"{name}={size}" for name, size in layout)
     if expected is not None and expected != ranks:
-        raise InputError(f"--layout {text} is for {ranks:,} ranks, and the run has {expected:,}.")
+        raise InputError(f"The layout {text} is for {ranks:,} ranks, and the run has {expected:,}.")
     highest = max((name.rank for name in names if name.rank is not None), default=0)
     if highest >= ranks:
-        raise InputError(f"--layout {text} is for {ranks:,} ranks, and there is a rank {highest}.")
+        raise InputError(
+            f"The layout {text} is for {ranks:,} ranks, and there is a rank {highest}."
+        )
 
 
 def _ranks_of(layout: Layout) -> int:

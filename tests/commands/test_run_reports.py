@@ -148,7 +148,7 @@ def test_redacted_no_name_is_in_any_file(run: Run, ranks: Path, folder: Path) ->
         (["-o", "run.md", "--format", "html"], "html is wanted"),
         (["--name", "x"], "--name has no field"),
         (["--name", "x{rank}"], "is named as --name"),
-        (["--layout", "tp"], "--layout is 'tp'"),
+        (["--layout", "tp"], "The layout is 'tp'"),
         (["--layout", "tp=2"], "tp=2 is for 2 ranks, and there is a rank 6"),
         (["--device", "7", "-o", "out"], "has no device '7'"),
         (["-o", "a.md", "--pages", "all"], "pages of ranks"),

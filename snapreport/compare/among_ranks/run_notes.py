@@ -60,7 +60,7 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
         if off and several and not any(row.coordinates for row in kind.rows):
             notes.append(
                 "the parallel layout is not known, so a rank that differs by design, such as the"
-                " only one of a pipeline stage, counts as odd; --layout tells it"
+                " only one of a pipeline stage, counts as odd; give the layout, such as tp=8,pp=4"
             )
     notes += _dumps(kinds)
     notes += _slow_hosts(kinds)

@@ -85,7 +85,7 @@ def test_a_layout_places_ranks_the_first_dimension_fastest() -> None:
 
 @pytest.mark.parametrize("text", ["", "tp", "tp=0", "tp=2,tp=3", "tp=2;pp=3", "a=99999,b=99999"])
 def test_a_layout_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--layout"):
+    with pytest.raises(InputError, match="layout"):
         parse_layout(text)
 
 
