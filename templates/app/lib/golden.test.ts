@@ -17,7 +17,7 @@ import { Payload, unpack } from "./data/payload"
 import { filterTest } from "./tables/search"
 import { keptSegments } from "./data/kept"
 import { layOut, type Use } from "./data/segments"
-import { groupStages, type Spread, type StageGroup } from "./tables/stage_groups"
+import { groupStages, type Spread, STAGE_FIGURES, type StageFigure, type StageGroup } from "./tables/stage_groups"
 import { CallTree, type Direction, ROOT, type TreeSums } from "./tables/tree"
 
 /** Function, file and line, 0 where unknown. */
@@ -296,12 +296,10 @@ function checkStages(history: History, { stages }: Expected): void {
     found.push({
       path,
       stages: group.stages.length,
-      start_bytes: spread(group.start),
-      peak_bytes: spread(group.peak),
-      end_bytes: spread(group.end),
-      change: spread(group.change),
-      allocations: spread(group.allocations),
-      allocated_bytes: spread(group.allocatedBytes),
+      ...(Object.fromEntries(STAGE_FIGURES.map((figure) => [figure, spread(group.spread[figure])])) as Pick<
+        Expected["stages"][number],
+        StageFigure
+      >),
     })
     group.children.forEach(visit(path))
   }

@@ -65,29 +65,12 @@ export interface Summary {
   devices: DeviceSummary[]
 }
 
-export interface Peak {
-  bytes: number
-  event: number
-  time_us: number | null
-}
-
-export interface SiteSummary {
-  name: string
-  file: string
-  line: number | null
-  bytes: number
-  requested: number
-  count: number
-}
-
 export interface StageSummary {
   name: string
   parent: number | null
   depth: number
   start_event: number
   end_event: number
-  start_time_us: number | null
-  end_time_us: number | null
   cut: string
   /** Null, here and below, where the recording does not hold what it takes. */
   start_bytes: number | null
@@ -101,7 +84,6 @@ export interface StageSummary {
 
 export interface OomSummary {
   event: number
-  time_us: number | null
   size: number
   device_free: number
   allocated: number
@@ -109,28 +91,17 @@ export interface OomSummary {
 }
 
 export interface DeviceSummary {
-  device: string
   /** Bytes of the device's memory, where the recording says. */
   capacity: number | null
   /** The card that was asked about. */
   card: { title: string; bytes: number } | null
-  events: number
-  allocations: number
   recorded: boolean
   /** Without `reserved` where no allocator reserves memory (profiler files). */
-  peaks: Record<"requested" | "allocated" | "active", Peak> & { reserved?: Peak }
-  sites: SiteSummary[]
+  peaks: Record<"requested" | "allocated" | "active", { bytes: number }> & { reserved?: { bytes: number } }
   stages: StageSummary[]
   ooms: OomSummary[]
   /** What is not drawn one by one; absent where everything is. */
-  cut?: CutSummary
-}
-
-export interface CutSummary {
-  not_drawn: number
-  not_drawn_bytes: number
-  not_drawn_requested_bytes: number
-  error_bytes: number
+  cut?: Record<"not_drawn" | "not_drawn_bytes" | "not_drawn_requested_bytes" | "error_bytes", number>
 }
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, f64: Float64Array }

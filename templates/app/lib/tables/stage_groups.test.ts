@@ -10,8 +10,6 @@ function stage(name: string, parent: number | null, peak: number | null): StageS
     depth: parent === null ? 0 : 1,
     start_event: 0,
     end_event: 1,
-    start_time_us: null,
-    end_time_us: null,
     cut: "",
     start_bytes: 1,
     end_bytes: 2,
@@ -41,11 +39,11 @@ test("repeated and nested stages are grouped with the spread of their figures", 
       ["forward", [7]],
     ],
   )
-  assert.deepEqual(groups[0].peak, { min: 10, median: 10, max: 40 })
+  assert.deepEqual(groups[0].spread.peak_bytes, { min: 10, median: 10, max: 40 })
   const [forward, backward] = groups[0].children
   assert.deepEqual(forward.stages, [1, 4, 5])
-  assert.deepEqual(forward.peak, { min: 4, median: 4, max: 6 }, "a stage of an unknown peak has no part in it")
-  assert.deepEqual(backward.peak, { min: 7, median: 7, max: 9 })
+  assert.deepEqual(forward.spread.peak_bytes, { min: 4, median: 4, max: 6 }, "a stage of an unknown peak has no part in it")
+  assert.deepEqual(backward.spread.peak_bytes, { min: 7, median: 7, max: 9 })
   assert.equal(forward.depth, 1)
 })
 
@@ -54,5 +52,5 @@ test("a stage that does not repeat keeps its whole name", () => {
 })
 
 test("figures that no stage knows are unknown", () => {
-  assert.equal(groupStages([stage("a", null, null)])[0].peak, null)
+  assert.equal(groupStages([stage("a", null, null)])[0].spread.peak_bytes, null)
 })

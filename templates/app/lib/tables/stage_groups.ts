@@ -12,18 +12,16 @@ export interface Spread {
 export interface StageGroup {
   /** The stages' common name, numbers after `#` left out: `ProfilerStep#*`. */
   name: string
-  parent: StageGroup | null
   depth: number
   /** Positions among the device's stages, in order. */
   stages: number[]
   children: StageGroup[]
-  start: Spread | null
-  peak: Spread | null
-  end: Spread | null
-  change: Spread | null
-  allocations: Spread | null
-  allocatedBytes: Spread | null
+  /** Null for a figure that no stage knows. */
+  spread: Record<StageFigure, Spread | null>
 }
+
+export const STAGE_FIGURES = ["start_bytes", "peak_bytes", "end_bytes", "change", "allocations", "allocated_bytes"] as const
+export type StageFigure = (typeof STAGE_FIGURES)[number]
 
 /** What a repeated stage is called: numbers after `#` are left out. */
 export function commonName(name: string): string {
@@ -50,19 +48,7 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
     known.set(parent, siblings)
     let group = siblings.get(name)
     if (!group) {
-      group = {
-        name,
-        parent,
-        depth: parent ? parent.depth + 1 : 0,
-        stages: [],
-        children: [],
-        start: null,
-        peak: null,
-        end: null,
-        change: null,
-        allocations: null,
-        allocatedBytes: null,
-      }
+      group = { name, depth: parent ? parent.depth + 1 : 0, stages: [], children: [], spread: {} as StageGroup["spread"] }
       siblings.set(name, group)
       ;(parent ? parent.children : tops).push(group)
     }
@@ -71,16 +57,7 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
   })
   const finish = (group: StageGroup) => {
     if (group.stages.length === 1) group.name = stages[group.stages[0]].name
-    const over = (field: "start_bytes" | "peak_bytes" | "end_bytes" | "change" | "allocations" | "allocated_bytes") =>
-      spread(group.stages.map((index) => stages[index][field]))
-    Object.assign(group, {
-      start: over("start_bytes"),
-      peak: over("peak_bytes"),
-      end: over("end_bytes"),
-      change: over("change"),
-      allocations: over("allocations"),
-      allocatedBytes: over("allocated_bytes"),
-    })
+    for (const figure of STAGE_FIGURES) group.spread[figure] = spread(group.stages.map((index) => stages[index][figure]))
     group.children.forEach(finish)
   }
   tops.forEach(finish)

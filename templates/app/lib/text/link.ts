@@ -23,33 +23,45 @@ export interface Link {
   selection?: string
 }
 
-const KEYS: Record<keyof Link, string> = {
-  device: "device",
-  axis: "axis",
-  window: "view",
-  curve: "curve",
-  cursor: "event",
-  colouring: "colour",
-  filtered: "without",
-  pinned: "allocation",
-  oom: "oom",
-  ruler: "ruler",
-  tab: "tab",
-  search: "search",
-  stacks: "stacks",
-  frames: "frames",
-  focus: "focus",
-  selection: "selected",
+type Read = (text: string) => unknown
+
+const text: Read = (value) => value
+const integer: Read = (value) => (/^-?\d{1,15}$/.test(value) ? Number(value) : undefined)
+const numbers = (value: string) => {
+  const all = value.split(",").map(Number)
+  return value && all.every(Number.isFinite) ? all : undefined
+}
+const integers: Read = (value) => numbers(value)?.filter(Number.isInteger)
+const four: Read = (value) => (numbers(value)?.length === 4 ? numbers(value) : undefined)
+
+/** The key of each part, and how its value is read; undefined for one that makes no sense. */
+const PARTS: Record<keyof Link, [key: string, read: Read]> = {
+  device: ["device", integer],
+  axis: ["axis", text],
+  window: ["view", four],
+  curve: ["curve", text],
+  cursor: ["event", integer],
+  colouring: ["colour", text],
+  filtered: ["without", integers],
+  pinned: ["allocation", integer],
+  oom: ["oom", integer],
+  ruler: ["ruler", four],
+  tab: ["tab", text],
+  search: ["search", text],
+  stacks: ["stacks", text],
+  frames: ["frames", text],
+  focus: ["focus", integer],
+  selection: ["selected", text],
 }
 
 /** A fragment without its `#`; `""` for a view of which nothing differs from the page's own. */
 export function encodeLink(link: Link): string {
   const parts: string[] = []
-  for (const [name, key] of Object.entries(KEYS)) {
+  for (const [name, [key]] of Object.entries(PARTS)) {
     const value = link[name as keyof Link]
     if (value === undefined || value === "") continue
-    const text = Array.isArray(value) ? value.map(shortNumber).join(",") : typeof value === "number" ? shortNumber(value) : value
-    parts.push(`${key}=${encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3A/g, ":")}`)
+    const written = Array.isArray(value) ? value.map(shortNumber).join(",") : typeof value === "number" ? shortNumber(value) : value
+    parts.push(`${key}=${encodeURIComponent(written).replace(/%2C/g, ",").replace(/%3A/g, ":")}`)
   }
   return parts.join("&")
 }
@@ -61,45 +73,19 @@ function shortNumber(value: number): string {
 
 /** Reads a fragment; whatever makes no sense in it is left out. */
 export function decodeLink(fragment: string): Link {
+  const old = /^#?device-(\d+)$/.exec(fragment) // the links that work without JavaScript
+  if (old) return { device: Number(old[1]) }
   const values = new Map<string, string>()
   for (const part of fragment.replace(/^#/, "").split("&")) {
     const at = part.indexOf("=")
     if (at > 0) values.set(part.slice(0, at), decoded(part.slice(at + 1)))
   }
-  const integer = (key: string): number | undefined => {
+  const link: Record<string, unknown> = {}
+  for (const [name, [key, read]] of Object.entries(PARTS)) {
     const value = values.get(key)
-    return value !== undefined && /^-?\d{1,15}$/.test(value) ? Number(value) : undefined
+    const found = value === undefined ? undefined : read(value)
+    if (found !== undefined) link[name] = found
   }
-  const numbers = (key: string): number[] | undefined => {
-    const value = values.get(key)
-    if (!value) return undefined
-    const all = value.split(",").map(Number)
-    return all.every(Number.isFinite) ? all : undefined
-  }
-  const four = (key: string) => {
-    const all = numbers(key)
-    return all?.length === 4 ? (all as [number, number, number, number]) : undefined
-  }
-  const old = /^#?device-(\d+)$/.exec(fragment) // the links that work without JavaScript
-  const link: Link = {
-    device: old ? Number(old[1]) : integer(KEYS.device),
-    window: four(KEYS.window),
-    axis: values.get(KEYS.axis),
-    curve: values.get(KEYS.curve),
-    cursor: integer(KEYS.cursor),
-    colouring: values.get(KEYS.colouring),
-    filtered: numbers(KEYS.filtered)?.filter(Number.isInteger),
-    pinned: integer(KEYS.pinned),
-    oom: integer(KEYS.oom),
-    ruler: four(KEYS.ruler),
-    tab: values.get(KEYS.tab),
-    search: values.get(KEYS.search),
-    stacks: values.get(KEYS.stacks),
-    frames: values.get(KEYS.frames),
-    focus: integer(KEYS.focus),
-    selection: values.get(KEYS.selection),
-  }
-  for (const key of Object.keys(link) as (keyof Link)[]) if (link[key] === undefined) delete link[key]
   return link
 }
 

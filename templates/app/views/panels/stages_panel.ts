@@ -2,7 +2,7 @@
 
 import { formatBytes, formatCount, formatExact, formatSignedBytes, formatEvents } from "../../lib/text/format"
 import type { StageSummary } from "../../lib/data/payload"
-import { groupStages, type Spread, type StageGroup } from "../../lib/tables/stage_groups"
+import { groupStages, type Spread, type StageFigure, type StageGroup } from "../../lib/tables/stage_groups"
 import type { State, Store } from "../../store"
 import { h } from "../shared/dom"
 import type { Panel } from "./panels"
@@ -17,6 +17,16 @@ const CUT_WORDS: Record<string, string> = {
 
 /** Groups of so many stages or fewer stand open from the start. */
 const OPEN_UP_TO = 1
+
+type Format = (value: number) => string
+const COLUMNS: [title: string, figure: StageFigure, format: Format][] = [
+  ["Start", "start_bytes", formatBytes],
+  ["Peak inside", "peak_bytes", formatBytes],
+  ["End", "end_bytes", formatBytes],
+  ["Change", "change", formatSignedBytes],
+  ["Allocations", "allocations", formatCount],
+  ["Allocated inside", "allocated_bytes", formatBytes],
+]
 
 type Row = { group: StageGroup; stage: number }
 
@@ -34,60 +44,6 @@ export class StagesPanel implements Panel {
   ) {
     this.stages = store.history.device.summary.stages
     this.groups = groupStages(this.stages)
-    const cell =
-      (of: (stage: StageSummary) => number | null, over: (group: StageGroup) => Spread | null, format: (value: number) => string) =>
-      ({ group, stage }: Row) =>
-        stage >= 0 ? figure(of(this.stages[stage]), format) : range(over(group), format)
-    const columns = [
-      {
-        title: "Start",
-        make: cell(
-          (s) => s.start_bytes,
-          (g) => g.start,
-          formatBytes,
-        ),
-      },
-      {
-        title: "Peak inside",
-        make: cell(
-          (s) => s.peak_bytes,
-          (g) => g.peak,
-          formatBytes,
-        ),
-      },
-      {
-        title: "End",
-        make: cell(
-          (s) => s.end_bytes,
-          (g) => g.end,
-          formatBytes,
-        ),
-      },
-      {
-        title: "Change",
-        make: cell(
-          (s) => s.change,
-          (g) => g.change,
-          formatSignedBytes,
-        ),
-      },
-      {
-        title: "Allocations",
-        make: cell(
-          (s) => s.allocations,
-          (g) => g.allocations,
-          formatCount,
-        ),
-      },
-      {
-        title: "Allocated inside",
-        make: cell(
-          (s) => s.allocated_bytes,
-          (g) => g.allocatedBytes,
-          formatBytes,
-        ),
-      },
-    ]
     this.list = new VirtualList({
       label: "Stages",
       class: "stages-list",
@@ -96,10 +52,14 @@ export class StagesPanel implements Panel {
       columns: [
         { title: "Stage", class: "stage" },
         { title: "Events", class: "num events" },
-        ...columns.map(({ title }) => ({ title, class: "num" })),
+        ...COLUMNS.map(([title]) => ({ title, class: "num" })),
       ],
       count: () => this.rows.length,
-      row: (k) => [this.name(this.rows[k]), this.events(this.rows[k]), ...columns.map(({ make }) => make(this.rows[k]))],
+      row: (k) => [
+        this.name(this.rows[k]),
+        this.events(this.rows[k]),
+        ...COLUMNS.map(([, figure, format]) => this.figure(this.rows[k], figure, format)),
+      ],
       rowAttributes: (k) => this.attributes(this.rows[k]),
       rowClass: (k) => (this.holds(this.rows[k], this.store.state.cursor) ? "now" : null),
       onSelect: (k) => this.choose(this.rows[k]),
@@ -155,6 +115,10 @@ export class StagesPanel implements Panel {
     return element
   }
 
+  private figure({ group, stage }: Row, name: StageFigure, format: Format): HTMLElement | string {
+    return stage >= 0 ? figure(this.stages[stage][name], format) : range(group.spread[name], format)
+  }
+
   private events({ group, stage }: Row): string {
     if (stage >= 0) return formatEvents(this.stages[stage].start_event, this.stages[stage].end_event)
     const [first, last] = [this.stages[group.stages[0]], this.stages[group.stages[group.stages.length - 1]]]
@@ -193,11 +157,11 @@ export class StagesPanel implements Panel {
   }
 }
 
-function figure(value: number | null, format: (value: number) => string): HTMLElement | string {
+function figure(value: number | null, format: Format): HTMLElement | string {
   return value === null ? "-" : h("span", { title: format === formatCount ? null : formatExact(value) }, format(value))
 }
 
-function range(spread: Spread | null, format: (value: number) => string): HTMLElement | string {
+function range(spread: Spread | null, format: Format): HTMLElement | string {
   if (!spread) return "-"
   const { min, median, max } = spread
   if (min === max) return figure(median, format)
