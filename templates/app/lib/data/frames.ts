@@ -34,6 +34,8 @@ export interface FrameText {
   place: string
   /** Null where unknown. */
   line: number | null
+  /** The whole file and line, `/work/train.py:71`; empty where no file is known. */
+  path: string
   /** The line's text; empty where it was not noted. */
   code: string
 }
@@ -46,7 +48,8 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   const line = stacks.frameLine[frame] > 0 ? stacks.frameLine[frame] : null
   const place = knownFile ? placeOf(file, line) : ""
   const code = stacks.strings[stacks.frameCode?.[frame] ?? -1] ?? ""
-  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, code }
+  const path = knownFile ? (line === null ? file : `${file}:${line}`) : ""
+  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, path, code }
 }
 
 /** The words of a frame that is a call site: compiled code is called after where it comes from. */

@@ -53,5 +53,5 @@ export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): 
 }
 
 function withoutFrames(reason: string): Site {
-  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, code: "", bytes: 0, count: 0 }
+  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, path: "", code: "", bytes: 0, count: 0 }
 }

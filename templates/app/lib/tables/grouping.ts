@@ -132,7 +132,7 @@ function bySite({ sites }: History): Grouping {
     key: site.name === NOT_DRAWN && site.frame < 0 ? NOT_DRAWN : `${site.name} ${site.place}`,
     label: site.name,
     detail: site.place,
-    full: `${site.fullName}${site.file ? `\n${site.file}${site.line === null ? "" : `:${site.line}`}` : ""}`,
+    full: site.path ? `${site.fullName}\n${site.path}` : site.fullName,
     rest: site.frame < 0,
     bytes: site.bytes,
     count: site.count,

@@ -68,7 +68,7 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
 }
 
 function withoutFrame(reason: string): Line {
-  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, code: "" }
+  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, path: "", code: "" }
 }
 
 /** One row of the table. */

@@ -62,8 +62,8 @@ export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: T
     const frame = tree.frame[node]
     if (frame < 0) return node !== ROOT && test(tree.label(node))
     if (ofFrame[frame] < 0) {
-      const { fullName, file, line } = frameText(stacks, frame)
-      ofFrame[frame] = Number(test(fullName) || test(file) || (line !== null && test(`${file}:${line}`)))
+      const { fullName, file, path } = frameText(stacks, frame)
+      ofFrame[frame] = Number(test(fullName) || test(file) || test(path))
     }
     return ofFrame[frame] === 1
   }

@@ -66,8 +66,8 @@ export function viewAsMarkdown(history: History, view: View): string {
 export function stackAsText(history: History, stack: number): string {
   return framesOf(history.stacks, stack)
     .map((frame) => {
-      const { fullName, file, line } = frameText(history.stacks, frame)
-      return oneLine(file ? `${fullName} (${file}${line === null ? "" : `:${line}`})` : fullName)
+      const { fullName, path } = frameText(history.stacks, frame)
+      return oneLine(path ? `${fullName} (${path})` : fullName)
     })
     .join("\n")
 }

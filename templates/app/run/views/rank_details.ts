@@ -1,8 +1,8 @@
 /** The rank that is looked at: what it has at that moment, at its peak, and how it differs. */
 
-import { formatBytes, formatCount, formatExact, formatSignedBytes } from "../../lib/text/format"
+import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
-import { h, meter, nameText } from "../../views/shared/dom"
+import { type Fact, factsList, h, meter, nameText } from "../../views/shared/dom"
 import { guarded, onFailure } from "../../views/shared/failure"
 import { medianOf } from "../data/row_order"
 import type { RunHolder } from "../data/run_data"
@@ -111,12 +111,12 @@ export class RankDetails {
     const usual = others.length > 2 && allocated >= 0 ? medianOf(others) : null
     const left = axis === "step" ? data.leftAfter(row, from) : null
     return facts(`${axis === "time" ? "From " : "In "}${spanText(axis, from, to, origin)}`, [
-      ["Allocated", allocated < 0 ? "nothing recorded" : formatBytes(allocated), allocated],
-      usual !== null && ["Group\u2019s median", `${formatBytes(usual)} (${formatSignedBytes(allocated - usual)})`, usual],
-      reserved >= 0 && ["Reserved", formatBytes(reserved), reserved],
-      reserved >= 0 && data.capacity[row] > 0 && ["Of the card", share(reserved, data.capacity[row]), -1],
-      left !== null && ["Left at its end", formatBytes(left), left],
-      axis === "time" && ["Clock", clockText(from), -1],
+      allocated < 0 ? ["Allocated", "nothing recorded"] : bytesFact("Allocated", allocated),
+      usual !== null && ["Group\u2019s median", `${formatBytes(usual)} (${formatSignedBytes(allocated - usual)})`, formatExact(usual)],
+      reserved >= 0 && bytesFact("Reserved", reserved),
+      reserved >= 0 && data.capacity[row] > 0 && ["Of the card", formatShare(reserved, data.capacity[row])],
+      left !== null && bytesFact("Left at its end", left),
+      axis === "time" && ["Clock", clockText(from)],
     ])
   }
 
@@ -126,21 +126,20 @@ export class RankDetails {
     const event = data.peakEvent[row] < 0 ? "start" : `event ${formatCount(data.peakEvent[row])}`
     const failures = data.failures(row)
     return facts("At its peak", [
-      ["Allocated", `${width ? "\u2265 " : ""}${formatBytes(allocated)}`, allocated],
-      ["vs. group", Math.abs(above[row]) < 1 ? "as the median" : formatSignedBytes(above[row]), -1],
-      ["Where", data.recorded[row] ? `${event} of ${formatCount(data.events[row])}` : "when the snapshot was written", -1],
-      data.peakTime[row] >= 0 && ["Clock", clockText(data.peakTime[row]), -1],
-      data.reserved[row] >= 0 && ["Reserved", formatBytes(data.reserved[row]), data.reserved[row]],
-      data.capacity[row] > 0 && ["Card", formatBytes(data.capacity[row]), data.capacity[row]],
-      Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} a step`, -1],
+      ["Allocated", `${width ? "\u2265 " : ""}${formatBytes(allocated)}`, formatExact(allocated)],
+      ["vs. group", Math.abs(above[row]) < 1 ? "as the median" : formatSignedBytes(above[row])],
+      ["Where", data.recorded[row] ? `${event} of ${formatCount(data.events[row])}` : "when the snapshot was written"],
+      data.peakTime[row] >= 0 && ["Clock", clockText(data.peakTime[row])],
+      data.reserved[row] >= 0 && bytesFact("Reserved", data.reserved[row]),
+      data.capacity[row] > 0 && bytesFact("Card", data.capacity[row]),
+      Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} a step`],
       ...failures
         .slice(0, 3)
         .map(({ size, site, timeUs, event }): Fact => [
           "Out of memory",
           `${formatBytes(size)} refused${site && ` at ${site}`}, ${timeUs === null ? `event ${formatCount(event)}` : clockText(timeUs)}`,
-          -1,
         ]),
-      failures.length > 3 && ["", `${failures.length - 3} more failed requests`, -1],
+      failures.length > 3 && ["", `${failures.length - 3} more failed requests`],
     ])
   }
 
@@ -163,26 +162,12 @@ export class RankDetails {
   }
 }
 
-type Fact = [label: string, value: string, bytes: number]
-
 function facts(title: string, rows: (Fact | false)[]): HTMLElement {
-  const shown = rows.filter((row) => row !== false)
-  return h(
-    "section",
-    {},
-    h("h4", {}, title),
-    h(
-      "dl",
-      { class: "facts-list" },
-      ...shown.map(([label, value, bytes]) =>
-        h("div", {}, h("dt", {}, label), h("dd", { title: bytes >= 0 ? formatExact(bytes) : null }, value)),
-      ),
-    ),
-  )
+  return h("section", {}, h("h4", {}, title), factsList(rows.filter((row) => row !== false)))
 }
 
-function share(part: number, whole: number): string {
-  return `${((100 * part) / whole).toFixed(1)}%`
+function bytesFact(label: string, bytes: number): Fact {
+  return [label, formatBytes(bytes), formatExact(bytes)]
 }
 
 function holderList(title: string, holders: RunHolder[], whole: number): HTMLElement {

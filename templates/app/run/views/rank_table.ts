@@ -1,6 +1,7 @@
 /** All ranks as a table, in the order of the heat map. */
 
 import { formatBytes, formatExact, formatSignedBytes } from "../../lib/text/format"
+import { bytesCell } from "../../views/shared/frame_cells"
 import { h, meter } from "../../views/shared/dom"
 import { type Column, VirtualList } from "../../views/shared/virtual_list"
 import type { SortKey } from "../data/row_order"
@@ -84,7 +85,7 @@ export class RankTable {
       ),
       meter(data.allocated[row], this.most),
       Math.abs(above[row]) < 0.005 * data.allocated[row] ? "" : formatSignedBytes(above[row]),
-      data.reserved[row] < 0 ? "not known" : h("span", { title: formatExact(data.reserved[row]) }, formatBytes(data.reserved[row])),
+      data.reserved[row] < 0 ? "not known" : bytesCell(data.reserved[row]),
       odd ? h("span", { class: oddColour(odd), title: odd.sentence }, `${odd.word}: ${odd.sentence}`) : "",
     ]
   }

@@ -1,6 +1,6 @@
 /** The allocator's memory at the cursor: what it adds up to, a map of segments and blocks, fragmentation over time. */
 
-import { formatAddress, formatBytes, formatCount, formatExact, plural } from "../../lib/text/format"
+import { formatAddress, formatBytes, formatCount, plural } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
 import { type Kept, keptSegments } from "../../lib/data/kept"
 import {
@@ -22,6 +22,7 @@ import { details } from "../shared/details"
 import { button, type Option, segmented } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
+import { bytesCell, siteParts } from "../shared/frame_cells"
 import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
 import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_map"
@@ -253,11 +254,15 @@ export class AllocatorPanel implements Panel {
 
   private keptRow({ size, kept, blocks }: Kept): (Node | string)[] {
     const layout = this.layout!
-    const bytes = (value: number) => h("span", { title: formatExact(value) }, formatBytes(value))
     const sites = [...new Set(blocks.map((block) => siteOf(this.store.history, layout.allocation[block])))]
     const held = blocks.reduce((all, block) => all + layout.size[block], 0)
-    const names = sites.flatMap((site, k) => [k ? " and " : "", h("code", {}, site.name), " ", h("small", {}, site.place)])
-    return [bytes(kept), formatBytes(size), bytes(held), h("span", { title: sites.map((site) => site.fullName).join("\n") }, ...names)]
+    const names = sites.flatMap((site, k) => [k ? " and " : "", ...siteParts(site)])
+    return [
+      bytesCell(kept),
+      formatBytes(size),
+      bytesCell(held),
+      h("span", { title: sites.map((site) => site.fullName).join("\n") }, ...names),
+    ]
   }
 
   private legend(): HTMLElement {
@@ -360,17 +365,16 @@ export class AllocatorPanel implements Panel {
     const { device } = history
     const id = layout.allocation[block]
     const start = device.segments.address[layout.rows[segmentOfBlock(layout, block)]] + layout.offset[block]
-    const bytes = (value: number) => h("span", { title: formatExact(value) }, formatBytes(value))
     const state = layout.state[block]
     const name = h("span", { class: `key part-${["requested", "pending", "fragmentation"][state]}` }, STATES[state])
-    const common = [formatBytes(layout.offset[block]), formatAddress(start), name, bytes(layout.size[block])]
+    const common = [formatBytes(layout.offset[block]), formatAddress(start), name, bytesCell(layout.size[block])]
     if (state === INACTIVE) return [...common, "", "", ""]
     const site = siteOf(history, id)
     return [
       ...common,
-      bytes(device.requested[id]),
-      bytes(device.block[id] - device.requested[id]),
-      h("span", { title: site.fullName }, h("code", {}, site.name), " ", h("small", {}, site.place)),
+      bytesCell(device.requested[id]),
+      bytesCell(device.block[id] - device.requested[id]),
+      h("span", { title: site.fullName }, ...siteParts(site)),
     ]
   }
 

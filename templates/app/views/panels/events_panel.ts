@@ -2,7 +2,7 @@
 
 import type { EventTable as Table } from "../../lib/tables/events"
 import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, UNKNOWN } from "../../lib/tables/events"
-import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
+import { formatAddress, formatCount, formatDuration, plural } from "../../lib/text/format"
 import { missingReason } from "../../lib/data/device"
 import { siteText } from "../../lib/data/frames"
 import { firstPlace } from "../../lib/data/places"
@@ -11,6 +11,7 @@ import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import type { Panel } from "./panels"
 import { stackView } from "../shared/details"
+import { bytesCell, siteParts } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
 
 const AROUND = 6
@@ -159,7 +160,6 @@ export class EventsPanel implements Panel {
   private row(event: number): (Node | string)[] {
     const { table, store } = this
     const time = store.history.timeOf(event)
-    const size = table.sizeOf(event)
     const address = table.addressOf(event)
     const stream = table.streamOf(event)
     const kind = table.kind[event]
@@ -169,7 +169,7 @@ export class EventsPanel implements Panel {
       formatCount(event),
       time === null ? "" : formatDuration(time),
       h("span", { class: `action-${tone}` }, action),
-      h("span", { title: formatExact(size) }, formatBytes(size)),
+      bytesCell(table.sizeOf(event)),
       address === null ? "" : formatAddress(address),
       stream === null ? "" : stream === 0 ? "0" : formatAddress(stream),
       this.site(event),
@@ -182,14 +182,7 @@ export class EventsPanel implements Panel {
     const stack = this.table.tellingStack(event)
     const frame = stack < 0 ? -1 : stacks.stackSite[stack]
     if (frame < 0) return ""
-    const { name, fullName, place } = siteText(stacks, frame)
-    return h(
-      "span",
-      { title: fullName, class: stack === own ? null : "muted" },
-      stack !== own && "allocated by ",
-      h("code", {}, name),
-      " ",
-      h("small", {}, place),
-    )
+    const site = siteText(stacks, frame)
+    return h("span", { title: site.fullName, class: stack === own ? null : "muted" }, stack !== own && "allocated by ", ...siteParts(site))
   }
 }

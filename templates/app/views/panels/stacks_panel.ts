@@ -221,16 +221,10 @@ export class StacksPanel implements Panel {
     if (chosen < 0 || !sums.count[chosen]) return this.about.replaceChildren()
     const frame = tree.frame[chosen]
     const { stacks } = store.history
-    const { fullName, file, line } = frame < 0 ? { fullName: tree.label(chosen), file: "", line: null } : frameText(stacks, frame)
+    const { fullName, path } = frame < 0 ? { fullName: tree.label(chosen), path: "" } : frameText(stacks, frame)
     const own = sums.ownBytes[chosen]
     this.about.replaceChildren(
-      h(
-        "p",
-        {},
-        h("code", {}, nameText(fullName)),
-        file && " ",
-        file && h("span", { class: "place" }, pathText(line === null ? file : `${file}:${line}`)),
-      ),
+      h("p", {}, h("code", {}, nameText(fullName)), path && " ", path && h("span", { class: "place" }, pathText(path))),
       h(
         "p",
         { class: "figures-line" },

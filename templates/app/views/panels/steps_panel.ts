@@ -1,9 +1,10 @@
 /** The steps of the program's loop: their curves over one another, and a row for each. */
 
 import { stepName, type Steps } from "../../lib/data/steps"
-import { formatBytes, formatCount, formatEvents, formatExact } from "../../lib/text/format"
+import { formatCount, formatEvents } from "../../lib/text/format"
 import type { State, Store } from "../../store"
 import { h } from "../shared/dom"
+import { bytesCell } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
 import type { Panel } from "./panels"
 import { kindWord, StepsChart } from "./steps_chart"
@@ -36,12 +37,12 @@ export class StepsPanel implements Panel {
       row: (k) => [
         this.name(k),
         formatEvents(bounds[k], bounds[k + 1]),
-        bytes(curve.at(bounds[k])),
-        bytes(curve.at(this.peakPlace(k))),
-        bytes(curve.at(bounds[k + 1])),
-        bytes(steps.kept[k]),
+        bytesCell(curve.at(bounds[k])),
+        bytesCell(curve.at(this.peakPlace(k))),
+        bytesCell(curve.at(bounds[k + 1])),
+        bytesCell(steps.kept[k]),
         formatCount(steps.allocations[k]),
-        bytes(steps.allocated[k]),
+        bytesCell(steps.allocated[k]),
       ],
       rowClass: (k) => (bounds[k] <= store.state.cursor && store.state.cursor < bounds[k + 1] ? "now" : null),
       onSelect: (k) => {
@@ -81,8 +82,4 @@ export class StepsPanel implements Panel {
     const notes = [step === this.steps.peak ? "peak" : "", kindWord(this.steps, step)].filter(Boolean).join(", ")
     return h("span", { class: "stage-name" }, h("span", { title: text }, text), notes && h("small", {}, ` ${notes}`))
   }
-}
-
-function bytes(count: number): HTMLElement {
-  return h("span", { title: formatExact(count) }, formatBytes(count))
 }

@@ -9,10 +9,7 @@ import { lifeText, siteOf, whenText } from "./describe"
 import { stackAsText } from "../../lib/tables/share_text"
 import { copyButton } from "./clipboard"
 import { button } from "./controls"
-import { h, nameText, pathText, swatch } from "./dom"
-
-/** A label, its value, and the value's exact form. */
-type Fact = [label: string, text: string, exact?: string]
+import { type Fact, factsList, h, nameText, pathText, swatch } from "./dom"
 
 /** The panel's content for one failed request; `go` shows another one. */
 export function oomDetails(history: History, at: number, go: (oom: number) => void, close: () => void): HTMLElement {
@@ -87,14 +84,6 @@ export function details(history: History, allocation: number, colour: string, cl
   )
 }
 
-function factsList(facts: Fact[]): HTMLElement {
-  return h(
-    "dl",
-    { class: "facts-list" },
-    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))),
-  )
-}
-
 function closeButton(close: () => void): HTMLElement {
   return button("\u00d7", "Close details (Escape)", close, { class: "close" })
 }
@@ -140,7 +129,7 @@ function frameItem(history: History, frame: number): HTMLElement {
     "li",
     { class: frameKind(history.stacks, frame) },
     h("code", { title: text.fullName }, nameText(text.name)),
-    text.file && h("span", {}, pathText(text.line === null ? text.file : `${text.file}:${text.line}`)),
+    text.path && h("span", {}, pathText(text.path)),
     text.code && h("span", { class: "code" }, text.code),
   )
 }

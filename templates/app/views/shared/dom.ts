@@ -31,6 +31,17 @@ export function meter(part: number, whole: number): HTMLElement {
   return h("span", { class: "meter", "aria-hidden": "true" }, fill)
 }
 
+/** A label, its value, and the value's exact form. */
+export type Fact = [label: string, text: string, exact?: string]
+
+export function factsList(facts: Fact[]): HTMLElement {
+  return h(
+    "dl",
+    { class: "facts-list" },
+    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))),
+  )
+}
+
 /** A call site's colour. */
 export function swatch(colour: string): HTMLElement {
   const element = h("i", { class: "swatch", "aria-hidden": "true" })

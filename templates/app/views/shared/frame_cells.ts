@@ -1,9 +1,9 @@
 /** Frames and shares in rows: the function, its place, and heat from blue to red. */
 
 import { formatBytes, formatExact, formatShare } from "../../lib/text/format"
-import { frameKind, frameText } from "../../lib/data/frames"
+import { frameKind, type FrameText, frameText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
-import { h } from "./dom"
+import { h, meter } from "./dom"
 
 /** `layer model.py:10`, with the whole name and path on hover; `label` for what has no frame. */
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
@@ -20,8 +20,8 @@ export function frameCell(history: History, frame: number, label: string): HTMLE
 
 /** The whole name, and below it the whole path and the text of the line. */
 export function frameTitle(history: History, frame: number): string {
-  const { fullName, file, line, code } = frameText(history.stacks, frame)
-  return [fullName, file && line !== null ? `${file}:${line}` : file, code].filter(Boolean).join("\n")
+  const { fullName, path, code } = frameText(history.stacks, frame)
+  return [fullName, path, code].filter(Boolean).join("\n")
 }
 
 /** What a selection of a frame is called. */
@@ -39,9 +39,14 @@ export function heat<T extends HTMLElement>(element: T, part: number, whole: num
 
 /** A bar as long as its share, and as hot. */
 export function heatMeter(part: number, whole: number): HTMLElement {
-  const fill = heat(h("i", { class: "hot" }), part, whole)
-  fill.style.width = `${whole > 0 ? ((100 * part) / whole).toFixed(2) : 0}%`
-  return h("span", { class: "meter", "aria-hidden": "true" }, fill)
+  const bar = meter(part, whole)
+  heat(bar.firstElementChild as HTMLElement, part, whole).className = "hot"
+  return bar
+}
+
+/** The name and the place of a call site. */
+export function siteParts({ name, place }: Pick<FrameText, "name" | "place">): (Node | string)[] {
+  return [h("code", {}, name), " ", h("small", {}, place)]
 }
 
 /** Bytes, with the exact number on hover. */
