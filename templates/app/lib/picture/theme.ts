@@ -1,5 +1,7 @@
 /** The colours of the drawn parts, read from the style sheet so that they are said once. */
 
+import { parse, type Rgb } from "./colours"
+
 export interface Theme {
   dark: boolean
   text: string
@@ -11,13 +13,14 @@ export interface Theme {
   other: string
   replay: string
   danger: string
+  caution: string
   meter: string
   band: string[]
   font: string
   /** The plot's background as RGB bytes. */
-  background: [number, number, number]
+  background: Rgb
   /** The page around it, likewise. */
-  page: [number, number, number]
+  page: Rgb
 }
 
 const systemDark = () => matchMedia("(prefers-color-scheme: dark)")
@@ -46,10 +49,14 @@ export function onTheme(listener: () => void): () => void {
   }
 }
 
-export function readTheme(element: Element): Theme {
+/** What the style sheet says of an element, by the name of a property of ours. */
+export function styleOf(element: Element): (name: string) => string {
   const style = getComputedStyle(element)
-  const value = (name: string) => style.getPropertyValue(`--${name}`).trim()
-  const bytes = (hex: string) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number]
+  return (name) => style.getPropertyValue(`--${name}`).trim()
+}
+
+export function readTheme(element: Element): Theme {
+  const value = styleOf(element)
   return {
     dark: isDark(),
     text: value("text"),
@@ -61,10 +68,11 @@ export function readTheme(element: Element): Theme {
     other: value("other-curve"),
     replay: value("replay-curve"),
     danger: value("danger"),
+    caution: value("slack-part"),
     meter: value("meter"),
     band: ["band-a", "band-b", "band-c"].map(value),
-    font: style.fontFamily,
-    background: bytes(value("plot")),
-    page: bytes(value("page")),
+    font: getComputedStyle(element).fontFamily,
+    background: parse(value("plot")),
+    page: parse(value("page")),
   }
 }

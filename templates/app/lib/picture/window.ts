@@ -8,6 +8,20 @@ export interface Window {
   y1: number
 }
 
+/** The part of a drawing that shows a window, in CSS pixels of the drawing. */
+export interface Plot {
+  left: number
+  top: number
+  plotWidth: number
+  plotHeight: number
+}
+
+/** A place in a drawing, or in a window. */
+export interface Point {
+  x: number
+  y: number
+}
+
 /** How far one may zoom in: events or microseconds, and bytes. */
 const LEAST_X = 4
 const LEAST_BYTES = 4096
@@ -79,4 +93,26 @@ export function within(part: Window, of: Window, rectangle: Window): Window {
     y0: rectangle.y0 + ((part.y0 - of.y0) / (of.y1 - of.y0)) * y,
     y1: rectangle.y0 + ((part.y1 - of.y0) / (of.y1 - of.y0)) * y,
   }
+}
+
+/** Where a place of the axis is drawn. */
+export function xOn(g: Plot, w: Window, x: number): number {
+  return g.left + ((x - w.x0) / (w.x1 - w.x0)) * g.plotWidth
+}
+
+/** Where a height is drawn. */
+export function yOn(g: Plot, w: Window, y: number): number {
+  return g.top + g.plotHeight * (1 - (y - w.y0) / (w.y1 - w.y0))
+}
+
+/** A point of a drawing in parts of its window, from the left and the bottom; of one beside it, the nearest. */
+export function fraction({ left, top, plotWidth, plotHeight }: Plot, { x, y }: Point): Point {
+  const clamp = (value: number) => Math.min(Math.max(value, 0), 1)
+  return { x: clamp((x - left) / plotWidth), y: clamp(1 - (y - top) / plotHeight) }
+}
+
+/** The same in what the window shows. */
+export function inWindow(g: Plot, w: Window, point: Point): Point {
+  const { x, y } = fraction(g, point)
+  return { x: w.x0 + x * (w.x1 - w.x0), y: w.y0 + y * (w.y1 - w.y0) }
 }

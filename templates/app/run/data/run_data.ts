@@ -136,6 +136,12 @@ export class RunData {
     return (quantity === "allocated" ? null : this.cells(axis, "reserved")) ?? this.cells(axis, "allocated")
   }
 
+  /** What the values of a row's cells are multiplied with for a quantity; 0 where that is not known. */
+  factor(quantity: Quantity, row: number): number {
+    if (quantity !== "share") return 1
+    return this.capacity[row] > 0 ? 1 / this.capacity[row] : 0
+  }
+
   cells(axis: RunAxis, curve: "allocated" | "reserved"): CellRows | null {
     const key = `${axis} ${curve}`
     if (!this.tables.has(key)) this.tables.set(key, this.read(axis, curve))

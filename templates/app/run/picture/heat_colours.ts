@@ -2,6 +2,7 @@
 
 import { packed } from "../../gl/strip_painter"
 import { parse, type Rgb } from "../../lib/picture/colours"
+import { styleOf } from "../../lib/picture/theme"
 import type { Quantity, RunData } from "../data/run_data"
 
 /** Colours of the scale; the palette has one more, for what is above. */
@@ -27,6 +28,12 @@ export function heatScale(data: RunData, kind: string, quantity: Quantity, full:
 export function shadeOf(value: number, { low, high }: HeatScale): number {
   if (value > high) return OVER
   return Math.min(Math.max(Math.floor(((value - low) / (high - low)) * RAMP), 0), RAMP - 1)
+}
+
+/** The stops of the style sheet, from the least to the most. */
+export function heatStops(element: Element): string[] {
+  const value = styleOf(element)
+  return Array.from({ length: 8 }, (_, k) => value(`heat-${k}`))
 }
 
 /** The palette from the stops of the style sheet, mixed in OKLab so that even steps look even. */

@@ -1,13 +1,10 @@
 /** Where the heat map's parts lie, in CSS pixels of its element. */
 
-export interface HeatGeometry {
+import type { Plot } from "../../lib/picture/window"
+
+export interface HeatGeometry extends Plot {
   width: number
   height: number
-  /** The cells' rectangle. */
-  left: number
-  top: number
-  plotWidth: number
-  plotHeight: number
   /** Left of the cells: a strip with the colour of each row's group. */
   strip: number
   /** Font size. */

@@ -3,7 +3,7 @@
 import type { Raster } from "../../lib/picture/raster"
 import type { Window } from "../../lib/picture/window"
 import { type CellRows, levelFor, NO_CELL } from "../data/cell_rows"
-import { type HeatScale, OVER, RAMP } from "./heat_colours"
+import { type HeatScale, shadeOf } from "./heat_colours"
 
 /** How cells are put together: each is `2 ** level` of the axis wide and has `bundle` rows, a power of two. */
 export interface Grain {
@@ -43,7 +43,6 @@ export function heatRaster(source: HeatSource, w: Window, grain: Grain, scale: H
   const bundles = Math.max(Math.ceil(Math.min(order.length - w.y0, order.length) / grain.bundle) - top, 1)
   const ids = new Uint32Array(columns * bundles)
   const line = new Float64Array(columns)
-  const perShade = RAMP / (scale.high - scale.low)
   for (let bundle = 0; bundle < bundles; bundle++) {
     line.fill(NO_CELL)
     const [first, end] = bundleAt(source, grain.bundle, (top + bundle) * grain.bundle)
@@ -53,10 +52,7 @@ export function heatRaster(source: HeatSource, w: Window, grain: Grain, scale: H
     }
     // The last bundle may have fewer rows than its height shows: they are drawn at its top.
     for (let column = 0, at = bundles - 1 - bundle; column < columns; column++, at += bundles) {
-      const value = line[column]
-      if (value < 0) continue
-      const shade = Math.floor((value - scale.low) * perShade)
-      ids[at] = 1 + (value > scale.high ? OVER : shade < 0 ? 0 : shade < RAMP ? shade : RAMP - 1)
+      if (line[column] >= 0) ids[at] = 1 + shadeOf(line[column], scale)
     }
   }
   const y1 = order.length - top * grain.bundle

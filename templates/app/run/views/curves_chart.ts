@@ -3,6 +3,7 @@
 import { byteTickLabels, byteTicks } from "../../lib/picture/ticks"
 import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
 import { button } from "../../views/shared/controls"
+import { xOn } from "../../lib/picture/window"
 import { h, swatch } from "../../views/shared/dom"
 import { guarded, later, onFailure } from "../../views/shared/failure"
 import { type CellRows, levelFor } from "../data/cell_rows"
@@ -118,7 +119,7 @@ export class CurvesChart {
     pen.rect(g.left, 0, g.plotWidth, height)
     pen.clip()
     pen.lineJoin = "round"
-    const x = (cell: number) => g.left + ((cell * width - origin - w.x0) / (w.x1 - w.x0)) * g.plotWidth
+    const x = (cell: number) => xOn(g, w, cell * width - origin)
     for (const { values, colour, dashed } of lines.toReversed()) {
       pen.beginPath()
       values.forEach((value, k) => {
@@ -136,7 +137,7 @@ export class CurvesChart {
     if (state.cursor) {
       pen.fillStyle = theme.text
       pen.globalAlpha = 0.5
-      pen.fillRect(g.left + ((state.cursor.x - w.x0) / (w.x1 - w.x0)) * g.plotWidth - 0.5, 0, 1, bottom)
+      pen.fillRect(xOn(g, w, state.cursor.x) - 0.5, 0, 1, bottom)
       pen.globalAlpha = 1
     }
     pen.restore()
@@ -147,7 +148,7 @@ export class CurvesChart {
     const share = state.quantity === "share"
     const lines = drawnRows(state.cursor, state.kept).map((row, place) => {
       const values = new Float64Array(columns).fill(-1)
-      const factor = share ? (data.capacity[row] > 0 ? 1 / data.capacity[row] : 0) : 1
+      const factor = data.factor(state.quantity, row)
       if (factor) cells.joinInto(values, row, level, from, factor)
       return { values, colour: curveColour(place), dashed: false }
     })
@@ -174,7 +175,7 @@ export class CurvesChart {
     return [...lines, { values: part, colour: muted, dashed: true }]
   }
 
-  private axis(g: HeatGeometry, most: number, y: (value: number) => number, theme: { muted: string; grid: string; font: string }): void {
+  private axis(g: HeatGeometry, most: number, y: (value: number) => number, theme: Theme): void {
     const { pen } = this
     const share = this.store.state.quantity === "share"
     const wanted = (y(0) - y(most)) / (g.font * 3)

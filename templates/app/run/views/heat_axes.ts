@@ -1,23 +1,14 @@
 /** What is drawn over and around the cells of the heat map: ranks, the axis, failures, odd ranks, and the cell looked at. */
 
+import type { Theme } from "../../lib/picture/theme"
 import { eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
+import { xOn, yOn } from "../../lib/picture/window"
 import { formatCount } from "../../lib/text/format"
 import { fit, type Pen } from "../../views/drawing/pen"
 import type { HeatGeometry } from "../picture/heat_geometry"
 import type { Grain } from "../picture/heat_raster"
 import type { RunStore } from "../run_store"
 import { oddColour } from "./run_words"
-
-export interface HeatColours {
-  text: string
-  muted: string
-  grid: string
-  surface: string
-  danger: string
-  caution: string
-  band: string[]
-  font: string
-}
 
 /** Where a row and a place of the axis lie. */
 export class HeatPlaces {
@@ -27,14 +18,13 @@ export class HeatPlaces {
   ) {}
 
   x(place: number): number {
-    const { window: w } = this.store.state
-    return this.g.left + ((place - w.x0) / (w.x1 - w.x0)) * this.g.plotWidth
+    return xOn(this.g, this.store.state.window, place)
   }
 
   /** The top of a row, given by its place in the order. */
   y(place: number): number {
     const { window: w, order } = this.store.state
-    return this.g.top + ((w.y1 - (order.length - place)) / (w.y1 - w.y0)) * this.g.plotHeight
+    return yOn(this.g, w, order.length - place)
   }
 
   /** The places of the order in sight, as [first, end). */
@@ -44,7 +34,7 @@ export class HeatPlaces {
   }
 }
 
-export function drawHeatAxes(pen: Pen, g: HeatGeometry, store: RunStore, grain: Grain, colours: HeatColours): void {
+export function drawHeatAxes(pen: Pen, g: HeatGeometry, store: RunStore, grain: Grain, colours: Theme): void {
   pen.font = `${g.font}px ${colours.font}`
   const places = new HeatPlaces(g, store)
   drawRows(pen, g, store, places, colours)
@@ -58,7 +48,7 @@ export function drawHeatAxes(pen: Pen, g: HeatGeometry, store: RunStore, grain: 
 }
 
 /** Names beside as many rows as have room, and the groups where rows stand in their order. */
-function drawRows(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: HeatColours): void {
+function drawRows(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: Theme): void {
   const [first, end] = places.rows
   const rowPx = g.plotHeight / (state.window.y1 - state.window.y0)
   let every = 1
@@ -86,7 +76,7 @@ function drawRows(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: 
   }
 }
 
-function drawAxis(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, colours: HeatColours): void {
+function drawAxis(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, colours: Theme): void {
   const { axis, window: w } = store.state
   const wanted = g.plotWidth / (g.font * 8)
   const shift = axis === "time" ? 0 : store.origin
@@ -96,9 +86,8 @@ function drawAxis(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces
   pen.textBaseline = "top"
   pen.textAlign = "left"
   pen.fillStyle = colours.muted
-  const name = { time: "time", event: "event", step: "step" }[axis]
-  pen.fillText(name, 0, top + g.font * 0.55)
-  let clear = pen.measureText(name).width + g.font * 0.5
+  pen.fillText(axis, 0, top + g.font * 0.55)
+  let clear = pen.measureText(axis).width + g.font * 0.5
   pen.textAlign = "center"
   ticks.forEach((tick, k) => {
     const x = places.x(tick - shift + (axis === "step" ? 0.5 : 0))
@@ -113,7 +102,7 @@ function drawAxis(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces
 }
 
 /** A ring where a request for memory failed. */
-function drawFailures(pen: Pen, store: RunStore, places: HeatPlaces, colours: HeatColours): void {
+function drawFailures(pen: Pen, store: RunStore, places: HeatPlaces, colours: Theme): void {
   const { data, origin, state } = store
   if (state.axis === "step") return
   const [first, end] = places.rows
@@ -135,7 +124,7 @@ function drawFailures(pen: Pen, store: RunStore, places: HeatPlaces, colours: He
 }
 
 /** The cell that is looked at, and a mark at its row, which nothing is drawn over. */
-function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, grain: Grain, colours: HeatColours): void {
+function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, grain: Grain, colours: Theme): void {
   const { cursor, order } = store.state
   const place = cursor ? order.indexOf(cursor.row) : -1
   if (!cursor || place < 0) return
@@ -166,7 +155,7 @@ function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlac
 }
 
 /** Marks at the right of odd ranks: they are seen however many rows share a pixel. */
-function drawOdd(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: HeatColours): void {
+function drawOdd(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: Theme): void {
   const [first, end] = places.rows
   const x = g.left + g.plotWidth + 3
   for (let place = first; place < end; place++) {

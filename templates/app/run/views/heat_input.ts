@@ -1,6 +1,7 @@
 /** Pointer, wheel, touch and keys on the heat map, which become moves of its window and its cursor. */
 
-import { listenGestures, panWith, type Plot } from "../../views/shared/gestures"
+import type { Plot } from "../../lib/picture/window"
+import { listenGestures, panWith } from "../../views/shared/gestures"
 import type { RunStore } from "../run_store"
 
 /** What the heat map does for its input; points are CSS pixels of its element. */

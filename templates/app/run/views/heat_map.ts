@@ -1,19 +1,19 @@
 /** The heat map of all ranks: has its cells painted, draws what is around them, and says what is under the pointer. */
 
 import { Surface } from "../../gl/surface"
-import type { PlotPx } from "../../gl/strip_painter"
 import type { Raster } from "../../lib/picture/raster"
-import { onTheme, readTheme } from "../../lib/picture/theme"
+import { onTheme, readTheme, styleOf, type Theme } from "../../lib/picture/theme"
 import type { Window } from "../../lib/picture/window"
+import { plotPx } from "../../views/drawing/geometry"
 import { penOf } from "../../views/drawing/pen"
 import { Tooltip } from "../../views/drawing/tooltip"
 import { h } from "../../views/shared/dom"
 import { guarded, later, onFailure } from "../../views/shared/failure"
-import { heatPalette, heatScale } from "../picture/heat_colours"
+import { heatPalette, heatScale, heatStops } from "../picture/heat_colours"
 import { type HeatGeometry, layOutHeat } from "../picture/heat_geometry"
 import { bundleAt, type Grain, grainOf, heatRaster, type HeatSource, mostOf } from "../picture/heat_raster"
 import type { RunState, RunStore } from "../run_store"
-import { drawHeatAxes, type HeatColours, HeatPlaces } from "./heat_axes"
+import { drawHeatAxes, HeatPlaces } from "./heat_axes"
 import { listenHeat } from "./heat_input"
 import { spanText, valueText, whereText } from "./run_words"
 
@@ -44,7 +44,7 @@ export class HeatMap {
   private readonly note = h("div")
   private readonly resizing = new ResizeObserver(() => guarded(this.plot, () => this.resize()))
   private geometry!: HeatGeometry
-  private colours!: HeatColours
+  private theme!: Theme
   private raster: { of: Raster; grain: Grain } | null = null
   private ratio = 1
   private frame = 0
@@ -110,7 +110,7 @@ export class HeatMap {
   /** The cells as drawn. */
   pixels(): ImageData {
     const copy = document.createElement("canvas")
-    const { left, top, width, height } = this.plotPx()
+    const { left, top, width, height } = plotPx(this.geometry, this.ratio)
     copy.width = width
     copy.height = height
     this.draw() // a WebGL canvas may be read in the turn in which it was drawn
@@ -137,14 +137,11 @@ export class HeatMap {
     const { data, origin, state } = this.store
     const cells = data.drawn(state.axis, state.quantity)
     if (!cells) return null
-    const share = state.quantity === "share"
-    return { cells, order: state.order, origin, factor: (row) => (share ? (data.capacity[row] > 0 ? 1 / data.capacity[row] : 0) : 1) }
+    return { cells, order: state.order, origin, factor: (row) => data.factor(state.quantity, row) }
   }
 
   private restyle(): void {
-    const style = getComputedStyle(this.plot)
-    const theme = readTheme(this.plot)
-    this.colours = { ...theme, caution: style.getPropertyValue("--slack-part").trim() }
+    this.theme = readTheme(this.plot)
     this.stale.palette = this.stale.overlay = true
     this.redraw()
   }
@@ -156,7 +153,7 @@ export class HeatMap {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize)
     const { data, state } = this.store
     this.pen.setTransform(1, 0, 0, 1, 0, 0)
-    this.pen.font = `${Math.round(rem * 0.75)}px ${this.colours.font}`
+    this.pen.font = `${Math.round(rem * 0.75)}px ${this.theme.font}`
     let [longest, widest] = ["", 0] // letters, to measure few of thousands
     for (const row of state.order) {
       const label = data.label[row]
@@ -178,12 +175,6 @@ export class HeatMap {
     this.redraw()
   }
 
-  private plotPx(): PlotPx {
-    const { left, top, plotWidth, plotHeight } = this.geometry
-    const px = (css: number) => Math.round(css * this.ratio)
-    return { left: px(left), top: px(top), width: px(plotWidth), height: px(plotHeight) }
-  }
-
   private redraw(): void {
     this.frame ||= requestAnimationFrame(later(this.plot, () => this.draw()))
   }
@@ -195,15 +186,12 @@ export class HeatMap {
     const { painter } = this.surface
     const { state } = this.store
     if (this.stale.palette) {
-      const style = getComputedStyle(this.plot)
-      const stops = Array.from({ length: 8 }, (_, k) => style.getPropertyValue(`--heat-${k}`).trim())
-      const theme = readTheme(this.plot)
-      painter.setColours(heatPalette(stops, style.getPropertyValue("--over").trim()), theme.background, theme.page)
+      painter.setColours(heatPalette(heatStops(this.plot), styleOf(this.plot)("over")), this.theme.background, this.theme.page)
     }
     this.paint(state.window)
     if (this.stale.overlay || this.stale.palette) this.drawOverlay()
     this.stale = { raster: false, overlay: false, palette: false }
-    painter.draw(state.window, this.plotPx(), { hovered: -1, pinned: -1 }, true)
+    painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: -1, pinned: -1 }, true)
   }
 
   /** Has cells made anew where those that there are do not reach, or are not of the right size. */
@@ -240,7 +228,7 @@ export class HeatMap {
     const { pen, ratio } = this
     pen.setTransform(ratio, 0, 0, ratio, 0, 0)
     pen.clearRect(0, 0, this.geometry.width, this.geometry.height)
-    drawHeatAxes(penOf(pen), this.geometry, this.store, this.grain, this.colours)
+    drawHeatAxes(penOf(pen), this.geometry, this.store, this.grain, this.theme)
     this.surface.painter.setOverlay(this.lines)
   }
 
@@ -248,7 +236,7 @@ export class HeatMap {
   get grain(): Grain {
     const source = this.source()
     if (!source || !this.geometry) return { level: 0, bundle: 1 }
-    const { width, height } = this.plotPx()
+    const { width, height } = plotPx(this.geometry, this.ratio)
     return grainOf(source, this.store.state.window, width, height)
   }
 

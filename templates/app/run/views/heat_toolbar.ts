@@ -7,7 +7,7 @@ import { button, type Option, searchField, segmented, selection } from "../../vi
 import { type Attributes, h } from "../../views/shared/dom"
 import type { SortKey } from "../data/row_order"
 import type { Quantity, RunAxis } from "../data/run_data"
-import { heatScale } from "../picture/heat_colours"
+import { heatScale, heatStops } from "../picture/heat_colours"
 import type { RunState, RunStore } from "../run_store"
 import { sortBy } from "./rank_table"
 import { valueText } from "./run_words"
@@ -169,8 +169,7 @@ export class HeatToolbar {
     const scale = heatScale(data, kind, quantity, full)
     const clipped = heatScale(data, kind, quantity, false)
     const bar = h("i", { class: "heat-bar", "aria-hidden": "true" })
-    const style = getComputedStyle(document.documentElement)
-    const stops = Array.from({ length: 8 }, (_, k) => style.getPropertyValue(`--heat-${k}`).trim())
+    const stops = heatStops(document.documentElement)
     bar.style.background = `linear-gradient(to right in oklab, ${stops.join(", ")})`
     if (!bar.style.background) bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`
     const over = scale.most > scale.high

@@ -4,16 +4,13 @@ import { formatBytes, formatCount, formatDuration, formatShare } from "../../lib
 import type { OddRank } from "../data/run_payload"
 import type { Quantity, RunAxis, RunData } from "../data/run_data"
 
-export const AXIS_WORDS: Record<RunAxis, string> = { time: "time", event: "event", step: "step" }
-
 /** A span of the axis: `1.20 s to 1.24 s`, `events 512 to 1,023`, `step 3`. `from` and `to` are places, `origin` where it begins. */
 export function spanText(axis: RunAxis, from: number, to: number, origin: number): string {
   if (axis === "time") {
     const [start, end] = [sinceStart(from - origin), sinceStart(to - origin)]
     return start === end ? `at ${start}` : `${start} to ${end}`
   }
-  const word = axis === "event" ? "event" : "step"
-  return to - from <= 1 ? `${word} ${formatCount(from)}` : `${word}s ${formatCount(from)} to ${formatCount(to - 1)}`
+  return to - from <= 1 ? `${axis} ${formatCount(from)}` : `${axis}s ${formatCount(from)} to ${formatCount(to - 1)}`
 }
 
 /** `4 min 07 s`; from an hour on `31:05:30`. */

@@ -4,6 +4,7 @@ import { formatCount, formatDuration, formatEvent } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import type { Rect } from "../../lib/picture/labels"
 import { byteTickLabels, byteTicks, eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
+import { xOn, yOn } from "../../lib/picture/window"
 import type { Pen } from "./pen"
 import { place, type Scene, tag } from "./scene"
 
@@ -20,7 +21,7 @@ export function drawBytesAxis(pen: Pen, { g, state: { window: w }, theme }: Scen
   pen.textBaseline = "middle"
   pen.textAlign = "right"
   ticks.forEach((tick, k) => {
-    const y = Math.round(bottom - ((tick - w.y0) / (w.y1 - w.y0)) * g.plotHeight)
+    const y = Math.round(yOn(g, w, tick))
     pen.fillStyle = theme.grid
     if (y < bottom) pen.fillRect(g.left, y, g.plotWidth, 1)
     pen.fillStyle = theme.muted
@@ -41,7 +42,7 @@ export function drawEventsAxis(pen: Pen, { g, state: { window: w }, scale, theme
   pen.textBaseline = "top"
   let clear = -Infinity
   ticks.forEach((tick, k) => {
-    const x = g.left + ((tick - w.x0) / (w.x1 - w.x0)) * g.plotWidth
+    const x = xOn(g, w, tick)
     const time = history.timeOf(tick)
     const below = byTime ? formatEvent(scale.eventAt(tick)) : time === null ? "" : formatDuration(time)
     const half = Math.max(pen.measureText(labels[k]).width, pen.measureText(below).width) / 2

@@ -1,15 +1,11 @@
 /** Where the timeline's parts lie, in CSS pixels of the plot element. */
 
 import type { PlotPx } from "../../gl/strip_painter"
+import type { Plot } from "../../lib/picture/window"
 
-export interface Geometry {
+export interface Geometry extends Plot {
   width: number
   height: number
-  /** The strips' rectangle. */
-  left: number
-  top: number
-  plotWidth: number
-  plotHeight: number
   /** Height of one row of stage bands, and how many there are. */
   bandHeight: number
   bandRows: number
@@ -56,7 +52,7 @@ export function sameGeometry(a: Geometry, b: Geometry | undefined): boolean {
 }
 
 /** The strips' rectangle in the canvas. */
-export function plotPx(g: Geometry, ratio: number): PlotPx {
+export function plotPx(g: Plot, ratio: number): PlotPx {
   return {
     left: Math.round(g.left * ratio),
     top: Math.round(g.top * ratio),

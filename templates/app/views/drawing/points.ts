@@ -3,6 +3,7 @@
 import { formatBytes } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import { placeLabels, placeOnLine, type Rect } from "../../lib/picture/labels"
+import { yOn } from "../../lib/picture/window"
 import type { Theme } from "../../lib/picture/theme"
 import type { Geometry } from "./geometry"
 import type { Pen } from "./pen"
@@ -112,7 +113,7 @@ export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: S
   const free = oom && oom.reserved !== null ? oom.reserved + oom.device_free : null
   const bytes = free ?? history.memory
   if (bytes === null) return null
-  const y = g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0))
+  const y = yOn(g, w, bytes)
   if (y < g.top || y > g.top + g.plotHeight) return null
   const colour = free === null ? theme.reserved : theme.danger
   pen.strokeStyle = colour

@@ -4,6 +4,7 @@ import { formatBytes, formatCount, formatDuration } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import type { Rect } from "../../lib/picture/labels"
 import type { Scale } from "../../lib/data/scale"
+import { xOn, yOn } from "../../lib/picture/window"
 import type { Theme } from "../../lib/picture/theme"
 import type { Ruler } from "../../store"
 import type { Pen } from "./pen"
@@ -17,9 +18,7 @@ export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler
     scale,
     theme,
   } = scene
-  const x = (value: number) => g.left + ((value - w.x0) / (w.x1 - w.x0)) * g.plotWidth
-  const y = (value: number) => g.top + g.plotHeight * (1 - (value - w.y0) / (w.y1 - w.y0))
-  const [ax, ay, bx, by] = [x(ruler.x0), y(ruler.y0), x(ruler.x1), y(ruler.y1)]
+  const [ax, ay, bx, by] = [xOn(g, w, ruler.x0), yOn(g, w, ruler.y0), xOn(g, w, ruler.x1), yOn(g, w, ruler.y1)]
   pen.save()
   pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
   pen.fillStyle = theme.accent

@@ -3,7 +3,7 @@
 import type { Rect } from "../../lib/picture/labels"
 import type { Scale } from "../../lib/data/scale"
 import type { Theme } from "../../lib/picture/theme"
-import type { Window } from "../../lib/picture/window"
+import { type Window, xOn, yOn } from "../../lib/picture/window"
 import type { State } from "../../store"
 import type { Geometry } from "./geometry"
 import type { Pen } from "./pen"
@@ -55,7 +55,7 @@ export function traceLine(
 /** Where an event and a number of bytes lie; the middle of the event. */
 export function place({ g, state: { window: w }, scale }: Scene, event: number, bytes: number): { x: number; y: number } {
   const middle = (scale.xOf(event) + scale.endOf(event)) / 2
-  return { x: g.left + ((middle - w.x0) / (w.x1 - w.x0)) * g.plotWidth, y: g.top + g.plotHeight * (1 - (bytes - w.y0) / (w.y1 - w.y0)) }
+  return { x: xOn(g, w, middle), y: yOn(g, w, bytes) }
 }
 
 export function dot(pen: Pen, { x, y, colour }: { x: number; y: number; colour: string }, theme: Theme, radius: number): void {

@@ -1,8 +1,7 @@
 /** The timeline's colours for blocks, so that a block and its strip look alike. */
 
-import { cssColour, groupColours } from "../../lib/picture/colours"
+import { cssColour, groupColours, type Rgb } from "../../lib/picture/colours"
 import { groupBy } from "../../lib/tables/grouping"
-import type { Rgb } from "../../lib/data/segment_flow"
 import { isDark } from "../../lib/picture/theme"
 import type { Store } from "../../store"
 

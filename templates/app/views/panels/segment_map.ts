@@ -2,7 +2,7 @@
 
 import { formatAddress, formatBytes, plural } from "../../lib/text/format"
 import type { Kept } from "../../lib/data/kept"
-import { blockAt, boxes, type Flow, flow, hit, paint, type Rgb, scaleBar } from "../../lib/data/segment_flow"
+import { blockAt, boxes, type Flow, flow, hit, paint, scaleBar } from "../../lib/picture/segment_flow"
 import {
   ALLOCATED,
   blockOf,
@@ -16,7 +16,8 @@ import {
   segmentOfBlock,
   streamText,
 } from "../../lib/data/segments"
-import { onTheme, readTheme } from "../../lib/picture/theme"
+import { parse, type Rgb } from "../../lib/picture/colours"
+import { onTheme, readTheme, styleOf } from "../../lib/picture/theme"
 import type { Store } from "../../store"
 import type { BlockColours } from "./block_colours"
 import { button } from "../shared/controls"
@@ -261,13 +262,8 @@ export class SegmentMap {
 
   private colours(): { of: (block: number) => Rgb; slack: Rgb | null } {
     const layout = this.layout!
-    const style = getComputedStyle(this.body)
-    const context = document.createElement("canvas").getContext("2d")!
-    const part = (name: string): Rgb => {
-      context.fillStyle = style.getPropertyValue(`--${name}-part`).trim()
-      const hex = String(context.fillStyle)
-      return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as unknown as Rgb
-    }
+    const value = styleOf(this.body)
+    const part = (name: string) => parse(value(`${name}-part`))
     const free = [part("returnable"), part("fragmentation")]
     const segmentOf = new Int32Array(layout.state.length)
     for (let k = 0; k < layout.rows.length; k++) segmentOf.fill(k, layout.first[k], layout.first[k + 1])

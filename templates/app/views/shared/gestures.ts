@@ -1,20 +1,6 @@
 /** Pointer, wheel, two fingers and keys on a drawing that shows a window of something larger. */
 
-import { panned, sameWindow, type Window, zoomed } from "../../lib/picture/window"
-
-/** In CSS pixels of the drawing's element, or in parts of its window. */
-export interface Point {
-  x: number
-  y: number
-}
-
-/** Where in the drawing's element the window is, in CSS pixels. */
-export interface Plot {
-  left: number
-  top: number
-  plotWidth: number
-  plotHeight: number
-}
+import { fraction, panned, type Plot, type Point, sameWindow, type Window, zoomed } from "../../lib/picture/window"
 
 /** Whose window it is. */
 export interface Windowed {
@@ -52,18 +38,6 @@ const ZOOM_STEP = 0.75
 export function pointOf(element: Element, event: MouseEvent): Point {
   const box = element.getBoundingClientRect()
   return { x: event.clientX - box.left, y: event.clientY - box.top }
-}
-
-/** A point in parts of the window, from its left and its bottom; of one beside it, the nearest. */
-function fraction({ left, top, plotWidth, plotHeight }: Plot, { x, y }: Point): Point {
-  const clamp = (value: number) => Math.min(Math.max(value, 0), 1)
-  return { x: clamp((x - left) / plotWidth), y: clamp(1 - (y - top) / plotHeight) }
-}
-
-/** The same in what the window shows. */
-export function inWindow(g: Plot, w: Window, point: Point): Point {
-  const { x, y } = fraction(g, point)
-  return { x: w.x0 + x * (w.x1 - w.x0), y: w.y0 + y * (w.y1 - w.y0) }
 }
 
 /** Moves what is shown with the pointer. */

@@ -1,10 +1,11 @@
 /** Pointer, wheel, touch and keys over the timeline: turns them into windows, cursors and picks. */
 
+import { inWindow } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
 import { type Geometry, type Region, regionAt } from "../drawing/geometry"
 import type { Grip } from "../drawing/minimap"
 import type { Box } from "../drawing/scene"
-import { type Drag, inWindow, listenGestures, panWith, pointOf } from "../shared/gestures"
+import { type Drag, listenGestures, panWith, pointOf } from "../shared/gestures"
 import { type KeyTarget, listenKeys } from "../shared/keys"
 
 /** What dragging the plot does. */

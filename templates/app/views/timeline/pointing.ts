@@ -3,6 +3,7 @@
 import { cssColour } from "../../lib/picture/colours"
 import type { Grouping } from "../../lib/tables/grouping"
 import { ID, NO_EVENT, type Raster } from "../../lib/picture/raster"
+import { inWindow } from "../../lib/picture/window"
 import type { Store } from "../../store"
 import { type Geometry, regionAt } from "../drawing/geometry"
 import type { Minimap } from "../drawing/minimap"
@@ -89,9 +90,7 @@ export class Pointing {
     const column = this.columnAt(x)
     const drawn = column < 0 ? NO_EVENT : raster!.events[column]
     if (drawn !== NO_EVENT) return drawn
-    const w = this.store.state.window
-    const inX = Math.min(Math.max((x - g.left) / g.plotWidth, 0), 1)
-    return this.store.scale.eventAt(w.x0 + inX * (w.x1 - w.x0))
+    return this.store.scale.eventAt(inWindow(g, this.store.state.window, { x, y: 0 }).x)
   }
 
   /** The allocation under a point, or -1. */

@@ -1,7 +1,8 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { blockAt, boxes, flow, hit, paint, type Rgb, scaleBar } from "./segment_flow"
-import { INACTIVE, layOut } from "./segments"
+import type { Rgb } from "./colours"
+import { blockAt, boxes, flow, hit, paint, scaleBar } from "./segment_flow"
+import { INACTIVE, layOut } from "../data/segments"
 import { randomDevice } from "../testing_allocator"
 
 const WIDTHS = [7, 40, 173]

@@ -1,8 +1,9 @@
 /** Segments as bars to one scale, one after the other in rows, as words are in lines. */
 
-import type { Device } from "./device"
-import { firstPlace } from "./places"
-import { INACTIVE, type Layout } from "./segments"
+import type { Device } from "../data/device"
+import { firstPlace } from "../data/places"
+import { INACTIVE, type Layout } from "../data/segments"
+import type { Rgb } from "./colours"
 
 /** A segment's part in one row, in pixels. */
 export interface Piece {
@@ -80,8 +81,6 @@ export function boxes(
 export function blockAt({ first, offset }: Layout, segment: number, byte: number): number {
   return Math.max(firstPlace(first[segment], first[segment + 1], (block) => offset[block] > byte) - 1, first[segment])
 }
-
-export type Rgb = readonly [number, number, number]
 
 /** One line of pixels for each row, RGBA; several blocks in a pixel mix by how much of it they fill.
  *
