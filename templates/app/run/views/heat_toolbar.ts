@@ -12,6 +12,16 @@ import type { RunState, RunStore } from "../run_store"
 import { sortBy } from "./rank_table"
 import { valueText } from "./run_words"
 
+const AXES: Option<RunAxis>[] = [
+  ["time", "Time", "Since the start of the run, by the clocks of the hosts"],
+  ["event", "Event", "Each rank's own events, from its first"],
+  ["step", "Step", "The peak of each training step"],
+]
+const QUANTITIES: Option<Quantity>[] = [
+  ["allocated", "Allocated", "Bytes of the blocks in use"],
+  ["reserved", "Reserved", "Bytes got from the driver"],
+  ["share", "Of the card", "Reserved bytes as a part of the card\u2019s capacity; of a step the allocated ones"],
+]
 const SORTS: [SortKey, string][] = [
   ["rank", "rank"],
   ["peak", "peak"],
@@ -37,8 +47,10 @@ export class HeatToolbar {
       h(
         "div",
         { class: "toolbar" },
-        this.axes(),
-        this.quantities(),
+        this.choice("Axis", "axis", AXES, (axis) => (data.axes.includes(axis) ? "" : `No rank has ${axis}s`)),
+        this.choice("Quantity", "quantity", QUANTITIES, (quantity) =>
+          data.quantities(store.state.axis).includes(quantity) ? "" : "Not known on this axis",
+        ),
         this.sorting(),
         kinds.length > 1 && this.select("Memory", kinds, store.state.kind, (kind) => store.set({ kind })),
         this.zooms(),
@@ -55,49 +67,21 @@ export class HeatToolbar {
     this.explain()
   }
 
-  private axes(): HTMLElement {
+  /** `why` says why one cannot be chosen, or nothing. */
+  private choice<T extends string>(
+    legend: string,
+    field: "axis" | "quantity",
+    options: Option<T>[],
+    why: (value: T) => string,
+  ): HTMLElement {
     const { store } = this
-    const words: Record<RunAxis, [string, string]> = {
-      time: ["Time", "Since the start of the run, by the clocks of the hosts"],
-      event: ["Event", "Each rank's own events, from its first"],
-      step: ["Step", "The peak of each training step"],
-    }
-    const present = store.data.axes
-    return this.choice(
-      "Axis",
-      (["time", "event", "step"] as const).map((axis) => [
-        axis,
-        ...words[axis],
-        () => (present.includes(axis) ? "" : `No rank has ${axis}s`),
-      ]),
-      () => store.state.axis,
-      (axis) => store.set({ axis }),
+    const { element, say } = segmented<T>(
+      legend,
+      options.map(([value, label, title]) => [value, label, title, () => why(value)]),
+      () => store.state[field] as T,
+      (value) => store.set({ [field]: value }),
     )
-  }
-
-  private quantities(): HTMLElement {
-    const { store } = this
-    const words: [Quantity, string, string][] = [
-      ["allocated", "Allocated", "Bytes of the blocks in use"],
-      ["reserved", "Reserved", "Bytes got from the driver"],
-      ["share", "Of the card", "Reserved bytes as a part of the card\u2019s capacity; of a step the allocated ones"],
-    ]
-    return this.choice(
-      "Quantity",
-      words.map(([quantity, label, title]) => [
-        quantity,
-        label,
-        title,
-        () => (store.data.quantities(store.state.axis).includes(quantity) ? "" : "Not known on this axis"),
-      ]),
-      () => store.state.quantity,
-      (quantity) => store.set({ quantity }),
-    )
-  }
-
-  private choice<T extends string>(legend: string, options: Option<T>[], now: () => T, choose: (value: T) => void): HTMLElement {
-    const { element, say } = segmented(legend, options, now, choose)
-    this.store.on(say)
+    store.on(say)
     return element
   }
 

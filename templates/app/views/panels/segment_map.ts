@@ -23,7 +23,8 @@ import type { BlockColours } from "./block_colours"
 import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
-import { allocationTip } from "../drawing/tooltip"
+import { pointOf } from "../shared/gestures"
+import { allocationTip, Tooltip } from "../drawing/tooltip"
 
 export type BlockColour = "state" | "site"
 export type Order = "address" | "size"
@@ -53,7 +54,7 @@ export class SegmentMap {
   colour: BlockColour = "state"
   order: Order = "address"
   private readonly body = h("div", { class: "segment-groups" })
-  private readonly tip = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
+  private readonly tip = new Tooltip()
   private readonly bar = h("i")
   private readonly barText = h("span")
   private readonly out: HTMLButtonElement
@@ -89,7 +90,7 @@ export class SegmentMap {
         keydown: (event: KeyboardEvent) => this.key(event),
       },
       this.body,
-      this.tip,
+      this.tip.element,
     )
     this.element = h("div", {}, keys, h("p", { class: "map-scale" }, this.bar, this.barText, this.out, this.in))
     keys.addEventListener("pointermove", (event) => this.point(event))
@@ -290,19 +291,15 @@ export class SegmentMap {
   private point(event: PointerEvent): void {
     const block = this.under(event)
     if (block < 0) return this.leave()
-    const { layout, store } = this
-    const id = layout!.allocation[block]
-    this.tip.replaceChildren(this.tipFor(block))
-    this.tip.hidden = false
-    const box = this.element.getBoundingClientRect()
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top]
-    const left = x + 16 + this.tip.offsetWidth > box.width ? Math.max(x - this.tip.offsetWidth - 12, 0) : x + 16
-    this.tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(y + 18)}px)`
-    if (store.state.hovered !== id) store.set({ hovered: id })
+    const hovered = this.layout!.allocation[block]
+    const { x, y } = pointOf(this.element, event)
+    const { width, height } = this.element.getBoundingClientRect()
+    this.tip.show(this.tipFor(block), x, y, { width, height }, null)
+    if (this.store.state.hovered !== hovered) this.store.set({ hovered })
   }
 
   private leave(): void {
-    this.tip.hidden = true
+    this.tip.hide()
     if (this.store.state.hovered >= 0) this.store.set({ hovered: -1 })
   }
 
