@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 import snapreport
 from snapreport.ground.templates import environment
 from snapreport.ground.version import __version__
-from snapreport.reporters.page import about
+from snapreport.reporters.page import whole_page
 from snapreport.reporters.page.page_report import HtmlReporter
 from tests.conftest import REPOSITORY
 from tests.lowest import lowest, pins
@@ -187,7 +187,7 @@ def test_every_byte_of_the_built_page_is_ours_or_listed(tmp_path: Path) -> None:
         from_files = sum(part["bytesInOutput"] for part in output["inputs"].values())
         if output["bytes"] - from_files > 64:
             packages.add("esbuild")  # helpers of its own
-    assert packages == {each.name for each in about.inlined()}
+    assert packages == {each["name"] for each in whole_page.inlined()}
 
 
 @needs_node
@@ -246,10 +246,11 @@ def test_a_page_says_who_made_it_and_which_code_it_may_run(samples: Path) -> Non
 
 
 def test_somebody_else_s_code_is_named_with_its_licence(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = about.Inlined("d3-scale", "4.0.2", "ISC", "Permission <b>to use</b> ...")
-    monkeypatch.setattr(about, "inlined", lambda: (other,))
+    text = "Permission <b>to use</b> ..."
+    other = {"name": "d3-scale", "version": "4.0.2", "licence": "ISC", "text": text}
+    monkeypatch.setattr(whole_page, "inlined", lambda: [other])
     macro = environment().get_template("about.html.j2").module.about  # type: ignore[attr-defined]
-    text = str(macro(about.about_page({"a.css": "a"}), "It is small."))
+    text = str(macro(whole_page.about_page({"a.css": "a"}, {}, None), "It is small."))
     assert "<summary>d3-scale 4.0.2, ISC</summary>" in text
     assert "Permission &lt;b&gt;to use&lt;/b&gt;" in text
     assert "no library" not in text

@@ -1,4 +1,4 @@
-"""What reserved memory consisted of at the peak: parts that sum to it, to the byte."""
+"""What reserved memory consisted of: parts that sum to it, to the byte."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import DeviceFindings
+from snapreport.model.trust import ReservedParts
+from snapreport.reporters.words.trust_words import PARTS
+
+_KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
+"""CSS names of parts, where they differ from ours."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ def reserved_parts(device: DeviceFindings) -> tuple[Part, ...]:
         ("fragmentation", "inactive, fragmented", peak.fragmentation),
         ("returnable", "inactive, returnable", peak.inactive - peak.fragmentation),
     ]
-    return tuple(
-        Part(kind, label, size, 100 * max(size, 0) / peak.reserved) for kind, label, size in sizes
-    )
+    return tuple(Part(*each, 100 * max(each[-1], 0) / peak.reserved) for each in sizes)
+
+
+def parts_of(found: ReservedParts) -> tuple[Part, ...]:
+    """Return the parts at any moment at which memory was reserved."""
+    sizes = [(_KINDS.get(name, name), title, getattr(found, name)) for name, title in PARTS]
+    return tuple(Part(*each, 100 * max(each[-1], 0) / found.reserved) for each in sizes)

@@ -9,8 +9,8 @@ from typing import BinaryIO
 from snapreport.compare.diff_types import Change, Diff
 from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
 from snapreport.reporters.page.diff_svg import draw_diff
-from snapreport.reporters.page.static_page import write_static_page
 from snapreport.reporters.page.svg import HEIGHT, WIDTH
+from snapreport.reporters.page.whole_page import write_page
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
@@ -50,10 +50,10 @@ class DiffHtmlReporter:
         tables = [_table(diff, diff.groups, diff.by)]
         if diff.by == "site":
             tables.append(_table(diff, diff.categories, "category"))
-        write_static_page(
+        write_page(
             out,
             "diff.html.j2",
-            "diff.css",
+            style="diff.css",
             diff=diff,
             sides=(("BASE", diff.base), ("NEW", diff.new)),
             pictures=draw_diff(diff),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
@@ -11,15 +10,7 @@ import orjson
 from markupsafe import Markup
 
 from snapreport.ground.glossary import GLOSSARY
-from snapreport.ground.safe_text import plain_json, replaced
-from snapreport.ground.templates import (
-    LOADER,
-    STARTER,
-    built,
-    built_packed,
-    environment,
-    hash_source,
-)
+from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import (
     format_bytes,
     format_count,
@@ -30,14 +21,23 @@ from snapreport.ground.units import (
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_parts import with_format
 from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.page.about import about_page
-from snapreport.reporters.page.composition import Part, reserved_parts
+from snapreport.reporters.page.composition import Part, parts_of, reserved_parts
 from snapreport.reporters.page.finding_cards import FindingCard, lay_out, lay_out_of_file
 from snapreport.reporters.page.payload import FORMAT, pack
-from snapreport.reporters.page.settings_cards import SettingsCard, lay_out_settings
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
-from snapreport.reporters.page.trust_cards import TrustCard, lay_out_trust
+from snapreport.reporters.page.terms import Definitions
+from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
+from snapreport.reporters.words import allocator_words
 from snapreport.reporters.words.cut_words import CutText, cut_texts
+from snapreport.reporters.words.finding_words import (
+    SEVERITY_WORDS,
+    conditions,
+    exact_text,
+    figure_text,
+    frees_text,
+    reasons,
+    value_text,
+)
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
@@ -46,7 +46,7 @@ from snapreport.reporters.words.summary_rows import (
     lines_note,
     plural,
 )
-from snapreport.reporters.words.trust_words import exactness
+from snapreport.reporters.words.trust_words import difference_text, exactness, reserved_moments
 
 ROWS_WITHOUT_SCRIPT = 25
 """Rows of each table in the HTML itself; with JavaScript the page lists them all."""
@@ -76,13 +76,10 @@ class DevicePage:
     moment: str
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
-    trust: TrustCard
     curves: tuple[str, ...]
     """Those whose peaks are listed: without an allocator all are one."""
     cut: CutText | None
     """What is not drawn one by one."""
-    settings: SettingsCard | None
-    """Of the allocator; None where there is nothing to say."""
 
 
 class HtmlReporter:
@@ -92,71 +89,55 @@ class HtmlReporter:
         """Write the page as UTF-8."""
         summary = with_format("summary", findings_as_json(findings))
         packed = pack(findings, summary)
-        style = built("style.css")
-        page = (
-            environment()
-            .get_template("report.html.j2")
-            .render(
-                findings=findings,
-                file_findings=lay_out_of_file(findings.warnings),
-                source=findings.history.source,
-                pages=[
-                    _device_page(place, *each)
-                    for place, each in enumerate(
-                        zip(findings.devices, cut_texts(findings), strict=True)
-                    )
-                ],
-                notes=_render_notes(findings.notes),
-                lines_note=lines_note(findings.history),
-                settings=[
-                    *recording_rows(findings.history, findings.devices),
-                    *_settings(findings),
-                ],
-                csp=_content_security_policy((STARTER, LOADER, built("app.js")), style),
-                about=about_page(
-                    {"built/style.css": style},
-                    {
-                        "starts": STARTER,
-                        "unpacks the next": LOADER,
-                        "built/app.js": built("app.js"),
-                    },
-                    FORMAT,
-                ),
-                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
-                starter=Markup(STARTER),  # noqa: S704
-                loader=Markup(LOADER),  # noqa: S704
-                app=Markup(built_packed("app.js")),  # noqa: S704
-                style=Markup(style),  # noqa: S704
-                payload={
-                    name: Markup(base64.b64encode(block).decode("ascii"))  # noqa: S704
-                    for name, block in packed._asdict().items()
-                },
-                summary=json_for_script(_short(summary)),
-                width=WIDTH,
-                height=HEIGHT,
-                rows=ROWS_WITHOUT_SCRIPT,
-                bytes=format_bytes,
-                signed_bytes=format_signed_bytes,
-                count=format_count,
-                plural=plural,
-                share=format_share,
-                events=event_range,
-                amount=amount,
-                exactness=exactness,
-                cut_words=CUT_WORDS,
-                place=_place,
-            )
+        write_page(
+            out,
+            "report.html.j2",
+            script="app.js",
+            format=FORMAT,
+            workers=True,
+            findings=findings,
+            file_findings=lay_out_of_file(findings.warnings),
+            source=findings.history.source,
+            pages=[
+                _device_page(place, *each)
+                for place, each in enumerate(
+                    zip(findings.devices, cut_texts(findings), strict=True)
+                )
+            ],
+            notes=_render_notes(findings.notes),
+            lines_note=lines_note(findings.history),
+            settings=[
+                *recording_rows(findings.history, findings.devices),
+                *_settings(findings),
+            ],
+            payload={name: data_for_script(block) for name, block in packed._asdict().items()},
+            summary=json_for_script(_short(summary)),
+            width=WIDTH,
+            height=HEIGHT,
+            rows=ROWS_WITHOUT_SCRIPT,
+            bytes=format_bytes,
+            signed_bytes=format_signed_bytes,
+            count=format_count,
+            plural=plural,
+            share=format_share,
+            events=event_range,
+            amount=amount,
+            exactness=exactness,
+            definitions=Definitions,
+            severity_words=SEVERITY_WORDS,
+            conditions=conditions,
+            exact_text=exact_text,
+            figure_text=figure_text,
+            frees_text=frees_text,
+            reasons=reasons,
+            value_text=value_text,
+            parts_of=parts_of,
+            reserved_moments=reserved_moments,
+            difference_text=difference_text,
+            setting_words=allocator_words,
+            cut_words=CUT_WORDS,
+            place=_place,
         )
-        out.write(page.encode("utf-8", errors="replace"))
-
-
-def _content_security_policy(scripts: tuple[str, ...], style: str) -> str:
-    # blob: lets the page's own script run as a worker; nothing may be fetched, framed or submitted.
-    allowed = " ".join(map(hash_source, scripts))
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {hash_source(style)}; "
-        "worker-src blob:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _render_notes(notes: str) -> Markup:
@@ -167,14 +148,6 @@ def _render_notes(notes: str) -> Markup:
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
-
-
-def json_for_script(data: dict[str, Any]) -> Markup:
-    """JSON that no HTML parser can mistake for the end of the script element around it."""
-    text = plain_json(orjson.dumps(data)).decode()
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704
 
 
 def _short(summary: dict[str, Any]) -> dict[str, Any]:
@@ -206,14 +179,12 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
         span=_span(device),
         picture=draw_curves(device),
         moment=moment,
-        trust=lay_out_trust(device.trust),
         curves=tuple(
             name
             for name in ("allocated", "requested", "active", "reserved")
             if name in device.peaks and (name == "allocated" or "reserved" in device.peaks)
         ),
         cut=cut,
-        settings=lay_out_settings(device.settings),
         findings_cards=lay_out(
             # What the answer says already need not be said twice.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from markupsafe import Markup
-
-from snapreport.ground.templates import (
-    LOADER,
-    STARTER,
-    built,
-    built_packed,
-    environment,
-    hash_source,
-    style_beside,
-)
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
 from snapreport.model.run.run_findings import Difference, Group, Odd, RunFindings
-from snapreport.reporters.page.about import about_page
-from snapreport.reporters.page.page_report import json_for_script
 from snapreport.reporters.page.payload import shown_data
+from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.run.heat_svg import draw_heat
 from snapreport.reporters.run.run_json import run_as_json
 from snapreport.reporters.run.run_payload import FORMAT, pack_run
@@ -96,71 +83,46 @@ class RunHtmlReporter:
             out: where to.
             pages: links to pages of single files, by ``RankFacts.source``.
         """
-        styles = {"built/style.css": built("style.css"), "run.css": style_beside("run.css")}
-        script = built("run.js")
         rows = _rows(run, findings, pages or {})
         cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
-        scripts = {"starts": STARTER, "unpacks the next": LOADER, "built/run.js": script}
-        page = (
-            environment()
-            .get_template("run.html.j2")
-            .render(
-                run=run,
-                findings=findings,
-                title=heading(run),
-                extent=extent(run, findings),
-                figures=_figures(rows),
-                cards=cards[:_CARDS],
-                more_cards=cards[_CARDS:],
-                groups=_with_names(findings.groups[:_CARDS], rows),
-                more_groups=_with_names(findings.groups[_CARDS:], rows),
-                differences_shown=_DIFFERENCES,
-                missing=missing_text(findings),
-                balance=balance(findings),
-                broken=[run.ranks[at] for at in findings.broken],
-                picture=draw_heat(run, findings),
-                rows=rows[:ROWS_WITHOUT_SCRIPT],
-                more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
-                kind_word=KIND_WORDS.__getitem__,
-                change=change_text,
-                difference_name=difference_name,
-                here=_here,
-                usually=_usually,
-                bytes=format_bytes,
-                count=format_count,
-                peak=peak_text,
-                exact=peak_title,
-                failed=failed_text,
-                csp=_policy(scripts, styles),
-                about=about_page(styles, scripts, FORMAT),
-                # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
-                starter=Markup(STARTER),  # noqa: S704
-                loader=Markup(LOADER),  # noqa: S704
-                app=Markup(built_packed("run.js")),  # noqa: S704
-                styles=[Markup(text) for text in styles.values()],  # noqa: S704
-                payload=_base64(pack_run(run, findings, pages or {})),
-                summary=json_for_script(shown_data(_short(run_as_json(run, findings)))),
-            )
+        # The payload holds the rows whole.
+        summary = run_as_json(run, findings)
+        del summary["rows"]
+        write_page(
+            out,
+            "run.html.j2",
+            style="run.css",
+            script="run.js",
+            format=FORMAT,
+            run=run,
+            findings=findings,
+            title=heading(run),
+            extent=extent(run, findings),
+            figures=_figures(rows),
+            cards=cards[:_CARDS],
+            more_cards=cards[_CARDS:],
+            groups=_with_names(findings.groups[:_CARDS], rows),
+            more_groups=_with_names(findings.groups[_CARDS:], rows),
+            differences_shown=_DIFFERENCES,
+            missing=missing_text(findings),
+            balance=balance(findings),
+            broken=[run.ranks[at] for at in findings.broken],
+            picture=draw_heat(run, findings),
+            rows=rows[:ROWS_WITHOUT_SCRIPT],
+            more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
+            kind_word=KIND_WORDS.__getitem__,
+            change=change_text,
+            difference_name=difference_name,
+            here=_here,
+            usually=_usually,
+            bytes=format_bytes,
+            count=format_count,
+            peak=peak_text,
+            exact=peak_title,
+            failed=failed_text,
+            payload=data_for_script(pack_run(run, findings, pages or {})),
+            summary=json_for_script(shown_data(summary)),
         )
-        out.write(page.encode("utf-8", errors="replace"))
-
-
-def _base64(data: bytes) -> Markup:
-    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704
-
-
-def _short(summary: dict[str, object]) -> dict[str, object]:
-    """The summary without the list of all rows; the payload holds them whole."""
-    return {name: value for name, value in summary.items() if name != "rows"}
-
-
-def _policy(scripts: Mapping[str, str], styles: Mapping[str, str]) -> str:
-    allowed = " ".join(map(hash_source, scripts.values()))
-    styled = " ".join(map(hash_source, styles.values()))
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {styled}; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _rows(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> list[Row]:

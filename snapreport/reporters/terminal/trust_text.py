@@ -11,7 +11,13 @@ from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import figure_text
 from snapreport.reporters.words.plain_text import one_line
-from snapreport.reporters.words.trust_words import PARTS, difference_text, exactness, part_rows
+from snapreport.reporters.words.trust_words import (
+    PARTS,
+    difference_text,
+    exactness,
+    part_rows,
+    reserved_moments,
+)
 
 _TITLE = 28
 """Columns that a check's mark and title take before its text."""
@@ -32,8 +38,7 @@ def device_trust(page: Page, name: str, found: Trust) -> None:
     for check in found.checks:
         _check(page, check)
     facts = found.facts
-    moments = [("at the peak", facts.at_peak), ("at the end", facts.at_end)]
-    _reserved(page, [(title, parts) for title, parts in moments if parts and parts.reserved])
+    _reserved(page, reserved_moments(found))
     recorded = found.verdict not in ("nothing", "no history")
     if recorded:
         page.say()

@@ -31,6 +31,12 @@ def asked_text(found: OtherSettings) -> str:
     return f"fits: whether every request is served with {there} for all segments"
 
 
+def lead(found: OtherSettings) -> list[str]:
+    """Return the sentences that come before the table; all there is to say where there is none."""
+    texts = [floor_text(found), ending_text(found), asked_text(found) if found.outcomes else ""]
+    return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text]
+
+
 def headings(found: OtherSettings) -> tuple[str, ...]:
     """Return the titles of the columns with figures."""
     fits = () if found.capacity is None else ("fits",)

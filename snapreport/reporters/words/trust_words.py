@@ -25,6 +25,12 @@ def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
     return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
 
 
+def reserved_moments(trust: Trust) -> list[tuple[str, ReservedParts]]:
+    """Return at which moments it is known what reserved memory consists of, and of what."""
+    moments = (("at the peak", trust.facts.at_peak), ("at the end", trust.facts.at_end))
+    return [(name, parts) for name, parts in moments if parts and parts.reserved]
+
+
 def difference_text(parts: ReservedParts) -> str:
     """Say by how much the parts miss what is reserved, ``""`` where they add up to it."""
     return f"{parts.difference:+,} bytes off" if parts.difference else ""

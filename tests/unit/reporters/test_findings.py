@@ -221,7 +221,7 @@ def hostile() -> Finding:
 
 def test_what_concerns_all_devices_is_one_line_unless_critical() -> None:
     listed = [finding("uneven-split", "warning"), finding("oom", "critical")]
-    assert [(each.code, each.opens) for each in lay_out_of_file(listed)] == [
+    assert [(each.finding.code, each.opens) for each in lay_out_of_file(listed)] == [
         ("oom", True),
         ("uneven-split", False),
     ]

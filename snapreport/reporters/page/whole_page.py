@@ -1,0 +1,111 @@
+"""A page as one file that opens offline: its template, styles and script, and what it may do."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, BinaryIO
+
+import orjson
+from markupsafe import Markup
+
+from snapreport.ground.safe_text import plain_json
+from snapreport.ground.templates import (
+    LOADER,
+    STARTER,
+    built,
+    built_packed,
+    environment,
+    hash_source,
+    style_beside,
+    templates_folder,
+)
+from snapreport.ground.version import __version__
+
+
+def write_page(
+    out: BinaryIO,
+    template: str,
+    *,
+    style: str = "",
+    script: str = "",
+    format: int | None = None,  # noqa: A002  (the word of the bundle and of JSON)
+    workers: bool = False,
+    **values: Any,
+) -> None:
+    """Write a page as UTF-8.
+
+    Args:
+        out: where to.
+        template: its name.
+        style: the name of its own style sheet, which comes after the one that all pages have.
+        script: the name of its built script; ``""`` for a page that only shows.
+        format: of the data in it.
+        workers: whether its script may run itself as a worker.
+        values: what the template shows.
+    """
+    styles = {"built/style.css": built("style.css")}
+    if style:
+        styles[style] = style_beside(style)
+    scripts = {}
+    if script:
+        scripts = {"starts": STARTER, "unpacks the next": LOADER, f"built/{script}": built(script)}
+        # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+        values |= {"starter": Markup(STARTER), "loader": Markup(LOADER)}  # noqa: S704
+        values |= {"app": Markup(built_packed(script))}  # noqa: S704
+    about = about_page(styles, scripts, format)
+    # Nothing may be fetched, framed or submitted.
+    policy = [
+        "default-src 'none'",
+        *([f"script-src {' '.join(about['scripts'].values())}"] if scripts else []),
+        f"style-src {' '.join(about['styles'].values())}",
+        *(["worker-src blob:"] if workers else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    values |= {"csp": "; ".join(policy), "about": about}
+    values["styles"] = [Markup(text) for text in styles.values()]  # noqa: S704
+    page = environment().get_template(template).render(values)
+    out.write(page.encode("utf-8", errors="replace"))
+
+
+def about_page(
+    styles: Mapping[str, str],
+    scripts: Mapping[str, str],
+    format: int | None,  # noqa: A002
+) -> dict[str, Any]:
+    """Return what a page says of itself, of scripts and styles the hashes in its policy.
+
+    Args:
+        styles: the text of each by its file, below the folder of the templates.
+        scripts: likewise, or by what they do.
+        format: of the page's data; None where there is only what is seen.
+    """
+    return {
+        "version": __version__,
+        "format": format,
+        "inlined": inlined(),
+        "scripts": {what: hash_source(text) for what, text in scripts.items()},
+        "styles": {what: hash_source(text) for what, text in styles.items()},
+    }
+
+
+@cache
+def inlined() -> list[dict[str, str]]:
+    """Return name, version, licence and its text of all code of others in the built files."""
+    rows: list[dict[str, str]] = orjson.loads((templates_folder() / "inlined.json").read_bytes())
+    return rows
+
+
+def json_for_script(data: dict[str, Any]) -> Markup:
+    """JSON that no HTML parser can mistake for the end of the script element around it."""
+    text = plain_json(orjson.dumps(data)).decode()
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def data_for_script(data: bytes) -> Markup:
+    """Bytes as text that stands in a script element."""
+    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704
