@@ -7,22 +7,17 @@ from typing import Any
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.mcp.answering.reply import Field, Part, Reply, listed, size, table, table_of
+from snapreport.mcp.answering.reply import Field, Part, Reply, listed, size, table_of
 from snapreport.model.run.rank_facts import HolderKind
 from snapreport.model.run.run_findings import Difference, Group, Odd
+from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     balance,
     difference_name,
     extent,
-    facts_of,
-    group_of_rows,
-    growths,
-    medians,
     missing_text,
     parting_text,
-    row_names,
-    versus,
 )
 from snapreport.runs.whole_run import LoadedRun
 
@@ -37,6 +32,20 @@ _FAILED: tuple[Field, ...] = (
     ("time_us", "any", "time_us"),
     ("asked for", "bytes", "size"),
     ("call site", "text", "site"),
+)
+_RANK: tuple[Field, ...] = (
+    ("rank", "text", "name"),
+    ("peak allocated", "bytes", lambda row: row.device.allocated),
+    ("vs. median", "text", "versus"),
+    (
+        "at event",
+        "event",
+        lambda row: row.device.peak_event if row.device.recorded else None,
+    ),
+    ("peak reserved", "bytes", lambda row: row.device.reserved),
+    ("growth in a step", "bytes", "growth"),
+    ("failed requests", "count", lambda row: len(row.device.failed)),
+    ("group", "text", lambda row: row.group_name or None),
 )
 _HELD: tuple[Field, ...] = (
     ("name", "text", lambda each: each.key or "the rest"),
@@ -75,12 +84,12 @@ def run_reply(
     if "rank" in arguments:
         return _rank_reply(shown, loaded, arguments["rank"])
     run, findings = loaded.run, loaded.findings
-    names = row_names(run, findings)
+    rows = rows_of(run, findings)
     head: dict[str, Any] = {
         "answer": findings.headline,
         "extent": ", ".join(extent(run, findings)),
         "missing": missing_text(findings),
-        "first_failure": _first_failure(loaded, names),
+        "first_failure": _first_failure(loaded, rows),
         "notes": balance(findings),
         "next": ["run with rank: one rank's peak, holders, steps and failed requests"],
     }
@@ -88,22 +97,22 @@ def run_reply(
         {"file": run.ranks[at].source, "error": run.ranks[at].error} for at in findings.broken
     ]
     parts = (
-        listed("odd", [_odd(loaded, each, names) for each in findings.odd]),
+        listed("odd", [_odd(loaded, each, rows) for each in findings.odd]),
         listed("broken", broken),
         listed("groups", [_group(each) for each in findings.groups]),
         listed("skipped", skipped),
-        _ranks(loaded, _odd_first(loaded), names),
+        _ranks([rows[place] for place in _odd_first(loaded)]),
     )
     return Reply({"file": shown}, head, parts)
 
 
-def _first_failure(loaded: LoadedRun, names: Sequence[str]) -> dict[str, Any] | None:
+def _first_failure(loaded: LoadedRun, rows: Sequence[RunRow]) -> dict[str, Any] | None:
     if loaded.findings.first_failure is None:
         return None
     row, place = loaded.findings.first_failure
-    failed = facts_of(loaded.run, loaded.findings, row)[1].failed[place]
+    failed = rows[row].device.failed[place]
     return {
-        "rank": names[row],
+        "rank": rows[row].name,
         "event": failed.event,
         "time_us": failed.time_us,
         "asked_for": size(failed.size),
@@ -111,10 +120,10 @@ def _first_failure(loaded: LoadedRun, names: Sequence[str]) -> dict[str, Any] | 
     }
 
 
-def _odd(loaded: LoadedRun, odd: Odd, names: Sequence[str]) -> dict[str, Any]:
+def _odd(loaded: LoadedRun, odd: Odd, rows: Sequence[RunRow]) -> dict[str, Any]:
     group = None if odd.group is None else loaded.findings.groups[odd.group].name
     return {
-        "rank": names[odd.row],
+        "rank": rows[odd.row].name,
         "kind": ODD_WORDS[odd.code],
         "differs_by": size(odd.bytes or None),
         "text": odd.sentence,
@@ -156,39 +165,20 @@ def _odd_first(loaded: LoadedRun) -> list[int]:
     return sorted(rows, key=lambda row: places.get(row, len(places)))
 
 
-def _ranks(loaded: LoadedRun, chosen: Sequence[int], names: Sequence[str]) -> Part:
-    run, findings = loaded.run, loaded.findings
-    groups, middle, grown = group_of_rows(findings), medians(run, findings), growths(findings)
-    rows = []
-    for row in chosen:
-        _, device = facts_of(run, findings, row)
-        group = findings.groups[groups[row]].name if groups[row] >= 0 else None
-        rows.append(
-            (
-                names[row], device.allocated, versus(device, middle[device.kind, device.recorded]),
-                device.peak_event if device.recorded else None, device.reserved, grown[row],
-                len(device.failed), group,
-            )
-        )  # fmt: skip
-    columns = (
-        ("rank", "text"), ("peak allocated", "bytes"), ("vs. median", "text"),
-        ("at event", "event"), ("peak reserved", "bytes"), ("growth in a step", "bytes"),
-        ("failed requests", "count"), ("group", "text"),
-    )  # fmt: skip
-    return table("Ranks: never add them up", columns, rows)
+def _ranks(rows: Sequence[RunRow]) -> Part:
+    return table_of("Ranks: never add them up", rows, _RANK)
 
 
 def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
-    run, findings = loaded.run, loaded.findings
-    names, odd = row_names(run, findings), {each.row: each for each in findings.odd}
-    rows = _rows_of(loaded, wanted, names)
+    named = rows_of(loaded.run, loaded.findings)
+    odd = {each.row: each for each in loaded.findings.odd}
+    rows = _rows_of(loaded, wanted, [each.name for each in named])
     row = next((each for each in rows if each in odd), rows[-1])
-    rank, device = facts_of(run, findings, row)
-    group = group_of_rows(findings)[row]
-    compared = versus(device, medians(run, findings)[device.kind, device.recorded])
+    found = named[row]
+    rank, device, compared = found.rank, found.device, found.versus
     state = "peak" if device.recorded else "final_state"
     head: dict[str, Any] = {
-        "answer": f"{names[row]} held {format_bytes(device.allocated)}"
+        "answer": f"{found.name} held {format_bytes(device.allocated)}"
         f" {'at its peak' if device.recorded else 'when its snapshot was written'},"
         f" {f'{compared} compared with' if compared else 'about as much as'} the median of all.",
         state: size(
@@ -198,10 +188,10 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
             may_be_more=size(device.allocated_width or None),
         ),
         "reserved": size(device.reserved),
-        "growth_in_a_step": size(growths(findings)[row]),
+        "growth_in_a_step": size(found.growth),
         "card_has": size(device.capacity),
-        "unlike_others": _odd(loaded, odd[row], names) if row in odd else None,
-        "group": findings.groups[group].name if group >= 0 else None,
+        "unlike_others": _odd(loaded, odd[row], named) if row in odd else None,
+        "group": found.group_name or None,
         "device": device.device,
         "recording": rank.source,
         "host": rank.name.host,
@@ -209,7 +199,7 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
         "warnings": list(rank.warnings),
     }
     parts = (
-        _ranks(loaded, rows if len(rows) > 1 else (), names),
+        _ranks([named[each] for each in rows] if len(rows) > 1 else []),
         table_of("Failed requests", device.failed, _FAILED),
         *(
             table_of(title, [each for each in device.holders if each.kind == kind], _HELD)
@@ -218,7 +208,7 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
         table_of("Steps", device.steps, _STEP),
         table_of("Findings; the tool findings has them in full", device.findings, _FINDING),
     )
-    return Reply({"file": shown, "rank": names[row]}, head, parts)
+    return Reply({"file": shown, "rank": found.name}, head, parts)
 
 
 def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list[int]:

@@ -13,7 +13,7 @@ from snapreport.model.run.cell_widths import to_one_width
 from snapreport.model.run.rank_facts import Cells, Run
 from snapreport.model.run.run_findings import RunFindings
 from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
-from snapreport.reporters.run.run_words import row_names
+from snapreport.reporters.run.run_rows import rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,19 +49,15 @@ class HeatPicture:
 
 def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
     """Draw the allocated bytes of the commonest kind of memory; None where there are no cells."""
-    devices = [run.ranks[at].devices[place] for at, place in findings.rows]
-    kinds = [device.kind for device in devices]
+    rows = rows_of(run, findings)
+    kinds = [row.device.kind for row in rows]
     if not kinds:
         return None
     kind = max(dict.fromkeys(kinds), key=kinds.count)
-    names = row_names(run, findings)
-    shown = [k for k, device in enumerate(devices) if device.kind == kind]
-    axis = first_axis([devices[k] for k in shown])
-    curves = [
-        cells
-        for cells in (devices[k].by_time if axis == "time" else devices[k].by_event for k in shown)
-        if cells is not None and len(cells.allocated)
-    ]
+    shown = [row for row in rows if row.device.kind == kind]
+    axis = first_axis([row.device for row in shown])
+    drawn = (row.device.by_time if axis == "time" else row.device.by_event for row in shown)
+    curves = [cells for cells in drawn if cells is not None and len(cells.allocated)]
     if not curves:
         return None
     scale = scale_of([cells.allocated for cells in curves])
@@ -79,8 +75,8 @@ def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
         paths=_paths(_colours(joined, scale)),
         axis=axis,
         last=format_duration(span) if axis == "time" else format_count(span),
-        top=names[shown[0]],
-        bottom=names[shown[-1]],
+        top=shown[0].name,
+        bottom=shown[-1].name,
         bundle=bundle,
         low=format_bytes(scale.low),
         high=format_bytes(scale.high),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
-from snapreport.reporters.run.run_words import group_of_rows, growths, row_names
+from snapreport.reporters.run.run_rows import RunRow, rows_of
 
 
 def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
     """Return what a run comes to: bytes are whole numbers, and nothing is left out."""
-    names, groups = row_names(run, findings), group_of_rows(findings)
+    rows = rows_of(run, findings)
     return {
         "title": run.title,
         "headline": findings.headline,
@@ -24,7 +25,7 @@ def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
         "odd": [
             {
                 "row": odd.row,
-                "name": names[odd.row],
+                "name": rows[odd.row].name,
                 "code": odd.code,
                 "group": odd.group,
                 "bytes": odd.bytes,
@@ -45,29 +46,11 @@ def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
             }
             for group in findings.groups
         ],
-        "imbalances": [
-            {"name": each.name, "least": each.least, "most": each.most, "sentence": each.sentence}
-            for each in findings.imbalances
-        ],
-        "replicated": [
-            {
-                "dimension": each.dimension,
-                "copies": each.copies,
-                "role": each.role,
-                "bytes": each.bytes,
-                "saved": each.saved,
-                "sentence": each.sentence,
-            }
-            for each in findings.replicated
-        ],
+        "imbalances": [asdict(each) for each in findings.imbalances],
+        "replicated": [asdict(each) for each in findings.replicated],
         "first_failure": findings.first_failure,
         "notes": list(findings.notes),
-        "rows": [
-            _row(name, group, run.ranks[at], run.ranks[at].devices[place]) | {"growth": growth}
-            for name, group, (at, place), growth in zip(
-                names, groups, findings.rows, growths(findings), strict=True
-            )
-        ],
+        "rows": [_row(row) for row in rows],
     }
 
 
@@ -80,16 +63,17 @@ def _difference(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _row(name: str, group: int, rank: RankFacts, device: DeviceFacts) -> dict[str, Any]:
+def _row(row: RunRow) -> dict[str, Any]:
+    rank, device = row.rank, row.device
     return {
-        "name": name,
+        "name": row.name,
         "file": rank.source,
         "rank": rank.name.rank,
         "dump": rank.name.dump,
         "host": rank.name.host,
         "coordinates": dict(rank.name.coordinates),
         "device": device.device,
-        "group": group,
+        "group": row.group,
         "events": device.events,
         "capacity": device.capacity,
         "allocated": device.allocated,
@@ -97,8 +81,6 @@ def _row(name: str, group: int, rank: RankFacts, device: DeviceFacts) -> dict[st
         "peak_event": device.peak_event,
         "peak_time_us": device.peak_time_us,
         "reserved": device.reserved,
-        "failed": [
-            {"event": each.event, "time_us": each.time_us, "size": each.size, "site": each.site}
-            for each in device.failed
-        ],
+        "failed": [asdict(each) for each in device.failed],
+        "growth": row.growth,
     }

@@ -12,6 +12,7 @@ from snapreport.ground.version import __version__
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
     KIND_WORDS,
     ODD_WORDS,
@@ -20,16 +21,11 @@ from snapreport.reporters.run.run_words import (
     change_text,
     difference_name,
     extent,
-    facts_of,
     failed_text,
-    group_of_rows,
     heading,
-    medians,
     missing_text,
     parting_text,
     peak_text,
-    row_names,
-    versus,
 )
 from snapreport.reporters.words.plain_text import code_span, cut, escaped
 from snapreport.reporters.words.summary_rows import plural
@@ -82,15 +78,15 @@ class _Parts:
     run: Run
     findings: RunFindings
     pages: Mapping[str, str]
-    names: list[str] = field(init=False)
+    rows: list[RunRow] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = row_names(self.run, self.findings)
+        self.rows = rows_of(self.run, self.findings)
 
     def linked(self, row: int, letters: int) -> str:
         """A row's name, as a link to its page where there is one."""
-        name = code_span(self.names[row], letters)
-        link = self.pages.get(facts_of(self.run, self.findings, row)[0].source)
+        name = code_span(self.rows[row].name, letters)
+        link = self.pages.get(self.rows[row].rank.source)
         return f"[{name}](<{link}>)" if link and not set(link) & set("<>\n\\") else name
 
 
@@ -181,24 +177,18 @@ def _lost(parts: _Parts, room: _Room) -> Iterator[str]:
 
 
 def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
-    run, findings = parts.run, parts.findings
-    groups, middle = group_of_rows(findings), medians(run, findings)
-    rows = []
-    for row in range(min(len(findings.rows), room.rows)):
-        rank, device = facts_of(run, findings, row)
-        rows.append(
-            (
-                parts.linked(row, room.letters),
-                code_span(rank.name.host, room.letters) if rank.name.host else "",
-                escaped(cut(findings.groups[groups[row]].name, room.letters))
-                if groups[row] >= 0
-                else "",
-                peak_text(device),
-                versus(device, middle[device.kind, device.recorded]),
-                "-" if device.reserved is None else format_bytes(device.reserved),
-                failed_text(device),
-            )
+    rows = [
+        (
+            parts.linked(place, room.letters),
+            code_span(row.rank.name.host, room.letters) if row.rank.name.host else "",
+            escaped(cut(row.group_name, room.letters)),
+            peak_text(row.device),
+            row.versus,
+            "-" if row.device.reserved is None else format_bytes(row.device.reserved),
+            failed_text(row.device),
         )
+        for place, row in enumerate(parts.rows[: room.rows])
+    ]
     headings = (
         "rank",
         "host",
@@ -209,7 +199,7 @@ def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
         "out of memory",
     )
     yield from table(headings, rows, left=(0, 1, 2))
-    yield from _more(len(findings.rows) - room.rows, "rank")
+    yield from _more(len(parts.rows) - room.rows, "rank")
 
 
 def _more(count: int, word: str) -> Iterator[str]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, Group, Odd, RunFindings
 from snapreport.reporters.page.payload import shown_data
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.run.heat_svg import draw_heat
 from snapreport.reporters.run.run_json import run_as_json
 from snapreport.reporters.run.run_payload import FORMAT, pack_run
+from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
     KIND_WORDS,
     ODD_WORDS,
@@ -23,15 +24,11 @@ from snapreport.reporters.run.run_words import (
     difference_name,
     extent,
     failed_text,
-    group_of_rows,
     heading,
-    medians,
     missing_text,
     parting_text,
     peak_text,
     peak_title,
-    row_names,
-    versus,
 )
 
 ROWS_WITHOUT_SCRIPT = 50
@@ -42,24 +39,11 @@ _DIFFERENCES = 6
 
 
 @dataclass(frozen=True)
-class Row:
-    """One device of one rank."""
-
-    place: int
-    name: str
-    group: str
-    rank: RankFacts
-    device: DeviceFacts
-    link: str
-    versus: str
-
-
-@dataclass(frozen=True)
 class Card:
     """An odd rank."""
 
     odd: Odd
-    row: Row
+    row: RunRow
     word: str
     severity: str
     parting: str
@@ -83,7 +67,7 @@ class RunHtmlReporter:
             out: where to.
             pages: links to pages of single files, by ``RankFacts.source``.
         """
-        rows = _rows(run, findings, pages or {})
+        rows = rows_of(run, findings, pages)
         cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
         # The payload holds the rows whole.
         summary = run_as_json(run, findings)
@@ -120,45 +104,17 @@ class RunHtmlReporter:
             peak=peak_text,
             exact=peak_title,
             failed=failed_text,
-            payload=data_for_script(pack_run(run, findings, pages or {})),
+            payload=data_for_script(pack_run(run, findings, pages)),
             summary=json_for_script(shown_data(summary)),
         )
 
 
-def _rows(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> list[Row]:
-    names, groups, middle = (
-        row_names(run, findings),
-        group_of_rows(findings),
-        medians(run, findings),
-    )
-    rows = []
-    for row, (at, place) in enumerate(findings.rows):
-        rank = run.ranks[at]
-        device = rank.devices[place]
-        link = pages.get(rank.source, "")
-        if link and not device.opens:
-            link += f"#device={device.place}"
-        group = findings.groups[groups[row]].name if groups[row] >= 0 else ""
-        rows.append(
-            Row(
-                row,
-                names[row],
-                group,
-                rank,
-                device,
-                link,
-                versus(device, middle[device.kind, device.recorded]),
-            )
-        )
-    return rows
-
-
-def _card(odd: Odd, row: Row) -> Card:
+def _card(odd: Odd, row: RunRow) -> Card:
     severity = "critical" if odd.code == "failed" else "warning"
     return Card(odd, row, ODD_WORDS[odd.code], severity, parting_text(odd))
 
 
-def _with_names(groups: tuple[Group, ...], rows: list[Row]) -> list[tuple[Group, int, int]]:
+def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Group, int, int]]:
     """Groups, each with its least and its highest peak."""
     return [
         (
@@ -170,7 +126,7 @@ def _with_names(groups: tuple[Group, ...], rows: list[Row]) -> list[tuple[Group,
     ]
 
 
-def _figures(rows: list[Row]) -> list[tuple[str, str, str]]:
+def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
     """The lowest, the middle and the highest peak, of the kind of memory that most rows have."""
     kinds = [row.device.kind for row in rows]
     if not kinds:

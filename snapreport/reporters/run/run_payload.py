@@ -21,13 +21,11 @@ from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.page.payload import Columns
 from snapreport.reporters.page.stack_subset import Strings
 from snapreport.reporters.run.heat_scale import first_axis, scale_of
+from snapreport.reporters.run.run_rows import rows_of
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     difference_name,
-    group_of_rows,
-    growths,
     parting_text,
-    row_names,
 )
 
 FORMAT = 1
@@ -40,7 +38,7 @@ _HOLDERS = 12
 _BLOCK = 512
 
 
-def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes:
+def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str] | None = None) -> bytes:
     """Pack what the page draws and reads, gzip-compressed; equal input gives equal bytes.
 
     Args:
@@ -49,17 +47,9 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         pages: links to pages of single files, by ``RankFacts.source``.
     """
     columns, strings = Columns(), Strings()
-    ranks = [run.ranks[at] for at, _ in findings.rows]
-    devices = [run.ranks[at].devices[place] for at, place in findings.rows]
-    names = [rank.name for rank in ranks]
-    links = [
-        pages[rank.source] + ("" if device.opens else f"#device={device.place}")
-        if rank.source in pages
-        else ""
-        for rank, device in zip(ranks, devices, strict=True)
-    ]
-
-    growth = growths(findings)
+    rows = rows_of(run, findings, pages)
+    devices = [row.device for row in rows]
+    names = [row.rank.name for row in rows]
 
     def numbers(values: Iterable[int | None]) -> dict[str, Any]:
         return columns.add([-1 if value is None else value for value in values])
@@ -68,17 +58,17 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         return columns.add([strings.id(value) if value else -1 for value in values])
 
     by_row = {
-        "label": texts(row_names(run, findings)),
-        "source": texts(rank.source for rank in ranks),
+        "label": texts(row.name for row in rows),
+        "source": texts(row.rank.source for row in rows),
         "host": texts(name.host for name in names),
         "place": texts(
             " ".join(f"{key}={value}" for key, value in name.coordinates) for name in names
         ),
         "kind": texts(device.kind for device in devices),
-        "link": texts(links),
+        "link": texts(row.link for row in rows),
         "rank": numbers(name.rank for name in names),
         "dump": numbers(name.dump for name in names),
-        "group": numbers(group_of_rows(findings)),
+        "group": numbers(row.group for row in rows),
         "events": numbers(device.events for device in devices),
         "capacity": numbers(device.capacity for device in devices),
         "allocated": numbers(device.allocated for device in devices),
@@ -87,8 +77,8 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str]) -> bytes
         "peak_time_us": numbers(device.peak_time_us for device in devices),
         "reserved": numbers(device.reserved for device in devices),
         "recorded": numbers(int(device.recorded) for device in devices),
-        "growth": columns.add([each or 0 for each in growth]),
-        "growth_known": columns.add([int(each is not None) for each in growth]),
+        "growth": columns.add([row.growth or 0 for row in rows]),
+        "growth_known": columns.add([int(row.growth is not None) for row in rows]),
     }
     header = {
         "format": FORMAT,

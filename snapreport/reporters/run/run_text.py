@@ -5,20 +5,16 @@ from __future__ import annotations
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import RunFindings
+from snapreport.reporters.run.run_rows import rows_of
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     balance,
     difference_text,
     extent,
-    facts_of,
     failed_text,
-    group_of_rows,
-    medians,
     missing_text,
     parting_text,
     peak_text,
-    row_names,
-    versus,
 )
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut
@@ -87,31 +83,25 @@ def _write_groups(page: Page, findings: RunFindings, most: int) -> None:
 def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None:
     if not findings.rows:
         return
-    names, groups, middle = (
-        row_names(run, findings),
-        group_of_rows(findings),
-        medians(run, findings),
-    )
+    rows = rows_of(run, findings)
     odd = {each.row: place for place, each in reversed(list(enumerate(findings.odd)))}
-    order = sorted(range(len(names)), key=lambda row: odd.get(row, len(odd)))
-    rows = []
-    for row in order[:most]:
-        _, device = facts_of(run, findings, row)
-        rows.append(
-            (
-                peak_text(device),
-                versus(device, middle[device.kind, device.recorded]),
-                "" if device.reserved is None else format_bytes(device.reserved),
-                names[row],
-                findings.groups[groups[row]].name if groups[row] >= 0 else "",
-                failed_text(device),
-            )
+    order = sorted(range(len(rows)), key=lambda row: odd.get(row, len(odd)))
+    cells = [
+        (
+            peak_text(row.device),
+            row.versus,
+            "" if row.device.reserved is None else format_bytes(row.device.reserved),
+            row.name,
+            row.group_name,
+            failed_text(row.device),
         )
+        for row in (rows[place] for place in order[:most])
+    ]
     page.part()
     page.say("Ranks" + (", the odd ones first" if odd else ""), "title")
     headings = ("peak", "vs. median", "reserved", "rank", "group", "out of memory")
-    page.table(headings, rows, texts=[False, False, False, True, True, True])
-    _more(page, len(names) - most, "rank")
+    page.table(headings, cells, texts=[False, False, False, True, True, True])
+    _more(page, len(rows) - most, "rank")
 
 
 def _write_lost(page: Page, run: Run, findings: RunFindings, most: int) -> None:

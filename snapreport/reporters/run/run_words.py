@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 
 from snapreport.ground.units import (
     format_bytes,
-    format_change,
     format_count,
     format_signed_bytes,
 )
-from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings
 from snapreport.reporters.words.summary_rows import plural
 
@@ -24,7 +22,6 @@ ODD_WORDS = {
 """What each code of an odd rank is called."""
 
 KIND_WORDS = {"site": "call site", "role": "role", "stage": "stage"}
-_ALIKE = 0.005
 
 
 def heading(run: Run) -> str:
@@ -51,58 +48,6 @@ def extent(run: Run, findings: RunFindings) -> list[str]:
 def _ranks(run: Run) -> str:
     numbers = {rank.name.rank for rank in run.ranks if rank.name.rank is not None}
     return plural(len(numbers) or len(run.ranks), "rank")
-
-
-def facts_of(run: Run, findings: RunFindings, row: int) -> tuple[RankFacts, DeviceFacts]:
-    """Return the rank and the device of a row of the findings."""
-    at, place = findings.rows[row]
-    return run.ranks[at], run.ranks[at].devices[place]
-
-
-def row_names(run: Run, findings: RunFindings) -> list[str]:
-    """Name all rows: with their device where more than one of a rank is compared."""
-    counts: dict[int, int] = {}
-    for at, _ in findings.rows:
-        counts[at] = counts.get(at, 0) + 1
-    return [
-        f"{run.ranks[at].label}, {run.ranks[at].devices[place].device}"
-        if counts[at] > 1
-        else run.ranks[at].label
-        for at, place in findings.rows
-    ]
-
-
-def group_of_rows(findings: RunFindings) -> list[int]:
-    """The group of each row, -1 for a row that is in none."""
-    of_row = [-1] * len(findings.rows)
-    for k, group in enumerate(findings.groups):
-        for row in group.rows:
-            of_row[row] = k
-    return of_row
-
-
-def growths(findings: RunFindings) -> tuple[int | None, ...]:
-    """What each row gains in a step; None where that is not known."""
-    return findings.growth or (None,) * len(findings.rows)
-
-
-def medians(run: Run, findings: RunFindings) -> dict[tuple[str, bool], int]:
-    """The median of the allocated peaks of each kind of memory; of two middle ones the lower.
-
-    Ranks with a history and without one have medians of their own, as they are compared.
-    """
-    peaks: dict[tuple[str, bool], list[int]] = {}
-    for at, place in findings.rows:
-        device = run.ranks[at].devices[place]
-        peaks.setdefault((device.kind, device.recorded), []).append(device.allocated)
-    return {key: median_low(each) for key, each in peaks.items()}
-
-
-def versus(device: DeviceFacts, middle: int) -> str:
-    """Say by what part a peak differs from the median; ``""`` where it is next to nothing."""
-    if not middle or abs(device.allocated - middle) < _ALIKE * middle:
-        return ""
-    return format_change(device.allocated - middle, middle)
 
 
 def peak_text(device: DeviceFacts) -> str:

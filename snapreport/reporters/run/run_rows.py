@@ -1,0 +1,77 @@
+"""The rows of a run's reports: each device of each rank, named and set beside the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median_low
+
+from snapreport.ground.units import format_change
+from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.run_findings import RunFindings
+
+_ALIKE = 0.005
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One device of one rank."""
+
+    name: str
+    """With the device where more than one of a rank is compared."""
+    rank: RankFacts
+    device: DeviceFacts
+    group: int
+    """Its place among the groups; -1 in none."""
+    group_name: str
+    versus: str
+    """By what part its peak differs from the median; ``""`` where that is next to nothing."""
+    growth: int | None
+    """Bytes that it gains in a step; None where that is not known."""
+    link: str
+    """To its part of its rank's page; ``""`` where there is none."""
+
+
+def rows_of(
+    run: Run, findings: RunFindings, pages: Mapping[str, str] | None = None
+) -> list[RunRow]:
+    """Return the rows in the order of the findings.
+
+    Args:
+        run: its figures.
+        findings: what was concluded of them.
+        pages: links to pages of single files, by ``RankFacts.source``.
+    """
+    of_row = {row: k for k, group in enumerate(findings.groups) for row in group.rows}
+    growth = findings.growth or (None,) * len(findings.rows)
+    compared = Counter(at for at, _ in findings.rows)
+    # Ranks with a history and without one have medians of their own, as they are compared.
+    peaks: dict[tuple[str, bool], list[int]] = {}
+    for at, place in findings.rows:
+        device = run.ranks[at].devices[place]
+        peaks.setdefault((device.kind, device.recorded), []).append(device.allocated)
+    medians = {key: median_low(each) for key, each in peaks.items()}
+    rows = []
+    for row, (at, place) in enumerate(findings.rows):
+        rank = run.ranks[at]
+        device = rank.devices[place]
+        group = of_row.get(row, -1)
+        link = (pages or {}).get(rank.source, "")
+        rows.append(
+            RunRow(
+                f"{rank.label}, {device.device}" if compared[at] > 1 else rank.label,
+                rank,
+                device,
+                group,
+                findings.groups[group].name if group >= 0 else "",
+                _versus(device.allocated, medians[device.kind, device.recorded]),
+                growth[row],
+                f"{link}#device={device.place}" if link and not device.opens else link,
+            )
+        )
+    return rows
+
+
+def _versus(peak: int, median: int) -> str:
+    return format_change(peak - median, median) if abs(peak - median) >= _ALIKE * median else ""
