@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from snapreport.exporters.export_input import Export
-from snapreport.exporters.stack_weights import frame_text, weigh_stacks
+from snapreport.exporters.stack_weights import frame_texts, weigh_stacks
 
 
 def write(export: Export, out: BinaryIO) -> None:
@@ -13,14 +13,8 @@ def write(export: Export, out: BinaryIO) -> None:
 
     Source: the header of Brendan Gregg's flamegraph.pl.
     """
-    frames = export.history.stacks.frames
     # A semicolon would end a frame, and a line's end the stack.
-    texts = [
-        frame_text(name, filename, line).replace(";", ",")
-        for name, filename, line in zip(
-            frames.names, frames.filenames, frames.lines.tolist(), strict=True
-        )
-    ]
+    texts = [text.replace(";", ",") for text in frame_texts(export.history.stacks.frames)]
     totals: dict[str, int] = {}
     for stack in weigh_stacks(export):
         if stack.live_count:

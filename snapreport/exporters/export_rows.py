@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapreport.exporters.export_input import DeviceExport, Export
-from snapreport.exporters.stack_weights import site_names, stack_texts
+from snapreport.exporters.stack_weights import site_names, stack_nodes, stack_texts
 from snapreport.model.history import START
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, NO_TIME
@@ -60,9 +60,6 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
     def pools(ids: list[int]) -> list[str]:
         return ["{}:{}".format(*history.pools[i]) for i in ids]
 
-    node = np.full(len(rows), -1, np.int64)
-    framed = found.missing == 0
-    node[framed] = history.stacks.stack_node[rows.stack[framed]]
     seen = found.roles.seen
     sure = np.array([round(each.confidence * 100) for each in seen])
     sites, site = site_names(export, found)
@@ -89,5 +86,7 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
         texts("compile_context", rows.compile_context, strings),
         texts("metadata", rows.metadata, strings),
         texts("call_site", site, lambda ids: [sites[i] for i in ids]),
-        texts("stack", node, lambda nodes: stack_texts(history.stacks, nodes)),
+        texts(
+            "stack", stack_nodes(export, found), lambda nodes: stack_texts(history.stacks, nodes)
+        ),
     ]

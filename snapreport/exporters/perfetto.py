@@ -14,7 +14,13 @@ import numpy as np
 
 from snapreport.exporters.export_input import Export
 from snapreport.exporters.lanes import lanes
-from snapreport.exporters.stack_weights import ends, site_names, stack_texts, weights
+from snapreport.exporters.stack_weights import (
+    ends,
+    site_names,
+    stack_nodes,
+    stack_texts,
+    weights,
+)
 from snapreport.ground.protobuf import data, number, text, varint
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.moment_wanted import CURVES
@@ -200,9 +206,7 @@ class _Device:
         history = self._export.history
         rows, never = self._found.history.allocations, self._found.history.events
         names, name = site_names(self._export, self._found)
-        framed = self._found.missing == 0
-        nodes = np.full(len(rows), -1, np.int64)
-        nodes[framed] = history.stacks.stack_node[rows.stack[framed]]
+        nodes = stack_nodes(self._export, self._found)
         used, stack = np.unique(nodes[chosen], return_inverse=True)
         texts = [
             self._argument_text("stack", stack_text) if node >= 0 else b""

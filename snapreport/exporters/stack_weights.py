@@ -14,7 +14,7 @@ from snapreport.ground.safe_text import visible
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.history import Allocations
 from snapreport.model.snapshot import DeviceId
-from snapreport.model.stacks import StackTable, short_name
+from snapreport.model.stacks import FrameTable, StackTable, short_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,6 +117,20 @@ def frame_text(name: str, filename: str, line: int) -> str:
     return f"{short} ({filename}:{line})" if line > 0 else f"{short} ({filename})"
 
 
+def frame_texts(frames: FrameTable) -> list[str]:
+    """Return every frame as ``frame_text`` has it."""
+    columns = (frames.names, frames.filenames, frames.lines.tolist())
+    return [frame_text(*each) for each in zip(*columns, strict=True)]
+
+
+def stack_nodes(export: Export, found: DeviceFigures) -> NDArray[np.int64]:
+    """Return the node of each allocation's stack, which equal stacks share; -1 without frames."""
+    nodes = np.full(len(found.missing), -1, np.int64)
+    framed = found.missing == 0
+    nodes[framed] = export.history.stacks.stack_node[found.history.allocations.stack[framed]]
+    return nodes
+
+
 def site_names(export: Export, found: DeviceFigures) -> tuple[list[str], NDArray[np.int64]]:
     """Name the call site of every allocation, each name once.
 
@@ -151,11 +165,5 @@ def moment_text(device: DeviceId, curve: str, event: int) -> str:
 
 def stack_texts(stacks: StackTable, nodes: Sequence[int]) -> list[str]:
     """Return stacks as text, a line for each frame, innermost first."""
-    frames = stacks.frames
-    texts = [
-        frame_text(name, filename, line)
-        for name, filename, line in zip(
-            frames.names, frames.filenames, frames.lines.tolist(), strict=True
-        )
-    ]
+    texts = frame_texts(stacks.frames)
     return ["\n".join(texts[f] for f in reversed(_path(stacks, node))) for node in nodes]
