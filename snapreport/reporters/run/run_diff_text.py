@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapreport.compare.changed_alike import changed_alike
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_signed_bytes
 from snapreport.model.run.run_diff import RunDiff
 from snapreport.reporters.run.run_words import difference_text
 from snapreport.reporters.terminal.text_tables import Page
@@ -20,23 +20,23 @@ def write_run_diff(page: Page, diff: RunDiff, most: int | None) -> None:
         diff: from ``compare_runs()``.
         most: groups and ranks to list; None for all.
     """
+    if most is None:
+        most = max(len(diff.groups), len(diff.ranks))
     page.say(one_line(diff.headline), "title")
     if diff.groups:
-        page.part()
-        page.say("By group", "title")
+        page.part("By group")
     for group in diff.groups[:most]:
         page.say(one_line(group.sentence))
         if group.change:
             for each in group.differences[:_DIFFERENCES]:
                 page.say(f"  {cut(difference_text(each), page.width - 2)}")
-    _more(page, len(diff.groups), most, "group")
+    page.more(len(diff.groups) - most, "group")
     alike = changed_alike(diff.ranks)
     if alike:
-        page.part()
-        page.say("Ranks that changed alike", "title")
+        page.part("Ranks that changed alike")
     for some in alike[:most]:
         page.say(one_line(some.sentence))
-    _more(page, len(alike), most, "change")
+    page.more(len(alike) - most, "change")
     changed = sorted(
         (each for each in diff.ranks if each.change),
         key=lambda each: (not each.odd, -abs(each.change)),
@@ -57,13 +57,7 @@ def write_run_diff(page: Page, diff: RunDiff, most: int | None) -> None:
             ],
             texts=[False, False, False, True, True],
         )
-        _more(page, len(changed), most, "rank")
+        page.more(len(changed) - most, "rank")
     for note in diff.notes:
         page.part()
         page.say(one_line(note))
-
-
-def _more(page: Page, count: int, most: int | None, word: str) -> None:
-    left = 0 if most is None else count - most
-    if left > 0:
-        page.say(f"{format_count(left)} more {word}{'' if left == 1 else 's'}.")

@@ -39,8 +39,7 @@ def write_run(page: Page, run: Run, findings: RunFindings, *, full: bool = False
     if run.title:
         page.say(run.title, "title")
     page.say(", ".join(extent(run, findings)))
-    page.say()
-    page.say(findings.headline, "title")
+    page.part(findings.headline)
     _write_odd(page, findings, most(_ODD))
     _write_groups(page, findings, most(_GROUPS))
     _write_ranks(page, run, findings, most(_RANKS))
@@ -53,8 +52,7 @@ def write_run(page: Page, run: Run, findings: RunFindings, *, full: bool = False
 def _write_odd(page: Page, findings: RunFindings, most: int) -> None:
     if not findings.odd:
         return
-    page.part()
-    page.say("Unlike the others", "title")
+    page.part("Unlike the others")
     for each in findings.odd[:most]:
         style = "critical" if each.code == "failed" else "warning"
         page.say(f"{ODD_WORDS[each.code]}: {each.sentence}", style)
@@ -62,14 +60,13 @@ def _write_odd(page: Page, findings: RunFindings, most: int) -> None:
             page.say(f"  {cut(difference_text(difference), page.width - 2)}")
         if parting := parting_text(each):
             page.say(f"  {parting}")
-    _more(page, len(findings.odd) - most, "odd rank")
+    page.more(len(findings.odd) - most, "odd rank")
 
 
 def _write_groups(page: Page, findings: RunFindings, most: int) -> None:
     if not findings.groups:
         return
-    page.part()
-    page.say("Groups of ranks that behave alike", "title")
+    page.part("Groups of ranks that behave alike")
     page.table(
         ("ranks", "median peak", "group"),
         [
@@ -77,7 +74,7 @@ def _write_groups(page: Page, findings: RunFindings, most: int) -> None:
             for each in findings.groups[:most]
         ],
     )
-    _more(page, len(findings.groups) - most, "group")
+    page.more(len(findings.groups) - most, "group")
 
 
 def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None:
@@ -97,11 +94,10 @@ def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None
         )
         for row in (rows[place] for place in order[:most])
     ]
-    page.part()
-    page.say("Ranks" + (", the odd ones first" if odd else ""), "title")
+    page.part("Ranks" + (", the odd ones first" if odd else ""))
     headings = ("peak", "vs. median", "reserved", "rank", "group", "out of memory")
     page.table(headings, cells, texts=[False, False, False, True, True, True])
-    _more(page, len(rows) - most, "rank")
+    page.more(len(rows) - most, "rank")
 
 
 def _write_lost(page: Page, run: Run, findings: RunFindings, most: int) -> None:
@@ -109,13 +105,7 @@ def _write_lost(page: Page, run: Run, findings: RunFindings, most: int) -> None:
         page.part()
         page.say(missing, "warning")
     if findings.broken:
-        page.part()
-        page.say("Files without figures", "title")
+        page.part("Files without figures")
         for at in findings.broken[:most]:
             page.say(f"  {run.ranks[at].source}: {run.ranks[at].error}")
-        _more(page, len(findings.broken) - most, "file")
-
-
-def _more(page: Page, count: int, word: str) -> None:
-    if count > 0:
-        page.say(f"{format_count(count)} more {word}{'' if count == 1 else 's'}.")
+        page.more(len(findings.broken) - most, "file")

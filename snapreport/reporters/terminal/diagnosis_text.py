@@ -35,8 +35,7 @@ def write_diagnoses(page: Page, found: Findings, full: bool) -> None:
         findings(page, found.warnings, full=True)
     for each in found.devices:
         if each.history.events or len(each.history.allocations) or len(found.devices) == 1:
-            page.part()
-            page.say(f"{each.device}: {tally(each.diagnosis.findings)}", "title")
+            page.part(f"{each.device}: {tally(each.diagnosis.findings)}")
             findings(page, each.diagnosis.findings, full=full)
             if each.diagnosis.silenced:
                 page.say()
@@ -52,8 +51,7 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
         _finding(page, finding, None if full else _ROWS)
     notes = [each for each in found if not each.leads]
     if notes and not full:
-        page.say()
-        page.say("Notes (--full explains them)", "title")
+        page.part("Notes (--full explains them)")
         for note in notes:
             _indented(page, f"{one_line(note.title)}  [{note.id}]", "- ")
 
@@ -67,8 +65,7 @@ def _finding(page: Page, finding: Finding, most: int | None) -> None:
     for table in finding.tables:
         _table(page, table, most)
     if finding.suggestions:
-        page.say()
-        page.say(f"{_INDENT}What would help", "title")
+        page.part(f"{_INDENT}What would help")
         for each in finding.suggestions:
             suggestion(page, each, full=most is None)
 

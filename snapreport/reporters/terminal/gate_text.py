@@ -75,8 +75,7 @@ def _joined(figures: Sequence[str], *texts: str) -> list[str]:
 def _findings(page: Page, verdict: Verdict) -> None:
     failing = [each for each in verdict.findings if each.fails]
     if failing:
-        page.say()
-        page.say("Findings that fail the check", "title")
+        page.part("Findings that fail the check")
         for each in failing:
             page.say(f"  {_line(each)}")
             page.say(f"    {one_line(each.finding.explanation)}")
@@ -86,8 +85,7 @@ def _findings(page: Page, verdict: Verdict) -> None:
         each for each in verdict.findings if not each.fails and each.finding.severity != "note"
     ]
     if others:
-        page.say()
-        page.say("Other findings", "title")
+        page.part("Other findings")
         for each in others:
             page.say(f"  {_line(each)}")
     if verdict.ignored:

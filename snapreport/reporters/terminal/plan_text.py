@@ -32,8 +32,7 @@ def write_plan(
     for number, step in enumerate(plan.steps, start=1):
         peak, most = format_bytes(step.expected), format_bytes(step.most)
         bound = f"{most} at most"
-        page.say()
-        page.say(f"{number}. {step.suggestion.code}: the peak is then {peak}, {bound}", "title")
+        page.part(f"{number}. {step.suggestion.code}: the peak is then {peak}, {bound}")
         suggestion(page, step.suggestion, full=full)
     if plan.steps or plan.reached == "no":
         page.say()

@@ -81,8 +81,7 @@ def _sites(page: Page, device: Plain) -> None:
     if not sites:
         return
     peak = max(_number(_row(device, "peak"), "allocated"), 1)
-    page.part()
-    page.say("Held at the peak, by call site", "title")
+    page.part("Held at the peak, by call site")
     rows, shares = [], []
     for site in sites:
         held, line = _number(site, "bytes"), _number(site, "line")

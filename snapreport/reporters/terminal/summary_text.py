@@ -62,16 +62,14 @@ def write_summary(page: Page, findings: Findings, full: bool = False) -> None:
 
 
 def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
-    page.say()
-    page.say(f"{device.device}  {facts(device)}", "title")
+    page.part(f"{device.device}  {facts(device)}")
     page.say(one_line(device.answer))
     if device.card is not None:
         page.say(one_line(device.card.text), "critical" if device.card.outcome == "cannot" else "")
     for finding in device.diagnosis.findings:
         if finding.severity != "note":
             page.say(f"! {one_line(finding.title)}  [{finding.id}]", finding.severity)
-    page.say()
-    page.say(moment(device), "title")
+    page.part(moment(device))
     texts = [heading == AMOUNT_HEADINGS[0] for heading in AMOUNT_HEADINGS]
     page.table(AMOUNT_HEADINGS, amount_rows(device), texts)
     if device.peaks["allocated"].width:
@@ -89,8 +87,7 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
 def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> None:
     if not device.sites:
         return
-    page.say()
-    page.say("Held at the peak, by call site", "title")
+    page.part("Held at the peak, by call site")
     sites, peak = device.sites[:most], device.peak.allocated
     page.table(
         ("bytes", "share", "count", "call site"),
@@ -126,8 +123,7 @@ def write_steps(page: Page, steps: Steps, most: int | None) -> None:
 def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:
     if not stages:
         return
-    page.say()
-    page.say("Stages, in allocated bytes", "title")
+    page.part("Stages, in allocated bytes")
     rows = []
     for stage in stages:
         figures = (

@@ -13,6 +13,7 @@ from rich.text import Text
 from snapreport.ground.safe_text import replaced
 from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.words.plain_text import cut_site
+from snapreport.reporters.words.summary_rows import plural
 
 NARROWEST, PIPE_WIDTH = 60, 100
 _AMOUNT = re.compile(r"^ *\S+ \S+")
@@ -61,10 +62,12 @@ class Page:
             legacy_windows=False,
         )
 
-    def part(self) -> None:
-        """Begin a part: with an empty line, unless it is the first."""
+    def part(self, title: str = "") -> None:
+        """Begin a part: with an empty line, unless it is the first, and with its title."""
         if self._text.tell():
             self.say()
+        if title:
+            self.say(title, "title")
 
     def say(self, text: str = "", style: str = "") -> None:
         """Write a paragraph, broken where it is too long; ``style``: what it is, of ``STYLES``."""
@@ -106,6 +109,11 @@ class Page:
             self._text.writelines(f"{indent}{line}\n" for line in lines)
         for line, share in zip(lines, shares, strict=False):
             self.amount(line, share)
+
+    def more(self, count: int, word: str) -> None:
+        """Say how many more there are than were written, if there are."""
+        if count > 0:
+            self.say(f"{plural(count, f'more {word}')}.")
 
     def render(self) -> bytes:
         """Return the text in UTF-8."""

@@ -41,8 +41,7 @@ def device_trust(page: Page, name: str, found: Trust) -> None:
     _reserved(page, reserved_moments(found))
     recorded = found.verdict not in ("nothing", "no history")
     if recorded:
-        page.say()
-        page.say("How exact the peaks are", "title")
+        page.part("How exact the peaks are")
         page.table(
             ("curve", "peak", ""),
             [
@@ -52,8 +51,7 @@ def device_trust(page: Page, name: str, found: Trust) -> None:
             texts=(True, False, True),
         )
     if facts.missing:
-        page.say()
-        page.say("Allocations without a call stack", "title")
+        page.part("Allocations without a call stack")
         page.table(
             ("at the peak" if recorded else "at the end", "count", "in all", "count", "reason"),
             [
@@ -68,8 +66,7 @@ def device_trust(page: Page, name: str, found: Trust) -> None:
             ],
         )
     if found.fixes:
-        page.say()
-        page.say("To record better", "title")
+        page.part("To record better")
         for fix in found.fixes:
             suggestion(page, fix)
 
@@ -92,8 +89,7 @@ def _wrapped(page: Page, text: str) -> list[str]:
 def _reserved(page: Page, moments: list[tuple[str, ReservedParts]]) -> None:
     if not moments:
         return
-    page.say()
-    page.say("What reserved memory consists of", "title")
+    page.part("What reserved memory consists of")
     columns = [part_rows(parts) for _, parts in moments]
     rows = [
         (title, *(cell for column in columns for cell in column[i]))
