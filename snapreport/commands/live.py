@@ -21,7 +21,6 @@ from snapreport.commands.output.answer_printing import (
     groups_json,
     load_device,
     moment_json,
-    moment_name,
     new_page,
     print_json,
     print_page,
@@ -108,10 +107,13 @@ def live(
         return
     from snapreport.reporters.terminal import answers_text
     from snapreport.reporters.terminal.tree_text import tree_lines
-    from snapreport.reporters.words.summary_rows import lines_note
+    from snapreport.reporters.words.summary_rows import lines_note, moment_text
 
     page = new_page(full)
-    answers_text.amounts(page, moment_name(moment), amounts, parts, ever, moment.entry())
+    title = moment_text(
+        moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes
+    )
+    answers_text.amounts(page, title, amounts, parts, ever, moment.entry())
     page.say()
     most = None if full else top
     if by == "tree":

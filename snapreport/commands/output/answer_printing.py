@@ -17,7 +17,6 @@ from snapreport.model.answer_tables import Group
 if TYPE_CHECKING:
     from snapreport.api.device import Device
     from snapreport.api.moment import Moment
-    from snapreport.reporters.terminal.answers_text import MomentName
     from snapreport.reporters.terminal.text_tables import Page
 
 
@@ -25,13 +24,6 @@ def load_device(source: Path, device: str | None, quiet: bool) -> Device:
     """Load a snapshot or bundle, and pick a device: the one that a report opens with if None."""
     with progress_bar(quiet) as progress:
         return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
-
-
-def moment_name(moment: Moment) -> MomentName:
-    """Return how a moment is announced in text."""
-    from snapreport.reporters.terminal.answers_text import MomentName
-
-    return MomentName(moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes)
 
 
 def device_json(device: Device) -> dict[str, Any]:

@@ -19,11 +19,10 @@ from snapreport.reporters.words.diff_rows import (
     setting_text,
     shown_figures,
     side_text,
-    signed,
     split_rows,
 )
 from snapreport.reporters.words.plain_text import code_span, escaped
-from snapreport.reporters.words.summary_rows import amount, memory_name
+from snapreport.reporters.words.summary_rows import amount, memory_name, signed
 
 # Rows of each table, tried in turn until the whole fits.
 _ROWS = (25, 12, 5, 2)

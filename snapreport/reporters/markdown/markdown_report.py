@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.ground.glossary import FIGURES, GLOSSARY
-from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.markdown.allocator_markdown import settings_lines
@@ -39,6 +39,7 @@ from snapreport.reporters.words.summary_rows import (
     memory_name,
     moment,
     plural,
+    signed,
     stage_name,
     width_text,
 )
@@ -265,7 +266,7 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
                 amount(stage.start_bytes),
                 amount(stage.peak_bytes),
                 amount(stage.end_bytes),
-                "-" if stage.change is None else format_signed_bytes(stage.change),
+                signed(stage.change),
                 "-" if stage.allocations is None else format_count(stage.allocations),
             )
         )

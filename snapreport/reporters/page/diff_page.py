@@ -20,10 +20,9 @@ from snapreport.reporters.words.diff_rows import (
     setting_text,
     shown_figures,
     side_text,
-    signed,
     split_rows,
 )
-from snapreport.reporters.words.summary_rows import amount
+from snapreport.reporters.words.summary_rows import amount, signed
 
 _ROWS = 200
 _STAGES = 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import orjson
@@ -45,6 +44,7 @@ from snapreport.reporters.words.summary_rows import (
     event_range,
     lines_note,
     plural,
+    utc_text,
 )
 from snapreport.reporters.words.trust_words import difference_text, exactness, reserved_moments
 
@@ -245,7 +245,7 @@ def _span(device: DeviceFindings) -> str:
     first, last = device.first_time_us, device.last_time_us
     if first is None or last is None:
         return "no times recorded"
-    started = f"{datetime.fromtimestamp(first / 1e6, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    started = utc_text(first)
     return f"at {started}" if first == last else f"{format_duration(last - first)} from {started}"
 
 

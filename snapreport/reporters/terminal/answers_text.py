@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timezone
 
-from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
 from snapreport.model.findings import AMOUNTS, Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut, cut_place, one_line
-from snapreport.reporters.words.summary_rows import amount, event_name, event_range, plural
-
-
-@dataclass(frozen=True)
-class MomentName:
-    """How a moment is announced."""
-
-    device: str
-    event: int
-    time_us: int | None
-    curve: str
-    bytes: int
-
-    @property
-    def text(self) -> str:
-        """``cuda:0 at event 793, 2025-10-09 08:55:44.307 UTC: 4.45 GiB allocated``."""
-        where = "at the start" if self.event < 0 else f"at event {event_name(self.event)}"
-        when = ""
-        if self.time_us is not None:
-            time = datetime.fromtimestamp(self.time_us / 1e6, timezone.utc)
-            when = f", {time:%Y-%m-%d %H:%M:%S}.{time.microsecond:06d} UTC"
-        return f"{self.device} {where}{when}: {format_bytes(self.bytes)} {self.curve}"
+from snapreport.reporters.words.summary_rows import amount, event_name, event_range, plural, signed
 
 
 def amounts(
-    page: Page, name: MomentName, found: Amounts, parts: Parts, ever: int, entry: TraceEntry | None
+    page: Page, title: str, found: Amounts, parts: Parts, ever: int, entry: TraceEntry | None
 ) -> None:
     """Write every amount at a moment, what led to it, and all bytes that were ever allocated."""
-    page.say(name.text, "title")
+    page.say(title, "title")
     if entry is not None:
         at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
         page.say(f"after {one_line(entry.action)} of {format_bytes(entry.size)}{at}")
@@ -150,7 +127,16 @@ def stages(
     page: Page, numbered: Sequence[tuple[str, StageUse]], tops: Sequence[Sequence[Group]]
 ) -> None:
     """Write stages with their memory, and below each the largest stacks at its peak, if any."""
-    names = [("  " * min(stage.depth, 8) + one_line(label), stage) for label, stage in numbered]
+    stage_table(page, numbered)
+    for (label, stage), top in zip(numbered, tops, strict=True):
+        if top:
+            page.say()
+            page.say(f"{one_line(label)}, at its peak (event {event_name(stage.peak_event or 0)})")
+            groups(page, "stack", top, stage.peak_bytes or 0, None)
+
+
+def stage_table(page: Page, named: Sequence[tuple[str, StageUse]]) -> None:
+    """Write stages with what they are called, those inside others indented."""
     page.table(
         ("events", "start", "peak", "end", "change", "stage"),
         [
@@ -159,18 +145,13 @@ def stages(
                 amount(stage.start_bytes),
                 amount(stage.peak_bytes),
                 amount(stage.end_bytes),
-                "-" if stage.change is None else format_signed_bytes(stage.change),
-                name,
+                signed(stage.change),
+                "  " * min(stage.depth, 8) + one_line(name),
             )
-            for name, stage in names
+            for name, stage in named
         ],
         cut=cut,
     )
-    for (label, stage), top in zip(numbered, tops, strict=True):
-        if top:
-            page.say()
-            page.say(f"{one_line(label)}, at its peak (event {event_name(stage.peak_event or 0)})")
-            groups(page, "stack", top, stage.peak_bytes or 0, None)
 
 
 def _say_rest(page: Page, count: int, held: int) -> None:

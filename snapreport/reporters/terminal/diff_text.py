@@ -16,11 +16,10 @@ from snapreport.reporters.words.diff_rows import (
     setting_text,
     shown_figures,
     side_text,
-    signed,
     split_rows,
 )
 from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
-from snapreport.reporters.words.summary_rows import amount
+from snapreport.reporters.words.summary_rows import amount, signed
 
 _MATCH = 24
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
 from snapreport.model.iterations import Steps
+from snapreport.reporters.terminal.answers_text import stage_table
 from snapreport.reporters.terminal.text_tables import NARROWEST, Page, terminal_width
 from snapreport.reporters.words.plain_text import cut, named_place, one_line
 from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
-    amount,
     amount_rows,
     average_text,
-    event_range,
     facts,
     lines_note,
     moment,
@@ -81,7 +80,7 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
     if device.steps is not None:
         page.say()
         write_steps(page, device.steps, None if full else _STEPS)
-    _stages(page, device.stages if full else device.stages[:_STAGES], len(device.stages))
+    _stages(page, device.stages, None if full else _STAGES)
 
 
 def _sites(page: Page, device: DeviceFindings, note: str, most: int | None) -> None:
@@ -120,20 +119,10 @@ def write_steps(page: Page, steps: Steps, most: int | None) -> None:
     page.say(one_line(told_text(steps)))
 
 
-def _stages(page: Page, stages: Sequence[StageUse], count: int) -> None:
+def _stages(page: Page, stages: Sequence[StageUse], most: int | None) -> None:
     if not stages:
         return
     page.part("Stages, in allocated bytes")
-    rows = []
-    for stage in stages:
-        figures = (
-            event_range(stage.start_event, stage.end_event),
-            amount(stage.start_bytes),
-            amount(stage.peak_bytes),
-            amount(stage.end_bytes),
-            "-" if stage.change is None else format_signed_bytes(stage.change),
-        )
-        rows.append((*figures, "  " * min(stage.depth, 8) + stage_name(stage)))
-    page.table(("events", "start", "peak", "end", "change", "stage"), rows, cut=cut)
-    if count > len(stages):
-        page.say(f"and {format_count(count - len(stages))} more")
+    stage_table(page, [(stage_name(stage), stage) for stage in stages[:most]])
+    if most is not None and len(stages) > most:
+        page.say(f"and {format_count(len(stages) - most)} more")

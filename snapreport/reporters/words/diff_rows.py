@@ -15,10 +15,9 @@ from snapreport.compare.diff_types import (
     Figure,
     Place,
 )
-from snapreport.ground.units import format_change, format_signed_bytes
-from snapreport.reporters.terminal.answers_text import MomentName
+from snapreport.ground.units import format_change
 from snapreport.reporters.words.plain_text import location
-from snapreport.reporters.words.summary_rows import amount, plural
+from snapreport.reporters.words.summary_rows import amount, moment_text, plural, signed
 
 _WHEN = {"peak": "peak", "start": "at the start", "average": "on average", "end": "at the end"}
 
@@ -42,8 +41,8 @@ GROUP_WORDS = {
 
 def side_text(side: DiffSide, curve: str) -> str:
     """Say which moment of a recording is compared, and what it holds there."""
-    name = MomentName(side.device, side.event, side.time_us, curve, side.bytes)
-    return f"{name.text} in {plural(side.count, 'allocation')}"
+    held = moment_text(side.device, side.event, side.time_us, curve, side.bytes)
+    return f"{held} in {plural(side.count, 'allocation')}"
 
 
 def shown_figures(diff: Diff) -> list[tuple[str, Figure]]:
@@ -61,11 +60,6 @@ def shown_figures(diff: Diff) -> list[tuple[str, Figure]]:
         if figure.when == "moment" and figure.name in _AMOUNTS and figure.base is not None
     ]
     return found
-
-
-def signed(change: int | None) -> str:
-    """Write a change in bytes with its sign, ``-`` where it is not known."""
-    return "-" if change is None else format_signed_bytes(change)
 
 
 def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:

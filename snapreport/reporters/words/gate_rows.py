@@ -13,7 +13,7 @@ from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import CallSite
 from snapreport.reporters.words.diff_rows import match_text, place_of, place_text
 from snapreport.reporters.words.plain_text import location
-from snapreport.reporters.words.summary_rows import amount, plural
+from snapreport.reporters.words.summary_rows import amount, plural, signed
 
 HEADINGS = ("result", "device", "check", "is", "budget", "over")
 """Of ``check_row``."""
@@ -51,14 +51,13 @@ def check_name(check: Check) -> str:
 
 def check_row(check: Check) -> tuple[str, ...]:
     """Return what stands under HEADINGS."""
-    over = check.over
     return (
         _RESULTS[check.outcome],
         check.device,
         check_name(check),
         "not known" if check.value is None else format_bytes(check.value),
         amount(check.limit),
-        "-" if over is None else format_signed_bytes(over),
+        signed(check.over),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from datetime import datetime, timezone
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.reporters.words.summary_rows import utc_text
 
 _MARKS = 20
 
@@ -90,7 +90,6 @@ def _first_line(text: str) -> str:
 
 def _time(time_us: int | None) -> str:
     try:
-        moment = datetime.fromtimestamp((time_us or -1) / 1e6, tz=timezone.utc)
-    except (ValueError, OverflowError, OSError):
+        return "" if time_us is None else utc_text(time_us)
+    except OverflowError:
         return ""
-    return "" if time_us is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
-from snapreport.ground.units import format_bytes, format_count, format_duration
+from snapreport.ground.units import format_bytes, format_count, format_duration, format_signed_bytes
 from snapreport.model.findings import AMOUNTS, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
@@ -57,6 +57,11 @@ def amount(value: int | None) -> str:
     return "-" if value is None else format_bytes(value)
 
 
+def signed(change: int | None) -> str:
+    """Write a change in bytes with its sign, ``-`` where it is not known."""
+    return "-" if change is None else format_signed_bytes(change)
+
+
 def event_name(event: int) -> str:
     """Return an event as a reader counts it; -1 is the start."""
     return "start" if event < 0 else format_count(event)
@@ -68,11 +73,29 @@ def moment(device: DeviceFigures) -> str:
         return "No history was recorded: all columns are the state when the snapshot was written"
     peak = device.peak
     where = "before the first event" if peak.event < 0 else f"event {format_count(peak.event)}"
-    text = f"Peak of allocated bytes: {where}"
-    if peak.time_us is None:
-        return text
-    when = datetime.fromtimestamp(peak.time_us // 1_000_000, timezone.utc)
-    return f"{text}, {when:%Y-%m-%d %H:%M:%S} UTC"
+    when = "" if peak.time_us is None else f", {utc_text(peak.time_us)}"
+    return f"Peak of allocated bytes: {where}{when}"
+
+
+def moment_text(device: str, event: int, time_us: int | None, curve: str, held: int) -> str:
+    """Announce a moment: ``cuda:0 at event 793, 2025-10-09 08:55:44.307512 UTC: 4.45 GiB active``.
+
+    Args:
+        device: its name.
+        event: -1 is the start.
+        time_us: None where it is not known.
+        curve: which bytes are told.
+        held: as many they are then.
+    """
+    where = "at the start" if event < 0 else f"at event {event_name(event)}"
+    when = "" if time_us is None else f", {utc_text(time_us, 'microseconds')}"
+    return f"{device} {where}{when}: {format_bytes(held)} {curve}"
+
+
+def utc_text(time_us: int, to: str = "seconds") -> str:
+    """Write microseconds since 1970 as a date and a time; ``to``: ``seconds``, ``microseconds``."""
+    moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=time_us)
+    return f"{moment.replace(tzinfo=None).isoformat(' ', to)} UTC"
 
 
 def sizes_text(device: DeviceFigures) -> str:
