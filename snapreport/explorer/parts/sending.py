@@ -81,13 +81,10 @@ def as_markdown(view: Viewpoint, title: str, shown: Table, link: str) -> str:
     figures = [("allocated", amounts.allocated), ("requested", amounts.requested)]
     figures += [] if amounts.reserved is None else [("reserved", amounts.reserved)]
     held = f"{format_bytes(view.moment.bytes)} {view.curve} {view.name}"
-    lines = [
+    blocks = [
         f"**{escaped(view.opened.snapshot.history.title)}**, {escaped(view.device.name)}: {held}",
-        "",
         " · ".join(f"{name} {format_bytes(size)}" for name, size in figures),
-        "",
         f"{title}:",
-        "",
     ]
     if rows:
         left = [k for k, cell in enumerate(rows[0]) if isinstance(cell, str)]
@@ -95,12 +92,12 @@ def as_markdown(view: Viewpoint, title: str, shown: Table, link: str) -> str:
             [_cell(name, cell) for name, cell in zip(titles, row, strict=True)]
             for row in rows[:MOST_ROWS]
         ]
-        lines += table([escaped(each) for each in titles], cells, left)
+        blocks.append(table([escaped(each) for each in titles], cells, left))
     if len(rows) > MOST_ROWS:
-        lines += [f"and {format_count(len(rows) - MOST_ROWS)} more", ""]
+        blocks.append(f"and {format_count(len(rows) - MOST_ROWS)} more")
     if link:
-        lines.append(f"In the report: {code_span(f'#{link}')}")
-    return "\n".join(lines).rstrip() + "\n"
+        blocks.append(f"In the report: {code_span(f'#{link}')}")
+    return "\n\n".join(blocks) + "\n"
 
 
 def _cell(name: str, cell: object) -> str:

@@ -24,7 +24,12 @@ def settings_lines(found: OtherSettings) -> Iterator[str]:
         (f"{code_span(each.settings)}{' (recorded)' if each.recorded else ''}", *cells(each, found))
         for each in found.outcomes
     ]
-    asked = asked_text(found)
-    lines = [f"{floor_text(found).capitalize()}.", "", *([f"{asked}.", ""] if asked else [])]
-    lines += [*table(("settings", *headings(found)), rows, left=(0,)), escaped(how_text(found))]
-    yield from folded("Other settings of the allocator", lines)
+    blocks = [
+        f"{floor_text(found).capitalize()}.",
+        f"{asked_text(found)}.",
+        table(("settings", *headings(found)), rows, left=(0,)),
+        escaped(how_text(found)),
+    ]
+    if found.capacity is None:
+        del blocks[1]
+    yield folded("Other settings of the allocator", blocks)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from snapreport.ground.units import format_count
-from snapreport.model.diagnoses import Diagnosis, Finding, Table
+from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion, Table
 from snapreport.reporters.markdown.markdown_parts import folded, table
 from snapreport.reporters.words.finding_words import (
     conditions,
@@ -20,7 +20,7 @@ _CELL = 80
 _ROWS = 8
 
 
-def diagnosis_lines(diagnosis: Diagnosis, most: int) -> Iterator[str]:
+def diagnosis_blocks(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     """Yield the findings: those to act on as they are, the notes folded.
 
     Args:
@@ -30,48 +30,40 @@ def diagnosis_lines(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     first = [each for each in diagnosis.findings if each.leads]
     notes = [each for each in diagnosis.findings if not each.leads]
     for each in first[:most]:
-        yield from _finding(each)
+        yield from finding_blocks(each)
     if len(first) > most:
         more = format_count(len(first) - most)
         yield f"{more} findings more; `snapreport summary --findings` lists all."
-        yield ""
     if notes:
-        lines = [line for each in notes[:most] for line in _finding(each)]
+        blocks = [block for each in notes[:most] for block in finding_blocks(each)]
         if len(notes) > most:
-            lines += [f"And {format_count(len(notes) - most)} more.", ""]
-        yield from folded(f"Notes ({format_count(len(notes))})", lines)
+            blocks.append(f"And {format_count(len(notes) - most)} more.")
+        yield folded(f"Notes ({format_count(len(notes))})", blocks)
     if diagnosis.silenced:
         yield f"Silenced: {', '.join(map(code_span, diagnosis.silenced))}."
-        yield ""
 
 
-def finding_lines(found: Sequence[Finding]) -> Iterator[str]:
-    """Yield findings in full, one after the other."""
-    for each in found:
-        yield from _finding(each)
-
-
-def _finding(finding: Finding) -> Iterator[str]:
+def finding_blocks(finding: Finding) -> Iterator[str]:
+    """Yield a finding in full."""
     yield f"{_MARKS[finding.severity]} **{escaped(finding.title)}** `{finding.id}`"
-    yield ""
     yield escaped(finding.explanation)
-    yield ""
-    for each in finding.suggestions:
-        frees = frees_text(each.frees)
-        parts = (escaped(each.text), f"**{frees}**" if frees else "", escaped(conditions(each)))
-        yield f"- {' '.join(filter(None, parts))}"
-        if each.change:
-            # Indented: no line in it can end the block, as it could a fence.
-            yield from ("", *(f"      {one_line(line)}" for line in each.change.splitlines()), "")
     if finding.suggestions:
-        yield ""
-    evidence = [
-        line
-        for lines in ([*_figures(finding)], *([*_table(each)] for each in finding.tables))
-        for line in lines
-    ]
+        yield "\n".join(map(_item, finding.suggestions)).rstrip("\n")
+    evidence = [*_figures(finding), *(block for each in finding.tables for block in _table(each))]
     if evidence:
-        yield from folded("Evidence", evidence)
+        yield folded("Evidence", evidence)
+
+
+def _item(offered: Suggestion) -> str:
+    frees = frees_text(offered.frees)
+    parts = (escaped(offered.text), f"**{frees}**" if frees else "", escaped(conditions(offered)))
+    text = f"- {' '.join(filter(None, parts))}"
+    if not offered.change:
+        return text
+    # Indented: no line in it can end the block, as it could a fence.
+    return "\n".join(
+        [text, "", *(f"      {one_line(line)}" for line in offered.change.splitlines()), ""]
+    )
 
 
 def _figures(finding: Finding) -> Iterator[str]:
@@ -80,25 +72,22 @@ def _figures(finding: Finding) -> Iterator[str]:
             (escaped(each.label), escaped(figure_text(each)), escaped(each.meaning))
             for each in finding.evidence
         ]
-        yield from table(("figure", "value", "meaning"), rows, left=(0, 2))
+        yield table(("figure", "value", "meaning"), rows, left=(0, 2))
 
 
 def _table(of: Table) -> Iterator[str]:
     yield f"**{escaped(of.title)}**"
-    yield ""
-    text = [column.unit == "text" for column in of.columns]
     rows = [
         [
             code_span(value_text(value, column.unit), _CELL)
-            if is_text
+            if column.unit == "text"
             else value_text(value, column.unit)
-            for value, column, is_text in zip(row, of.columns, text, strict=True)
+            for value, column in zip(row, of.columns, strict=True)
         ]
         for row in of.rows[:_ROWS]
     ]
-    left = [i for i, is_text in enumerate(text) if is_text]
-    yield from table([escaped(column.title) for column in of.columns], rows, left)
+    left = [i for i, column in enumerate(of.columns) if column.unit == "text"]
+    yield table([escaped(column.title) for column in of.columns], rows, left)
     rest = max(len(of.rows) - _ROWS, 0) + of.left_out
     if rest:
         yield f"{format_count(rest)} more."
-        yield ""

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from snapreport.compare.diff_types import Change, Diff
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.ground.version import __version__
-from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
@@ -41,30 +41,26 @@ def _report(diff: Diff, most: int) -> Iterator[str]:
     memory = memory_name(side.figures.device for side in (diff.base, diff.new))
     new, base = escaped(diff.new.source.name), escaped(diff.base.source.name)
     yield f"## {memory}: {new} against {base}"
-    yield ""
     yield f"**{escaped(diff.conclusion)}**"
-    yield ""
-    for name, side in (("BASE", diff.base), ("NEW", diff.new)):
-        yield f"- {name}: {code_span(side.source.name, _PLACE)}, {side_text(side, diff.curve)}"
-    yield ""
+    yield from bullets(
+        f"{name}: {code_span(side.source.name, _PLACE)}, {side_text(side, diff.curve)}"
+        for name, side in (("BASE", diff.base), ("NEW", diff.new))
+    )
     for note in diff.notes:
         yield f"> ⚠️ {escaped(note)}"
-        yield ""
     rows = [
         (escaped(name), *cells)
         for *cells, name in (figure_row(name, figure) for name, figure in shown_figures(diff))
     ]
-    yield from table(("memory", "BASE", "NEW", "change", "in percent"), rows, left=(0,))
+    yield table(("memory", "BASE", "NEW", "change", "in percent"), rows, left=(0,))
     yield f"### {_title(diff, diff.by)}"
-    yield ""
     yield from _changes(diff.groups, diff.by, most)
     yield from _parts(diff)
     if diff.by == "site":
         yield f"### {_title(diff, 'category')}"
-        yield ""
         yield from _changes(diff.categories, "category", most)
     yield from _stages(diff, most)
-    yield from folded("About this comparison", list(_about(diff)))
+    yield folded("About this comparison", bullets(_about(diff)))
 
 
 def _title(diff: Diff, by: str) -> str:
@@ -84,12 +80,11 @@ def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
         )
         for change in shown
     ]
-    yield from table(
+    yield table(
         (GROUP_WORDS[by], "change", "BASE", "NEW", "count", "matched by"), rows, left=(0, 5)
     )
     if rest:
         yield f"{rest[0].upper()}{rest[1:]}."
-        yield ""
 
 
 def _name(change: Change) -> str:
@@ -112,7 +107,7 @@ def _parts(diff: Diff) -> Iterator[str]:
         for part in diff.parts
     ]
     total = (f"{diff.change:+,}", format_count(diff.base.bytes), format_count(diff.new.bytes))
-    yield from table(("bytes", "change", "BASE", "NEW"), [*rows, ("in all", *total)], left=(0,))
+    yield table(("bytes", "change", "BASE", "NEW"), [*rows, ("in all", *total)], left=(0,))
 
 
 def _stages(diff: Diff, most: int) -> Iterator[str]:
@@ -129,27 +124,25 @@ def _stages(diff: Diff, most: int) -> Iterator[str]:
         for stage in diff.stages[:most]
     ]
     yield "### Peaks inside stages, in allocated bytes"
-    yield ""
-    yield from table(("stage", "change", "BASE", "NEW", "matched by"), rows, left=(0, 4))
+    yield table(("stage", "change", "BASE", "NEW", "matched by"), rows, left=(0, 4))
     if len(diff.stages) > most:
         yield f"{format_count(len(diff.stages) - most)} more stages."
-        yield ""
 
 
 def _about(diff: Diff) -> Iterator[str]:
     for name, side in (("BASE", diff.base), ("NEW", diff.new)):
         size = format_count(side.source.size)
         yield (
-            f"- {name}: {code_span(side.source.name, _PLACE)}, {size} bytes,"
+            f"{name}: {code_span(side.source.name, _PLACE)}, {size} bytes,"
             f" SHA-256 `{side.source.sha256}`"
         )
     for key, base, new in diff.settings:
         yield (
-            f"- Setting {code_span(key)}: {code_span(setting_text(base), 200)} in BASE,"
+            f"Setting {code_span(key)}: {code_span(setting_text(base), 200)} in BASE,"
             f" {code_span(setting_text(new), 200)} in NEW"
         )
     yield (
-        "- Call sites are the same where file, function and line are; lines may have moved in an"
+        "Call sites are the same where file, function and line are; lines may have moved in an"
         " edit, and files with the folder they are installed in."
     )
-    yield f"- Made with snapreport {__version__}"
+    yield f"Made with snapreport {__version__}"

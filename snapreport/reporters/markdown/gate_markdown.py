@@ -9,7 +9,7 @@ from typing import BinaryIO
 from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Check, Raised, Verdict
 from snapreport.ground.version import __version__
-from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
 from snapreport.reporters.words.gate_rows import (
     HEADINGS,
     advice,
@@ -40,17 +40,14 @@ class VerdictMarkdownReporter:
 def _report(verdict: Verdict, most: int) -> Iterator[str]:
     mark = _MARKS["passed" if verdict.passed else "failed"]
     yield f"### {mark} {memory_name(verdict.devices)} of {escaped(verdict.source.name)}"
-    yield ""
     yield f"**{escaped(conclusion(verdict))}.**"
-    yield ""
     if verdict.checks:
-        yield from table(HEADINGS, [_check_cells(each) for each in verdict.checks], left=(0, 1, 2))
+        yield table(HEADINGS, [_check_cells(each) for each in verdict.checks], left=(0, 1, 2))
     for check in verdict.checks:
         if not check.passed:
             yield from _failed(check, most)
         elif check.text.count(". "):
             yield f"> {escaped(check.device)}: {escaped(check.text)}"
-            yield ""
     yield from _findings(verdict, most)
     for diff in verdict.comparisons:
         yield from _comparison(diff, most)
@@ -64,31 +61,28 @@ def _check_cells(check: Check) -> list[str]:
 
 def _failed(check: Check, most: int) -> Iterator[str]:
     yield f"**{escaped(check.device)}**: {escaped(check.text)}"
-    yield ""
     if check.sites and not check.changes:
         rows = [
             (size, count, _place(name, place))
             for size, count, name, place in (site_row(site, _PLACE) for site in check.sites[:most])
         ]
-        yield from table(("bytes", "count", "held then, by call site"), rows, left=(2,))
+        yield table(("bytes", "count", "held then, by call site"), rows, left=(2,))
 
 
 def _findings(verdict: Verdict, most: int) -> Iterator[str]:
     failing = [each for each in verdict.findings if each.fails]
+    lines = []
     for each in failing[: 2 * most]:
-        yield f"- ❌ {_line(each)}"
-        yield f"  {escaped(each.finding.explanation)}"
-        for text in advice(each.finding):
-            yield f"  - {escaped(text)}"
+        lines.append(f"❌ {_line(each)}\n  {escaped(each.finding.explanation)}")
+        lines[-1] += "".join(f"\n  - {escaped(text)}" for text in advice(each.finding))
     if len(failing) > 2 * most:
-        yield f"- and {len(failing) - 2 * most:,} more"
-    if failing:
-        yield ""
+        lines.append(f"and {len(failing) - 2 * most:,} more")
+    yield from bullets(lines)
     others = [
         each for each in verdict.findings if not each.fails and each.finding.severity != "note"
     ]
     if others:
-        yield from folded("Other findings", [f"- {_line(each)}" for each in others[: 2 * most]])
+        yield folded("Other findings", bullets(map(_line, others[: 2 * most])))
 
 
 def _line(raised: Raised) -> str:
@@ -99,14 +93,13 @@ def _line(raised: Raised) -> str:
 
 def _comparison(diff: Diff, most: int) -> Iterator[str]:
     yield f"**{escaped(comparison_title(diff))}**: {escaped(diff.conclusion)}"
-    yield ""
     rows = []
     for *figures, name, place, match in (
         change_row(change, _PLACE) for change in changed(diff.sites, most)
     ):
         rows.append((*figures, _place(name, place), escaped(match)))
     if rows:
-        yield from table(("change", "before", "now", "call site", "matched by"), rows, left=(3, 4))
+        yield table(("change", "before", "now", "call site", "matched by"), rows, left=(3, 4))
 
 
 def _place(name: str, place: str) -> str:
@@ -125,4 +118,3 @@ def _about(verdict: Verdict) -> Iterator[str]:
         facts.append(f"ignored: {', '.join(map(code_span, ids))}")
     facts.append(f"made with snapreport {__version__}")
     yield f"<sub>{' · '.join(facts)}</sub>"
-    yield ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
@@ -13,8 +13,14 @@ from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.markdown.allocator_markdown import settings_lines
 from snapreport.reporters.markdown.curve_text import curve_lines
-from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines, finding_lines
-from snapreport.reporters.markdown.markdown_parts import LIMIT, first_that_fits, folded, table
+from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_blocks, finding_blocks
+from snapreport.reporters.markdown.markdown_parts import (
+    LIMIT,
+    bullets,
+    first_that_fits,
+    folded,
+    table,
+)
 from snapreport.reporters.terminal.tree_text import tree_lines
 from snapreport.reporters.words.cut_words import cut_texts
 from snapreport.reporters.words.plain_text import (
@@ -101,11 +107,11 @@ def _notes(notes: str, room: int) -> bytes:
 def _report(findings: Findings, room: _Room) -> Iterator[str]:
     name = memory_name(each.device for each in findings.devices)
     yield f"## {name}: {escaped(findings.title)}"
-    yield ""
-    yield from finding_lines(findings.warnings)
+    for each in findings.warnings:
+        yield from finding_blocks(each)
     default = findings.devices[findings.default] if findings.devices else None
     if len(findings.devices) > 1:
-        yield from _devices_table(findings.devices)
+        yield _devices_table(findings.devices)
     if default is not None:
         yield from _device(default, findings, room)
     others = [
@@ -114,14 +120,13 @@ def _report(findings: Findings, room: _Room) -> Iterator[str]:
         if i != findings.default and len(device.history.allocations)
     ]
     for device in others[: room.devices]:
-        yield from folded(str(device.device), list(_device(device, findings, room)))
+        yield folded(str(device.device), _device(device, findings, room))
     if len(others) > room.devices:
         yield f"{len(others) - room.devices} more devices are left out; see them with `--device`."
-        yield ""
-    yield from _about(findings)
+    yield folded("About this report", bullets(_about(findings)))
 
 
-def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
+def _devices_table(devices: Sequence[DeviceFindings]) -> str:
     rows = [
         (
             code_span(str(device.device)),
@@ -133,59 +138,53 @@ def _devices_table(devices: Sequence[DeviceFindings]) -> Iterator[str]:
         for device in devices
     ]
     headings = ("device", "events", "allocated peak", "reserved then", "ended")
-    yield from table(headings, rows, left=(0, 4))
+    return table(headings, rows, left=(0, 4))
 
 
 def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator[str]:
     yield f"**{device.device}** · {facts(device)}"
-    yield ""
     yield escaped(device.answer)
-    yield ""
     if device.card is not None:
         yield f"**{escaped(device.card.text)}**"
-        yield ""
     cut = cut_texts(findings)[findings.devices.index(device)]
     if cut is not None:
         yield escaped(cut.plain)
-        yield ""
-    yield from diagnosis_lines(device.diagnosis, room.findings)
+    yield from diagnosis_blocks(device.diagnosis, room.findings)
     if not len(device.history.allocations):
         return
     yield f"{moment(device)}."
-    yield ""
     if device.recorded:
-        yield from (*(f"    {line}" for line in curve_lines(device)), "")
-    yield from table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
+        yield _code(curve_lines(device))
+    yield table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
     if device.peaks["allocated"].width:
         yield width_text(device.peaks["allocated"])
-        yield ""
     yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
     yield from _steps(device, room.stages)
     yield from _stages(device, room.stages)
     if room.nodes:
         lines = tree_lines(device.tree, findings.history.stacks, room.nodes)
-        # Indented by four: a block that no name in it can end.
-        block = ["", *(f"    {line.text}" for line in lines), ""]
-        yield from folded("Call tree at the peak, without library-internal frames", block)
+        tree = _code(line.text for line in lines)
+        yield folded("Call tree at the peak, without library-internal frames", [tree])
         if device.settings is not None:
             yield from settings_lines(device.settings.found)
     yield escaped(device.trust.sentence)
-    yield ""
     for check in device.trust.checks:
         if check.code == "replay":
             yield escaped(check.text)
-            yield ""
     if device.closing is None or not device.closing.closes:  # else the sentence says so
         yield f"Final state: {closing_text(device)}."
-        yield ""
+
+
+def _code(lines: Iterable[str]) -> str:
+    """Indent lines by four: a block of code that no name in it can end."""
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def _roles(device: DeviceFindings) -> Iterator[str]:
     if not device.held_by_role:
         return
     yield "### By role at the peak"
-    yield ""
     total = device.peak.allocated
     rows = [
         (
@@ -196,14 +195,13 @@ def _roles(device: DeviceFindings) -> Iterator[str]:
         )
         for each in device.held_by_role
     ]
-    yield from table(("role", "bytes", "share", "how known"), rows, left=(0, 3))
+    yield table(("role", "bytes", "share", "how known"), rows, left=(0, 3))
 
 
 def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
     if not device.sites:
         return
     yield "### Held at the peak, by call site"
-    yield ""
     total = device.peak.allocated
     rows = []
     for site in device.sites[:most]:
@@ -228,10 +226,9 @@ def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
         rows.append((format_bytes(size), share, format_count(count), more, "", ""))
     headings = ("bytes", "share", "count", "function", "location", "code")
     used = len(headings) if any(row[-1] for row in rows) else -1  # or there is no such column
-    yield from table(headings[:used], [row[:used] for row in rows], left=(3, 4, 5))
+    yield table(headings[:used], [row[:used] for row in rows], left=(3, 4, 5))
     if note:
         yield note
-        yield ""
 
 
 def _steps(device: DeviceFindings, most: int) -> Iterator[str]:
@@ -240,11 +237,9 @@ def _steps(device: DeviceFindings, most: int) -> Iterator[str]:
     rows, left = step_rows(device.steps, min(most, _STEPS))
     cells = [(*row[:-1], escaped(cut(row[-1], _NAME))) for row in rows]
     yield "### Steps of the program"
-    yield ""
-    yield from table(STEP_HEADINGS, cells, left=(len(STEP_HEADINGS) - 1,))
+    yield table(STEP_HEADINGS, cells, left=(len(STEP_HEADINGS) - 1,))
     more = f" {plural(left, 'step')} more {'is' if left == 1 else 'are'} left out." if left else ""
     yield f"{escaped(told_text(device.steps))}{more}"
-    yield ""
 
 
 def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
@@ -271,38 +266,29 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
             )
         )
     headings = ("stage", "events", "start", "peak", "end", "change", "allocations")
-    stages = list(table(headings, rows, left=(0,)))
+    stages = [table(headings, rows, left=(0,))]
     left_out = len(device.stages) - len(chosen)
     if left_out:
-        stages += [f"{format_count(left_out)} stages more, with lower peaks or further inside.", ""]
+        more = format_count(left_out)
+        stages.append(f"{more} stages more, with lower peaks or further inside.")
     if len(rows) > 8:
-        yield from folded(f"Stages ({format_count(len(device.stages))})", stages)
+        yield folded(f"Stages ({format_count(len(device.stages))})", stages)
     else:
         yield "### Stages"
-        yield ""
         yield from stages
 
 
 def _about(findings: Findings) -> Iterator[str]:
     source = findings.history.source
-    lines = [
-        "",
-        (
-            f"- Source: {code_span(source.name)}, {format_count(source.size)} bytes,"
-            f" SHA-256 `{source.sha256}`"
-        ),
-    ]
-    lines += [
-        f"- {name}: {code_span(cut(value, _VALUE))}"
-        for name, value in recording_rows(findings.history, findings.devices)
-    ]
-    reserves = any(device.end.reserved is not None for device in findings.devices)
-    config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
+    size = format_count(source.size)
+    yield f"Source: {code_span(source.name)}, {size} bytes, SHA-256 `{source.sha256}`"
+    for name, value in recording_rows(findings.history, findings.devices):
+        yield f"{name}: {code_span(cut(value, _VALUE))}"
     if findings.settings:
-        lines.append(f"- Allocator settings: {code_span(str(config)) if config else 'defaults'}")
-    lines += [
-        f"- Made with snapreport {__version__}",
-        *(f"- *{term}*: {GLOSSARY[term]}" for term in FIGURES if reserves or term in _ANYWHERE),
-        "",
-    ]
-    yield from folded("About this report", lines)
+        config = findings.settings.get("PYTORCH_CUDA_ALLOC_CONF")
+        yield f"Allocator settings: {code_span(str(config)) if config else 'defaults'}"
+    yield f"Made with snapreport {__version__}"
+    reserves = any(device.end.reserved is not None for device in findings.devices)
+    for term in FIGURES:
+        if reserves or term in _ANYWHERE:
+            yield f"*{term}*: {GLOSSARY[term]}"

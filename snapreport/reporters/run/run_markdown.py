@@ -11,7 +11,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.ground.version import __version__
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
-from snapreport.reporters.markdown.markdown_parts import first_that_fits, folded, table
+from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
 from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
     KIND_WORDS,
@@ -93,22 +93,15 @@ class _Parts:
 def _report(parts: _Parts, room: _Room) -> Iterator[str]:
     run, findings = parts.run, parts.findings
     yield f"## {escaped(cut(heading(run), 200))}"
-    yield ""
     yield f"**{escaped(findings.headline)}**"
-    yield ""
     yield escaped(", ".join(extent(run, findings)))
-    yield ""
     yield from _odd(parts, room)
     yield from _groups(parts, room)
     yield from _lost(parts, room)
-    for sentence in balance(findings):
-        yield f"- {escaped(sentence)}"
-    if balance(findings):
-        yield ""
+    yield from bullets(map(escaped, balance(findings)))
     if findings.rows:
-        yield from folded("All ranks", list(_ranks(parts, room)))
+        yield folded("All ranks", _ranks(parts, room))
     yield f"<sub>snapreport {__version__}</sub>"
-    yield ""
 
 
 def _odd(parts: _Parts, room: _Room) -> Iterator[str]:
@@ -116,13 +109,11 @@ def _odd(parts: _Parts, room: _Room) -> Iterator[str]:
     if not odd:
         return
     yield "### Unlike the others"
-    yield ""
     for each in odd[: room.odd]:
         name = parts.linked(each.row, room.letters)
-        yield f"**{ODD_WORDS[each.code]}**, {name}: {escaped(each.sentence)}"
-        if parting := parting_text(each):
-            yield escaped(parting)
-        yield ""
+        parting = parting_text(each)
+        text = f"**{ODD_WORDS[each.code]}**, {name}: {escaped(each.sentence)}"
+        yield f"{text}\n{escaped(parting)}" if parting else text
         yield from _differences(each.differences, room)
     yield from _more(len(odd) - room.odd, "odd rank")
 
@@ -140,7 +131,7 @@ def _differences(differences: tuple[Difference, ...], room: _Room) -> Iterator[s
         )
         for each in differences[: room.differences]
     ]
-    yield from table(("difference", "here", "usually", "kind", "what"), rows, left=(3, 4))
+    yield table(("difference", "here", "usually", "kind", "what"), rows, left=(3, 4))
     yield from _more(len(differences) - room.differences, "difference")
 
 
@@ -149,7 +140,6 @@ def _groups(parts: _Parts, room: _Room) -> Iterator[str]:
     if not groups:
         return
     yield "### Groups of ranks that behave alike"
-    yield ""
     rows = [
         (
             escaped(cut(each.name, room.letters)),
@@ -159,7 +149,7 @@ def _groups(parts: _Parts, room: _Room) -> Iterator[str]:
         )
         for each in groups[: room.rows]
     ]
-    yield from table(("group", "ranks", "median peak", ""), rows, left=(0, 3))
+    yield table(("group", "ranks", "median peak", ""), rows, left=(0, 3))
     yield from _more(len(groups) - room.rows, "group")
 
 
@@ -167,12 +157,10 @@ def _lost(parts: _Parts, room: _Room) -> Iterator[str]:
     run, findings = parts.run, parts.findings
     if missing := missing_text(findings):
         yield missing
-        yield ""
-    for at in findings.broken[: room.rows]:
-        rank = run.ranks[at]
-        yield f"- {code_span(rank.source, room.letters)}: {escaped(cut(rank.error, 300))}"
-    if findings.broken:
-        yield ""
+    yield from bullets(
+        f"{code_span(rank.source, room.letters)}: {escaped(cut(rank.error, 300))}"
+        for rank in (run.ranks[at] for at in findings.broken[: room.rows])
+    )
     yield from _more(len(findings.broken) - room.rows, "broken file")
 
 
@@ -198,11 +186,10 @@ def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
         "reserved",
         "out of memory",
     )
-    yield from table(headings, rows, left=(0, 1, 2))
+    yield table(headings, rows, left=(0, 1, 2))
     yield from _more(len(parts.rows) - room.rows, "rank")
 
 
 def _more(count: int, word: str) -> Iterator[str]:
     if count > 0:
         yield f"{plural(count, f'more {word}')} {'is' if count == 1 else 'are'} left out."
-        yield ""

@@ -22,7 +22,7 @@ from snapreport.model.diagnoses import (
     names_a_finding,
 )
 from snapreport.model.recording_facts import OomEvent
-from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_lines
+from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_blocks
 from snapreport.reporters.page.finding_cards import lay_out, lay_out_of_file
 from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.terminal import diagnosis_text
@@ -239,7 +239,7 @@ def test_a_stranger_s_text_drives_no_terminal() -> None:
 def test_a_stranger_s_text_is_no_markdown() -> None:
     from markdown_it import MarkdownIt
 
-    text = "\n".join(diagnosis_lines(Diagnosis((hostile(),)), 5))
+    text = "\n\n".join(diagnosis_blocks(Diagnosis((hostile(),)), 5))
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     kinds = [
         child.content for token in tokens for child in token.children or [] if "html" in child.type
